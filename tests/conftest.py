@@ -45,6 +45,8 @@ HOME = pytest.StashKey[Path]()
 LOG_FOLDER = pytest.StashKey[Path]()
 FAILED = pytest.StashKey[bool]()
 STDERR = pytest.StashKey[int]()
+TALLY = pytest.StashKey[str]()
+"""File named by DBG_TEST_TALLY, to which each run appends how many passed, failed and were skipped; empty for none."""
 
 GRACE_SECONDS = 30.0
 """Seconds that a test and its fixtures, which end processes, have after the time-out."""
@@ -62,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[HOME] = home
     # A copy: pytest redirects descriptor 2 while a test runs.
     config.stash[STDERR] = os.dup(2)
+    # Out of the environment: a test may run pytest itself.
+    config.stash[TALLY] = os.environ.pop("DBG_TEST_TALLY", "")
     for name in [name for name in os.environ if is_foreign(name)]:
         del os.environ[name]
     os.environ.update(clean_environment(os.environ, home))
@@ -71,6 +75,15 @@ def pytest_collection_finish() -> None:
     """Keep thousands of collected tests out of each garbage collection, a tenth of the processor time."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Append the counts of this run to its tally, for the sum over all runs of CI."""
+    if tally := config.stash[TALLY]:
+        counts = {name: len(reports) for name, reports in terminalreporter.stats.items()}
+        failed = counts.get("failed", 0) + counts.get("error", 0)
+        with Path(tally).open("a") as file:
+            file.write(f"{counts.get('passed', 0)} {failed} {counts.get('skipped', 0)}\n")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

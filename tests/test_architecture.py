@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.packages import ARCHITECTURE, BEGIN, END, ROOT, Module, drawing, modules, package_folders
+from tests.support.packages import ARCHITECTURE, BEGIN, END, GENERATED, ROOT, Module, drawing, modules, package_folders
 
 PAGE = ARCHITECTURE.read_text()
 
@@ -133,7 +133,10 @@ def threads() -> set[tuple[str, str]]:
                     names = [ast.literal_eval(keyword.value) for keyword in node.keywords if keyword.arg == "name"]
                     found.add((module.short, *names) if names else (module.short, ""))
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "own_thread":
-                found.add((module.short, ast.literal_eval(node.args[1])))
+                if module.short != MAKES_THREADS:
+                    found.add((module.short, ast.literal_eval(node.args[1])))
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "BoundedThreads":
+                found.add((module.short, ast.literal_eval(node.args[0])))
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "_thread.start_new_thread":
                 found.add((module.short, ""))
     return found
@@ -157,7 +160,7 @@ def test_the_readme_of_a_role_lists_all_that_its_package_opens_on(package: str) 
     folder = package_folders()[package]
     table = _section(folder.parent / "README.md", f"What is where in `{package}`")
     told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
-    there = {path.name for path in folder.glob("*.py") if path.name not in ("__init__.py", "__main__.py")}
+    there = {path.name for path in folder.glob("*.py") if path.name not in ("__init__.py", "__main__.py", GENERATED)}
     there |= {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
     assert sorted(told) == sorted(there)
 

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False
+"""What type checkers take for true: an import of :mod:`typing` for it would cost a rank more than this module."""
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["install", "post_mortem", "set_trace", "uninstall"]
 
 _told = False
@@ -48,20 +54,15 @@ def set_trace(
     stopped here and then lost. With ``lease`` (``DBG_LEASE``) the stop ends by itself if no terminal has attached
     within so many seconds.
     """
-    try:
-        from .program.entry import stop_at
-        from .stop.room import has_room
 
-        has_room()
-    except Exception as error:
-        try:  # noqa: SIM105 - contextlib would need the stack that is missing
-            go_on_without("set_trace", error)
-        except RecursionError:
-            pass
-        return
+    def load() -> Callable[..., object]:
+        from .program.entry import stop_at
+
+        return stop_at
+
     arguments = {"broker": broker, "connect_timeout": connect_timeout, "on_missing": on_missing, "engine": engine}
     arguments |= {"rc": rc, "hold": hold, "hold_grace": hold_grace, "hold_lost": hold_lost, "lease": lease}
-    stop_at(sys._getframe(1), {**arguments, "ranks": ranks, **unknown}, unexpected)
+    _carry_out("set_trace", load, sys._getframe(1), {**arguments, "ranks": ranks, **unknown}, unexpected)
 
 
 def install(
@@ -106,18 +107,16 @@ def install(
     In the main thread, :func:`install` takes one more real-time signal, by which terminals break into the running rank.
     The other arguments are those of :func:`set_trace`, and become its defaults in this process.
     """
-    try:
-        from .program.installing import install_here
-        from .stop.room import has_room
 
-        has_room()
-    except Exception as error:
-        go_on_without("install", error)
-        return
+    def load() -> Callable[..., object]:
+        from .program.installing import install_here
+
+        return install_here
+
     arguments: dict[str, object] = {"broker": broker, "breakpoint": breakpoint, "connect_timeout": connect_timeout}
     arguments |= {"on_missing": on_missing, "classic": classic, "guard": guard, "post_mortem": post_mortem}
     arguments |= {"exec": exec, "lease": lease, "mesh": mesh, "collective_timeout": collective_timeout}
-    install_here({**arguments, **unknown}, unexpected, set_trace)
+    _carry_out("install", load, {**arguments, **unknown}, unexpected, set_trace)
 
 
 def post_mortem(*unexpected: object, lease: float | None = None, **unknown: object) -> None:
@@ -127,22 +126,45 @@ def post_mortem(*unexpected: object, lease: float | None = None, **unknown: obje
     lease is that of :func:`install` unless this call has one. Return at once, with a warning, if there is no exception,
     no broker, or, with ``CI`` set, no lease at all.
     """
-    try:
-        from .program.entry import keep_here
-        from .stop.room import has_room
 
-        has_room()
-    except Exception as error:
-        go_on_without("post_mortem", error)
-        return
-    keep_here(sys.exc_info()[1], {"lease": lease, **unknown}, unexpected)
+    def load() -> Callable[..., object]:
+        from .program.entry import keep_here
+
+        return keep_here
+
+    _carry_out("post_mortem", load, sys.exc_info()[1], {"lease": lease, **unknown}, unexpected)
 
 
 def uninstall() -> None:
     """Give ``breakpoint()`` and stock calls back their former meaning; the rank stays connected and listed."""
-    from .program.installing import uninstall_here
 
-    uninstall_here()
+    def load() -> Callable[..., object]:
+        from .program.installing import uninstall_here
+
+        return uninstall_here
+
+    _carry_out("uninstall", load)
+
+
+def _carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> None:
+    """Call what ``load`` imports, with the room on the stack that both need."""
+    try:
+        from .stop.room import make_room
+
+        room = make_room()
+    except Exception as error:
+        try:  # noqa: SIM105 - contextlib would need the stack that is missing
+            go_on_without(function, error)
+        except RecursionError:
+            pass
+        return
+    with room:
+        try:
+            call = load()
+        except Exception as error:
+            go_on_without(function, error)
+            return
+        call(*arguments)
 
 
 def go_on_without(function: str, error: Exception) -> None:

@@ -110,15 +110,19 @@ class _Reader:
         variable = variable or f"DBG_{name.upper()}"
         # DBG_BROKER is read later by the rules of dbg_wire.endpoint, which also know its fingerprint.
         from_environ = self.environ.get(variable) if variable != BROKER else None
+        taken, wrong = default, []
         for value, source in ((self.arguments.get(name), f"{self.function}({name}=…)"), (from_environ, variable)):
             if value is None or (isinstance(value, str) and not value):
                 continue
             try:
-                return convert(value)
+                taken = convert(value)
+                break
             except Exception:
                 # The methods of a value that the program made may raise any exception.
-                self.warn(f"{source} is {printable(_shown(value))}, not {wanted}; taking {default!r}")
-        return default
+                wrong.append(f"{source} is {printable(_shown(value))}, not {wanted}")
+        for problem in wrong:
+            self.warn(f"{problem}; taking {taken!r}")
+        return taken
 
 
 def _shown(value: object) -> str:

@@ -66,7 +66,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _read(words: list[str]) -> argparse.Namespace:
     """Return the words as values. Raise BadInput, which says what a mistyped one may be."""
     parser = parser_of_the_command()
-    if words and words[0] not in verbs_of(parser):
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
+    if not words:
+        raise BadInput("no verb is given", f"type one of {', '.join(verbs_of(parser))}")
+    if words[0] not in verbs_of(parser):
         refuse_mistyped(parser, words, [])
     given, left = parser.parse_known_args(words)
     refuse_mistyped(parser, words, left)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dbg_wire.errors import AmbiguousTarget, DbgError, printable
+from dbg_wire.errors import AmbiguousTarget, DbgError
 
 from .streams import prepare_streams, tell, write_result
 
@@ -42,7 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DbgError as error:
         return _fail(str(error), error.exit_status, verbose)
     except Exception as error:
-        return _fail(f"a bug of dbg-attach: {type(error).__name__}: {printable(str(error))}", 1, verbose)
+        from .errors import bug
+
+        return _fail(bug(error), 1, verbose)
 
 
 def _act(words: list[str]) -> int:
@@ -118,11 +120,11 @@ def carry_out(settings: CommandSettings) -> int:
     if settings.verb is Verb.COMPLETION:
         from .actions.completion import write_script
 
-        return write_script(settings.shell)
+        return write_script(settings.operand)
     if settings.verb is Verb.HELP:
-        from .words.help import help_page
+        from .words.help import help_on
 
-        write_result(help_page())
+        write_result(help_on(settings.operand))
         return 0
     if settings.ask_token:
         from dbg_dial.ask import ask_secret

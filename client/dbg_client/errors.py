@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, NoSuchRank, printable
 from dbg_wire.messages import Refusal, RefusalCode
-from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
+from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit, fatal_error
 
 _NAMING = {
     "screen": "name one rank, such as 5 or gpu013:5",
@@ -20,6 +21,32 @@ _NAMING = {
 """What to write for a verb that got no target."""
 
 _NAMING_ANY = "name ranks, or write `all`"
+
+
+_COMMAND = re.compile(r"`dbg-attach ([^`]*)`")
+
+
+def in_words_of(error: DbgError, words: Mapping[str, str]) -> str:
+    """Return an error's sentence with what the user of another face does in place of the terminal's commands.
+
+    ``words`` has it by the command's option, empty for none; ``{ranks}`` stands for the ranks.
+    """
+
+    def said(found: re.Match[str]) -> str:
+        try:
+            typed = shlex.split(found[1])
+        except ValueError:
+            return found[0]
+        options = [one for one in typed if one.startswith("-")] or [""]
+        ranks = [one for one in typed if not one.startswith("-")]
+        return words[options[0]].format(ranks=ranks[0] if ranks else "all") if options[0] in words else found[0]
+
+    return _COMMAND.sub(said, str(error))
+
+
+def bug(error: Exception) -> str:
+    """Return what a user is told of an error that nobody has foreseen."""
+    return f"a bug of dbg-attach: {type(error).__name__}: {printable(str(error), 500)}"
 
 
 class NotStopped(DbgError):
@@ -73,7 +100,7 @@ class SlowBroker(BrokerUnreachable):
     """Say what the broker, which is there, did not do in time."""
 
     def __str__(self) -> str:
-        return f"the broker at {printable(self.url)} is slow: {printable(self.reason)}; --timeout waits longer"
+        return f"the broker at {printable(self.url)} is slow: {printable(self.reason)}; a longer timeout waits for it"
 
 
 class NotHeld(DbgError):
@@ -128,6 +155,8 @@ class RankEnded(DbgError):
         address, how = printable(self.rank.address), describe_exit(self.rank)
         if how == DIED:
             return f"{address} died: it was killed, crashed, or called os._exit"
+        if error := fatal_error(self.rank):
+            return f"{address} ended with {printable(error)} (status {self.rank.exit})"
         return f"{address} {'was' if how.startswith('killed') else 'has'} {how}"
 
 

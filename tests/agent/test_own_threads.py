@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import pytest
+
 import dbg_agent
-from dbg_agent.own_threads import own_thread
+from dbg_agent.own_threads import BoundedThreads, own_thread
 
 BESIDE = {"own_threads.py", "guard/command.py"}
 """Where threads are made otherwise: here, and in the guard, which is a process of its own."""
@@ -44,3 +48,31 @@ def test_all_threads_of_ours_are_made_so() -> None:
     folder = Path(dbg_agent.__file__).parent
     making = [str(path.relative_to(folder)) for path in folder.rglob("*.py") if "threading.Thread(" in path.read_text()]
     assert set(making) == BESIDE
+
+
+def test_so_many_threads_work_at_once_and_no_more() -> None:
+    threads, gate, done = BoundedThreads("dbg-agent-test", 2), threading.Event(), threading.Semaphore(0)
+
+    def work() -> None:
+        gate.wait()
+        done.release()
+
+    assert [threads.start(work) for _ in range(3)] == [True, True, False]
+    gate.set()
+    for _ in range(2):
+        done.acquire()
+    for thread in [one for one in threading.enumerate() if one.name == "dbg-agent-test"]:
+        thread.join()
+    assert threads.start(work)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
+    threads, gate = BoundedThreads("dbg-agent-test", 1), threading.Event()
+    assert threads.start(gate.wait)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if threads.start(lambda: None) else 1)
+    _, status = os.waitpid(child, 0)
+    gate.set()
+    assert os.waitstatus_to_exitcode(status) == 0

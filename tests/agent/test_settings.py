@@ -48,6 +48,12 @@ def test_what_cant_be_used_is_named_and_the_default_taken(arguments: dict[str, o
     assert named in said[0]
 
 
+def test_a_bad_argument_says_what_is_taken_in_its_place() -> None:
+    settings, said = read({"connect_timeout": "soon"}, {"DBG_CONNECT_TIMEOUT": "3"})
+    assert settings.connect_timeout == 3.0
+    assert said == ["set_trace(connect_timeout=…) is 'soon', not a number of seconds; taking 3.0"]
+
+
 def test_positional_arguments_are_told_and_ignored() -> None:
     said: list[str] = []
     assert read_settings("set_trace", {}, (1, 2), {}, said.append) == Settings()

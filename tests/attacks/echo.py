@@ -52,9 +52,9 @@ class Echo:
         return figures(windows, longest_class(before, self._key_waits()))
 
     def page(self) -> str:
-        """Return the broker's ``/metrics``."""
+        """Return the broker's ``/metrics`` of this moment."""
         target = replace(self.target, address=FOR_METRICS)
-        return target.ask("/metrics").decode()
+        return target.ask("/metrics", target.tokens["driver"]).decode()
 
     def seconds_to_connect(self, address: str | None = None) -> float:
         """Connect another rank and another driver, one after the other, and return the time of both.

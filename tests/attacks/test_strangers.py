@@ -41,7 +41,7 @@ CASES = [
     Case("wrong tokens", strangers.wrong_tokens),
     Case("heads without end", strangers.huge_heads),
     Case("requests for /metrics", strangers.pages, {"page": "/metrics"}),
-    Case("requests for /healthz with a challenge", strangers.pages, {"page": "/healthz?prove=x"}),
+    Case("requests for /healthz with a challenge", strangers.pages, {"page": "/healthz?prove=" + "c0ffee" * 10}),
     Case("/reload with a watcher's token", strangers.pages, {"page": "/reload", "role": "watcher"}),
     Case("200 requests on one connection", strangers.pipelined),
     Case("random bytes", strangers.garbage),

@@ -46,6 +46,12 @@ def test_wrong_usage_is_status_2(home: Path, arguments: tuple[str, ...]) -> None
     assert run(home, *arguments).returncode == 2
 
 
+def test_help_of_a_verb_is_its_own(home: Path) -> None:
+    assert run(home, "help", "run").stdout == run(home, "run", "--help").stdout
+    assert run(home, "help").stdout == run(home, "--help").stdout
+    assert "type one of serve, run, status" in run(home).stderr
+
+
 def test_errors_are_one_line(home: Path) -> None:
     done = run(home, "serve", "--listen", "\x1b[31m")
     assert done.returncode == 2

@@ -49,14 +49,61 @@ def test_the_build_sees_what_a_wheel_is_made_of_and_nothing_else() -> None:
     project = (ROOT / "pyproject.toml").read_text()
     named = set(
         re.findall(
-            r'^packages = \[(.*)\]|"(docs/man)/[^"]*" =|^readme = "(.*)"|^license-files = \["(.*)"\]',
+            r'^packages = \[(.*)\]|"(docs/man)/[^"]*" =|^path = "(README.md)"|^license-files = \["(.*)"\]',
             project,
             re.MULTILINE,
         )
     )
     folders = {word for words in named for part in words for word in re.findall(r"[\w./-]+", part)}
     needed = {folder if folder == "docs/man" else folder.partition("/")[0] for folder in folders}
-    assert kept == needed | {"pyproject.toml"}
+    assert kept == needed | {"pyproject.toml", "requirements"}
+
+
+def test_there_is_no_build_from_a_base_without_a_digest() -> None:
+    text = FILE.read_text()
+    assert "\nARG PYTHON\n" in text, "a tag as its default would be what a registry says today"
+    check = re.search(r'^RUN (case "\$PYTHON" in.*?esac)', text, re.DOTALL | re.MULTILINE)
+    assert check is not None
+    for base, status in (("python:3.13-slim", 1), ("", 1), (f"python@sha256:{'a' * 64}", 0), ("python@sha256:a", 1)):
+        done = subprocess.run(["/bin/sh", "-c", check[1]], env={"PYTHON": base}, capture_output=True, check=False)
+        assert done.returncode == status
+
+
+def test_packages_are_taken_by_their_hashes_alone() -> None:
+    text = FILE.read_text()
+    installs = [line for line in text.splitlines() if "pip install" in line]
+    assert [("--require-hashes" in line or "--no-deps --no-build-isolation ." in line) for line in installs] == [
+        True
+    ] * 3
+    asked = re.findall(r'^    "([A-Za-z_-]+)>=([0-9.]+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    pinned: dict[str, str] = {}
+    for name in ("run", "build"):
+        for line in (ROOT / f"requirements/{name}.txt").read_text().replace("\\\n", "").splitlines():
+            found = re.fullmatch(r"([a-z-]+)==([0-9.]+)((?: +--hash=sha256:[0-9a-f]{64})+)", line)
+            assert found or line.startswith("#"), line
+            if found:
+                pinned[found[1]] = found[2]
+    names = {name.lower().replace("_", "-") for name, _ in asked}
+    assert {"websockets", "pudb", "remote-pdb", "prompt-toolkit", "pygments", "cryptography"} <= names & set(pinned)
+    # Versions below have known holes.
+    floors = {name: tuple(map(int, floor.split("."))) for name, floor in asked}
+    assert floors["cryptography"] >= (44, 0, 1)
+    assert floors["pygments"] >= (2, 15)
+
+
+def test_torch_comes_from_the_named_index_alone(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 1\necho "$@"\n')
+    python.chmod(0o755)
+    said = subprocess.run(
+        ["/bin/sh", str(ROOT / "scripts/install-torch"), str(python)],
+        env={"CI": "1", "TORCH_INDEX": "https://torch.example", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "--index-url https://torch.example" in said.stdout
+    assert "extra-index" not in said.stdout
 
 
 def test_no_secret_and_no_cache_gets_into_a_layer() -> None:

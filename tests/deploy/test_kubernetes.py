@@ -128,6 +128,7 @@ def test_pods_are_as_restricted_as_the_strictest_standard_asks(pod: Document) ->
     for container in containers(pod):
         context = container["securityContext"]
         assert context["allowPrivilegeEscalation"] is False
+        assert context["readOnlyRootFilesystem"] is True
         assert context["capabilities"] == {"drop": ["ALL"]}
     namespace = one(SERVED, "Namespace")["metadata"]["labels"]
     assert namespace["pod-security.kubernetes.io/enforce"] == "restricted"
@@ -155,7 +156,7 @@ def test_the_job_tells_its_ranks_what_they_need() -> None:
     variables: dict[str, Any] = {variable["name"]: variable for variable in TRAINING["env"]}
     assert {AUTOSTART, BROKER, JOB, TOKEN_FILE} <= set(variables)
     assert variables[JOB]["value"] == job["metadata"]["name"]
-    (mount,) = TRAINING["volumeMounts"]
+    (mount,) = [mount for mount in TRAINING["volumeMounts"] if mount["name"] == "dbg-token"]
     (item,) = RANK_POD["volumes"][0]["secret"]["items"]
     assert variables[TOKEN_FILE]["value"] == f"{mount['mountPath']}/{item['path']}"
     assert job["spec"]["completionMode"] == "Indexed"

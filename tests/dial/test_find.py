@@ -172,6 +172,14 @@ def test_argument_then_variable_then_home(tmp_path: Path) -> None:
     assert reach.token == TOKENS["driver"]
 
 
+def test_a_terminal_is_told_of_a_home_that_is_open_to_others(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with pytest.raises(BadSecretFile, match=r"is open to others \(mode 755\); type `chmod 700 "):
+        find_broker(seeker(), None, {}, str(tmp_path))
+    with pytest.raises(NoBroker):
+        find_broker(seeker(role="rank"), None, {}, str(tmp_path))
+
+
 def test_an_empty_home_names_no_broker(tmp_path: Path) -> None:
     with pytest.raises(NoBroker):
         find_broker(seeker(), None, {}, str(tmp_path))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from dbg_dial.tcp import connected, seconds_since_ack
+from dbg_dial import tcp
+from dbg_dial.tcp import OwnSocket, connected, seconds_since_ack
 
 
 async def transport_of(connected: socket.socket) -> asyncio.Transport:
@@ -62,20 +65,36 @@ async def test_what_is_dialled_sends_small_frames_at_once(keep_asking: bool) -> 
 
 async def test_a_connection_that_is_given_up_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[socket.socket] = []
-    really = socket.socket
 
-    def make(*arguments: int) -> socket.socket:
-        made.append(really(*arguments))
-        return made[-1]
+    def make(*arguments: int) -> OwnSocket:
+        one = OwnSocket(*arguments)
+        made.append(one)
+        return one
 
-    with really() as full:
+    with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         # With the queue full, the kernel answers no connection.
         with socket.create_connection(full.getsockname()):
-            monkeypatch.setattr(socket, "socket", make)
+            monkeypatch.setattr(tcp, "OwnSocket", make)
             connecting = asyncio.ensure_future(connected((socket.AF_INET, full.getsockname())))
             await asyncio.sleep(0)
             connecting.cancel()
             await asyncio.gather(connecting, return_exceptions=True)
     assert [sock.fileno() for sock in made] == [-1]
+
+
+def test_a_socket_leaves_a_number_to_the_file_that_the_program_has_opened_under_it(tmp_path: Path) -> None:
+    near, far = socket.socketpair()
+    own = OwnSocket(fileno=near.detach())
+    with far, (tmp_path / "theirs").open("w+b", buffering=0) as theirs:
+        number = own.fileno()
+        os.dup2(theirs.fileno(), number)
+        assert not own.is_open()
+        for use in (lambda: own.send(b"x"), lambda: own.sendmsg([b"x"]), lambda: own.recv(1)):
+            with pytest.raises(OSError, match="closed this socket"):
+                use()
+        own.close()
+        assert os.fstat(number).st_ino == os.fstat(theirs.fileno()).st_ino
+        os.close(number)
+        assert theirs.read() == b""

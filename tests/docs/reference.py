@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dbg_broker.words.candidates import verbs_of
+from dbg_broker.words.parser import parser_of_the_command
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs/reference/commands.md"
@@ -14,23 +16,23 @@ PAGE = ROOT / "docs/reference/commands.md"
 HEAD = """\
 # Commands
 
-**Which options are there?** This page is what `--help` of each command prints. It is made by
+**Which options are there?** This page is what `dbg-attach help all` and `--help` of the others print. It is made by
 `python -m tests.docs.reference`.
 """
 
 SECTIONS = (
-    ("dbg-attach", ["dbg-attach"]),
-    ("dbg-broker", ["dbg-broker"]),
-    *((f"dbg-broker {verb}", ["dbg-broker", verb]) for verb in ("serve", "run", "status", "token", "check")),
-    ("python -m dbg_agent", ["python", "-m", "dbg_agent"]),
+    ("dbg-attach", ["dbg-attach", "help", "all"]),
+    ("dbg-broker", ["dbg-broker", "--help"]),
+    *((f"dbg-broker {verb}", ["dbg-broker", verb, "--help"]) for verb in verbs_of(parser_of_the_command())),
+    ("python -m dbg_agent", ["python", "-m", "dbg_agent", "--help"]),
 )
 
 
 def help_of(command: list[str]) -> str:
-    """Return what a command's ``--help`` prints on a terminal of 100 columns."""
+    """Return what a command that helps prints on a terminal of 100 columns."""
     program = str(Path(sys.executable).with_name(command[0]))
     result = subprocess.run(
-        [program, *command[1:], "--help"],
+        [program, *command[1:]],
         capture_output=True,
         text=True,
         check=False,

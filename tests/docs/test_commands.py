@@ -50,7 +50,9 @@ def commands(page: Path) -> Iterator[list[str]]:
         found = BEGINS.search(line)
         if found is None or line.startswith(("dbg-broker: ", "dbg-attach: ", "usage: ", "#", "dbg-broker 0")):
             continue
-        lexer = shlex.shlex(found["command"], posix=True, punctuation_chars=";|&<>()")
+        # Of `eval "$(… completion bash)"` the quote that closes is not the command's.
+        command = found["command"].partition(')"')[0]
+        lexer = shlex.shlex(command, posix=True, punctuation_chars=";|&<>()")
         lexer.whitespace_split = True
         words = list(lexer)
         end = next((at for at, word in enumerate(words) if word in ENDS or word.startswith(")")), len(words))

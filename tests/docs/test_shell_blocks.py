@@ -53,7 +53,6 @@ ELSEWHERE = {
     r"dbg-attach tcp://.*": "tests/integration/test_classic.py",
     r"\s*(?:\w+=\S+ )*python -m dbg_agent .*": "the scenes of tests/docs, tests/integration/test_collectives.py",
     r"PYTHONBREAKPOINT=\S+ torchrun .*": "tests/integration/test_launchers.py",
-    r"pip install .*": "scripts/make-venv",
 }
 """Forms of commands that another test runs, or that need what a test machine lacks."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +93,26 @@ def let_end(home: Path, job: Child, ranks: int, timeout: float | None = None) ->
     assert job.wait(timeout) == 0, job.tail()
     assert job.text().count("trained to 3") == ranks
     assert "was never reached" not in job.text("stderr")
+
+
+def test_a_stop_that_was_asked_for_waits_for_a_broker_that_is_suspended(
+    processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    broker = running_broker(processes, home)
+    program = write_program(tmp_path, "train.py")
+    variables: dict[str, Any] = {"RANK": "0", "WORLD_SIZE": "1", "DBG_HOME": str(home), "DBG_CONNECT_TIMEOUT": "0.5"}
+    broker.process.signal(signal.SIGSTOP)
+    try:
+        job = processes.start(
+            "job", [sys.executable, str(program)], env=environment(f"{program}:{TOTAL}, step == 1", **variables)
+        )
+        job.wait_for_output("this stop waits as long as the broker's process lives", stream="stderr")
+    finally:
+        broker.process.signal(signal.SIGCONT)
+    (stopped,) = wait_until_stopped(home, 1)
+    assert stopped["where"]["line"] == TOTAL
+    let_end(home, job, 1)
+    assert "passed without stopping" not in job.text("stderr")
 
 
 ONCE = f"{TOTAL}, step == 1"

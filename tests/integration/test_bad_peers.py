@@ -96,7 +96,7 @@ def test_a_message_of_unknown_type_is_named_and_the_rest_goes_on(path: str, brok
         assert refusal["code"] == "unknown-type"
         named = r"unknown message type 'dance\\x1b\]0;pwned"
         check_sentence(refusal["text"] + "\n", named, (SECRET, *secrets_of(broker)))
-        connection.send(json.dumps({**FIRST[path], "key": f"unknown{path}"}))
+        connection.send(json.dumps({**FIRST[path], "key": f"{REGISTER['job']}/unknown"}))
         assert answer_to(connection, "welcome")["minor"] == PROTOCOL_MINOR
         connection.send(unknown)
         assert answer_to(connection, "refusal")["code"] == "unknown-type"

@@ -15,6 +15,7 @@ from tests.broker.peers import Peer
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
+from tests.support.pudb_terminal import DRAWN
 from tests.support.ranks import ask, attach, attach_command, start_ranks, texts, wait_until_states
 from tests.support.raw_terminal import listed, raw_terminal
 from tests.support.time_unit import seconds
@@ -100,6 +101,20 @@ def test_a_running_rank_stops_at_once(processes: Processes, home: Path, call: st
     assert listed["where"]["file"] != ""
     assert texts(ask(home, "0", "-e", "2 + 2")) == {"0": "4"}
     assert texts(ask(home, "0", "-i")) == {"0": "stopped already"}
+    end(home, rank)
+
+
+def test_who_breaks_in_drives_although_another_terminal_follows(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    (rank,) = start(processes, home, "loop")
+    following = open_terminal(attach_command("--follow", "0"), 24, 120)
+    following.wait_for("waiting")
+    breaking_in = open_terminal(attach_command("-i", "0"), 24, 120)
+    following.wait_for("watching")
+    breaking_in.wait_for(DRAWN)
+    following.wait_for(DRAWN)
+    breaking_in.wait_for(lambda terminal: "stopped" in terminal.row(-1) and "watching" not in terminal.row(-1))
     end(home, rank)
 
 

@@ -131,3 +131,58 @@ def test_torchs_breakpoint_stops_one_rank_in_its_callers_frame_and_holds_the_oth
     assert attach(home, "0", "--continue").returncode == 0
     assert job.wait(seconds(30)) == 0
     assert sorted(job.text().splitlines()) == [f"rank {rank}: step 3, sum 2" for rank in (0, 1)]
+
+
+SHARDED = """\
+import os
+
+import torch
+import torch.distributed as dist
+from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+
+from dbg_agent import set_trace
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+# Torch's dispatcher knows nothing of what waits for a key here.
+store = dist.distributed_c10d._get_default_store()
+weights = distribute_tensor(torch.arange(8.0).reshape(4, 2), init_device_mesh("cpu", (2,)), [Shard(0)])
+
+def wait_for_the_other():
+    try:
+        store.get("later")
+    finally:
+        os.write(1, b"waits no longer\\n")
+
+set_trace()
+dist.barrier()
+os.write(1, b"together\\n")
+os._exit(0)
+"""
+
+
+def test_an_expression_that_would_wait_for_other_ranks_is_refused_and_later_questions_are_answered(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    job = start(processes, home, SHARDED, "-m", "dbg_agent")
+    job.wait_for_output(r"(?s)stopped at.*stopped at", seconds(TORCH_SECONDS), stream="stderr")
+    wait_until_states(home, {0: "stopped", 1: "stopped"})
+
+    def ask(target: str, expression: str, *options: str) -> str:
+        return attach(home, "eval", target, expression, *options).stdout
+
+    for expression in ("weights.full_tensor()", "(weights @ weights.T).max()", "dist.barrier()"):
+        assert "waits for 2 ranks, and 1 rank is asked, so nothing was sent" in ask("0", expression)
+    assert "DTensor local 2x2 of 4x2" in ask("0", "weights")
+    assert "2 of 2 ranks answered, 1 value" in ask("all", "weights.full_tensor().sum().item()")
+    stuck = "its thread is still in `wait_for_the_other()` and can't be interrupted there"
+    assert stuck in ask("0", "wait_for_the_other()", "--timeout", "3")
+    assert stuck in ask("0", "rank")
+    assert "train.py" in attach(home, "where", "0").stdout
+    ask("1", "store.set('later', b'now')")
+    job.wait_for_output("waits no longer", seconds(20))
+    assert "1 of 1 rank answered, 1 value" in ask("0", "rank")
+    assert attach(home, "all", "--continue", "--yes").returncode == 0
+    assert job.wait(seconds(30)) == 0
+    assert job.text().count("together") == 2

@@ -88,11 +88,16 @@ def move(window: Ide, thread: int) -> None:
     """Step out of the function and into it again."""
     window.request("stepOut", {"threadId": thread})
     window.stopped(thread)
-    window.request("next", {"threadId": thread})
-    window.stopped(thread)
+    # A step ends neither at a function's `def` nor at its return.
+    assert window.top(thread)["name"] == "<module>"
     while window.top(thread)["name"] != "step":
         window.request("stepIn", {"threadId": thread})
         window.stopped(thread)
+    assert window.top(thread)["line"] == 4
+    for _ in range(3):
+        window.request("next", {"threadId": thread})
+        window.stopped(thread)
+    assert window.top(thread)["name"] == "<module>"
 
 
 def stops_of_the_others(window: Ide, script: Path, thread: int) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,13 @@ def test_a_port_takes_one_ide_at_a_time_by_the_secret_of_its_turn(processes: Pro
         secret = told(server, r"Secret for the next session: (\S+)")
         with ide_at(number) as stranger, pytest.raises(Refused, match="asks for a secret, and none was sent"):
             stranger.attach()
+        # Others on this host keep no IDE off by connecting and saying nothing.
+        with ExitStack() as silent:
+            for _ in range(8):
+                silent.enter_context(socket.create_connection(("127.0.0.1", number)))
+            late = silent.enter_context(ide_at(number))
+            with pytest.raises(Refused, match="asks for a secret"):
+                late.attach()
         with ide_at(number) as window, ide_at(number) as second:
             window.attach(secret=secret)
             assert window.evaluate("loss", window.top(window.stop_of(0))["id"], "watch") == "0.5"

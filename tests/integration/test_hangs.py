@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from tests.docs.console import agree, steps
 from tests.docs.pages import ROOT, Played, played
 from tests.docs.scenes import MEMORY, SCENES, TORCH_SECONDS, Stage
 from tests.support.broker import Wrap, running_broker
-from tests.support.launchers import torchrun
+from tests.support.launchers import mpirun, torchrun
 from tests.support.memory_limit import limited_memory
 from tests.support.processes import Processes
-from tests.support.ranks import attach, attach_list, wait_until
+from tests.support.ranks import attach, attach_list, states, wait_until
 from tests.support.requirements import needs_mpi4py, needs_mpirun, needs_torch
 from tests.support.time_unit import seconds
 
@@ -63,6 +64,14 @@ for step in range(100_000):
 """
 
 
+LEAVES = """\
+from mpi4py import MPI
+
+if MPI.COMM_WORLD.Get_rank() == 0:
+    MPI.COMM_WORLD.Barrier()
+"""
+
+
 def why(home: Path) -> tuple[int, list[Verdict]]:
     """Return the exit status and the verdicts of `why`."""
     told = attach(home, "why", "--json")
@@ -103,6 +112,26 @@ def test_why_names_the_hang_of_an_mpirun(processes: Processes, tmp_path: Path) -
     stage = Stage(processes, SCENES["mpi-missing"], tmp_path)
     check(stage.home, {"kind": "missing", "ranks": "2", "others": "0-1,3", "collective": "allreduce", "sequence": None})
     play(ON_THE_PAGE["mpi-missing"], stage)
+
+
+@needs_mpirun
+@needs_mpi4py
+def test_a_rank_in_mpi_finalize_is_told_and_nobody_is_busy(processes: Processes, home: Path, tmp_path: Path) -> None:
+    script = tmp_path / "leaves.py"
+    script.write_text(LEAVES)
+    running_broker(processes, home)
+    command = mpirun(2, sys.executable, "-m", "dbg_agent", str(script))
+    processes.start("mpirun", command, env={**os.environ, "DBG_HOME": str(home)})
+    wanted = {0: "running", 1: "exited"}
+    # The program of rank 1 ends before its connection is there, and its process does not.
+    wait_until(home, lambda listed: states(listed) == wanted, str(wanted), listing=("--all",), timeout=seconds(40))
+
+    status, verdicts = why(home)
+
+    assert status == CULPRIT
+    assert "rank 1" in verdicts[0]["sentence"]
+    assert "MPI_Finalize, which waits for all ranks" in verdicts[0]["sentence"]
+    assert not [verdict for verdict in verdicts if verdict["kind"] == "busy"]
 
 
 @pytest.fixture

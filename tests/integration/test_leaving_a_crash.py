@@ -52,3 +52,6 @@ def test_q_says_what_letting_go_of_a_crash_does(
     assert "let it run" not in asked
     terminal.send("c" if engine == "pudb" else "c\r")
     assert rank.wait() == (program is RAISES)
+    if program is RAISES:
+        terminal.wait_for("ended with ValueError: bad batch (status 1)")
+        assert terminal.exit_status() == 8

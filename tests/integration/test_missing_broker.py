@@ -352,7 +352,7 @@ print("after")
     told = rank.text("stderr").splitlines()
     assert len(told) == 2
     assert "no broker is known" in told[0]
-    assert told[0].endswith("and the rank keeps trying: its next set_trace() stops once it has connected")
+    assert told[0].endswith("The rank keeps trying; once it is connected, its next set_trace() stops")
     assert "stopped at" in told[1]
 
 
@@ -367,12 +367,42 @@ while True:
     threading.Event().wait(0.1)
 """
     (rank,) = start_ranks(processes, home, script, 1, env={"DBG_CONNECT_TIMEOUT": "0.1"})
-    said = "the rank keeps trying: `dbg-attach -i` breaks in once it has connected"
+    said = "The rank keeps trying; once it is connected, `dbg-attach interrupt 0` stops it"
     rank.wait_for_output(said, stream="stderr")
     running_broker(processes, home)
     wait_until(home, bool, "the rank")
     assert attach(home, "0", "-i", "--json").returncode == 0
     wait_until_stopped(home, 1)
+
+
+ASKED = """\
+import os
+with open(os.environ["GATE"]):
+    pass
+total = 1
+with open(os.environ["GATE"]):
+    pass
+"""
+"""A program that waits before its fourth line, at which somebody has asked it to stop, and behind that line."""
+
+
+def test_a_stop_that_was_passed_is_told_once_there_is_a_broker(processes: Processes, home: Path) -> None:
+    gate = home / "gate"
+    broker = running_broker(processes, home)
+    broker.kill()
+    os.mkfifo(gate)
+    stop = f"{home / 'asked_script.py'}:4"
+    environ = {"DBG_AUTOSTART": "1", "DBG_STOP_AT": stop, "GATE": str(gate), "DBG_CONNECT_TIMEOUT": "0.1"}
+    (rank,) = start_ranks(processes, home, ASKED, 1, env=environ, name="asked")
+    gate.write_bytes(b"")
+    rank.wait_for_output("the program goes on without stopping. The rank keeps trying", stream="stderr")
+    broker.restart()
+    wait_until(home, bool, "the rank")
+    assert "passed asked_script.py:4 without stopping, because no broker answered" in attach(home, "list").stdout
+    assert "passed without stopping, because no broker answered" in attach(home, "stops").stdout
+    gate.write_bytes(b"")
+    assert rank.wait() == 0
+    assert f"--stop-at {stop} was passed without stopping, because" in rank.text("stderr")
 
 
 def test_a_program_run_by_us_ends_as_it_would_by_itself(processes: Processes, home: Path) -> None:

@@ -112,7 +112,7 @@ class TestPicking:
         self, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
         terminal = open_terminal(attach_command(), 24, 90)
-        terminal.wait_for("No rank has connected to the broker")
+        terminal.wait_for("No rank is connected to the broker")
         ranks = start_ranks(processes, home, COUNTING, 2, env={"WAITS_FIRST": "1"})
         terminal.wait_for(lambda terminal: len(re.findall(r":[01]  running ", "\n".join(terminal.screen))) == 2)
         ranks[1].signal(signal.SIGUSR1)

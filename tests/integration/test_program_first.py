@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
-from tests.support.pudb_terminal import DRAWN, sit_in_pudb
-from tests.support.ranks import ask, attach, attach_command, attach_list, start_ranks, texts, wait_until_stopped
+from tests.support.pudb_terminal import sit_in_pudb
+from tests.support.ranks import attach, attach_list, start_ranks, wait_until_stopped
 
 pytestmark = pytest.mark.integration
 
@@ -72,7 +72,7 @@ def test_arguments_that_can_not_be_used_are_warned_of_once_and_do_no_harm(proces
         r"set_trace\(on_missing=…\) is '\?', not 'go-on' or 'wait' or 'raise'",
         r"set_trace\(broker=…\) is a Evil whose repr raises RuntimeError, not an address",
         r"install\(breakpoint=…\) is 'perhaps', not True or False",
-        r"no broker (is known|answers).*; the program goes on and the rank keeps trying: .* once it has connected",
+        r"no broker (is known|answers).*; the program goes on without stopping. The rank keeps trying; once .*",
     ):
         assert any(re.search(said, line) for line in lines), (said, lines)
     assert not any("failed" in line for line in lines)
@@ -353,60 +353,6 @@ def test_a_program_that_traces_itself_goes_on_doing_so(
         assert terminal.exit_status() == 7
     assert rank.wait() == 0, rank.tail()
     assert rank.text() == "[1, 2, 3]\n"
-
-
-DEEP = """\
-import sys
-from dbg_agent import set_trace
-if {first}:
-    set_trace()
-reached = []
-def deep(n):
-    if n:
-        deep(n - 1)
-    else:
-        set_trace()
-        reached.append(n)
-def depth():
-    frame, n = sys._getframe(), 0
-    while frame is not None:
-        frame, n = frame.f_back, n + 1
-    return n
-for left in range({most}, 3, -1):
-    deep(sys.getrecursionlimit() - depth() - left)
-print(len(reached))
-"""
-
-
-@pytest.mark.parametrize("first", [False, True])
-def test_near_the_end_of_the_stack_it_goes_on(first: bool, processes: Processes, home: Path) -> None:
-    rank = start_one(processes, home, DEEP.format(first=first, most=300), DBG_CONNECT_TIMEOUT="0.1")
-    assert rank.wait() == 0, rank.tail()
-    assert rank.text() == "297\n"
-    lines = rank.text("stderr").splitlines()
-    assert len(lines) <= 2
-    assert all(line.startswith("dbg-agent: ") for line in lines), lines
-
-
-NESTED = "(lambda call: call(call, 100))(lambda call, n: n and call(call, n - 1))"
-"""An expression that calls itself a hundred times."""
-
-
-@pytest.mark.parametrize("left", [110, 150, 200, 300])
-def test_deep_in_the_stack_it_stops_opens_and_answers(
-    left: int, *, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    running_broker(processes, home)
-    script = DEEP.format(first=False, most=left).replace("range(", "[").replace(", 3, -1)", "]")
-    rank = start_one(processes, home, script)
-    wait_until_stopped(home, 1)
-    assert texts(ask(home, "0", "-e", NESTED)) == {"0": "0"}
-    terminal = open_terminal(attach_command(":0"), cols=100)
-    terminal.wait_for(DRAWN)
-    let_go(home, ":0")
-    assert terminal.exit_status() == 7
-    assert rank.wait() == 0
-    assert rank.text() == "1\n"
 
 
 def test_a_daemon_thread_that_is_stopped_does_not_keep_the_program(

@@ -32,6 +32,19 @@ from tests.support.stopped_rank import (
 
 pytestmark = pytest.mark.integration
 
+STORMS = 6
+
+STEPS = """\
+import time, dbg_agent
+dbg_agent.set_trace()
+for number in range(1000):
+    time.sleep(0.03)
+    a = number
+    time.sleep(0.3 if number % 4 == 1 else 0)
+    b = a
+"""
+"""Some of its steps are told as slow, others are not."""
+
 ASKS = "Leave the debugger?"
 """Title of the dialog that ``q`` opens."""
 
@@ -47,6 +60,18 @@ def shows_dialog(title: str) -> re.Pattern[str]:
 
 
 class TestKeys:
+    def test_the_screen_is_pudbs_after_storms_of_keys_and_resizes(
+        self, processes: Processes, home: Path, open_terminal: OpenTerminal
+    ) -> None:
+        start_stopped(processes, home, STEPS)
+        terminal = sit_in_pudb(open_terminal, "0")
+        for storm in range(STORMS):
+            terminal.send("nnnnnnnnnnnn")
+            if storm % 3 == 2:
+                terminal.resize(24 + storm, 100 + storm)
+            line_after_all_keys(terminal, home)
+            wait_for_whole(terminal, home)
+
     def test_steps_breakpoints_and_expressions(
         self, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:

@@ -114,8 +114,8 @@ def test_a_host_that_a_loopback_broker_leaves_out_is_told_so_at_once(
     assert there.wait() == 0
     assert there.text("stderr") == (
         "dbg-agent: h2:0: the broker listens only on the loopback of h1, this rank is on h2: "
-        "restart it with `dbg-broker serve --listen 0.0.0.0`; the program goes on and the rank keeps trying: "
-        "its next set_trace() stops once it has connected\n"
+        "restart it with `dbg-broker serve --listen 0.0.0.0`; the program goes on without stopping. "
+        "The rank keeps trying; once it is connected, its next set_trace() stops\n"
     )
     assert there.text() == "rank 0 on h2 went on\n"
     # The same broker serves the rank on its own host.

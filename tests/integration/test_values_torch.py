@@ -138,10 +138,12 @@ def test_tensors_in_containers_are_compared_by_their_content(torch: Any) -> None
     assert "repr of Holder" in reason(type("Holder", (), {"__repr__": lambda _: f"Holder({torch.rand(2)!r})"})())
 
 
-def test_a_module_is_told_by_its_repr(torch: Any) -> None:
-    layer = torch.nn.Linear(2, 3)
+def test_a_module_is_told_by_its_repr_and_compared_with_its_weights(torch: Any) -> None:
+    layer, other = torch.nn.Linear(2, 3), torch.nn.Linear(2, 3)
     assert told(layer).text == repr(layer)
-    assert digest(layer) == digest(torch.nn.Linear(2, 3))
+    assert digest(layer) != digest(other)
+    other.load_state_dict(layer.state_dict())
+    assert digest(layer) == digest(other)
 
 
 def test_looking_leaves_no_trace(torch: Any) -> None:

@@ -61,7 +61,7 @@ class LightRank:
     async def come(self, url: str, token: str) -> None:
         """Register as a rank that runs."""
         self._connection = connection = await connect(f"{url}/agent", **options(token))
-        said = registration(self.number, world_size=1024, report=RUNNING, key=f"crowd/{self.number}")
+        said = registration(self.number, world_size=1024, report=RUNNING, key=f"4711.0/crowd/{self.number}")
         await connection.send(encode(said))
         self._reading = asyncio.create_task(self._read(connection))
         await self.welcomed.wait()

@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[2]
 
 ARCHITECTURE = ROOT / "docs/architecture.md"
 
+GENERATED = "_release.py"
+"""The file that a build makes of the version."""
+
 BEGIN, END = "<!-- drawn by `python -m tests.support.packages` -->\n", "<!-- end of the drawing -->\n"
 """Lines of that page between which the drawing stands."""
 
@@ -65,12 +68,15 @@ def modules() -> tuple[Module, ...]:
         Module(package, path.relative_to(folder))
         for package, folder in package_folders().items()
         for path in sorted(folder.rglob("*.py"))
+        if path.name != GENERATED
     )
 
 
 @cache
 def _graph() -> grimp.ImportGraph:
-    return grimp.build_graph(*package_folders(), cache_dir=None)
+    graph = grimp.build_graph(*package_folders(), cache_dir=None)
+    graph.remove_module(f"dbg_wire.{GENERATED.removesuffix('.py')}")
+    return graph
 
 
 def package_arrows() -> Arrows:

@@ -100,6 +100,10 @@ class Node:
         """Return the directory of a volume, with the owners and modes that a kubelet gives it."""
         if "secret" in volume:
             return self._secret(volume["secret"], group)
+        if "emptyDir" in volume:
+            path = self._new("empty")
+            path.chmod(0o2777)
+            return path
         claim = volume["persistentVolumeClaim"]["claimName"]
         if claim not in self.claims:
             self.claims[claim] = path = self._new("claim")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 NETNS_COMMANDS = ("ip", "nsenter", "unshare", "mount", "hostname")
 SSH_COMMANDS = ("ssh", "ssh-keygen", "dropbear", "dropbearkey")
 SLURM_COMMANDS = ("munged", "munge", "slurmctld", "slurmd", "srun", "sinfo", "sbatch", "scancel", "scontrol")
+SILENT_HOME_COMMANDS = ("unshare", "nsenter")
+FUSE = Path("/dev/fuse")
 
 DEBIAN_REMEDY = "run `make test` as root to install the Debian packages"
 
@@ -41,6 +44,11 @@ def missing_for_slurm() -> str | None:
 def missing_for_netns() -> str | None:
     """Say why hosts as network namespaces can't be made here, or return None."""
     return missing_for(NETNS_COMMANDS, as_root=True)
+
+
+def missing_for_silent_home() -> str | None:
+    """Say why no home can be silent here, or return None."""
+    return missing_for(SILENT_HOME_COMMANDS, as_root=True) or (None if FUSE.exists() else f"this host has no {FUSE}")
 
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch not installed; run `make test WITH_TORCH=1`")

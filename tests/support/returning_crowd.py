@@ -47,7 +47,7 @@ class Crowd:
 
     async def _serve(self, number: int) -> None:
         async with connect(f"{self._url}/agent", ssl=self._context, **options(self._token)) as connection:
-            changes = {"key": f"crowd/{number}", "host": f"gpu{number:03}", "pid": 10_000 + number}
+            changes = {"key": f"4711.0/crowd/{number}", "host": f"gpu{number:03}", "pid": 10_000 + number}
             said = registration(number, minor=PROTOCOL_MINOR, world_size=self._count, report=RUNNING, **changes)
             await connection.send(encode(said))
             while not isinstance(decode(await connection.recv(), Sender.BROKER), Welcome):

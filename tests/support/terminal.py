@@ -30,6 +30,9 @@ HOLDER = Path(__file__).with_name("holder.py")
 CHUNK = 65536
 """Bytes read at once; a pty gives at most 4 KiB."""
 
+GLANCE_SECONDS = 0.1
+"""Seconds between two looks at a condition while the screen is silent: it may be about a file that another writes."""
+
 Expected = str | re.Pattern[str] | Callable[["Terminal"], object]
 
 
@@ -180,7 +183,7 @@ class Terminal:
             poll = select.poll()
             for source in sources:
                 poll.register(source, select.POLLIN)
-            ready = {descriptor for descriptor, _ in poll.poll(max(0.0, remaining) * 1000)}
+            ready = {descriptor for descriptor, _ in poll.poll(max(0.0, min(remaining, GLANCE_SECONDS)) * 1000)}
             if self._control.fileno() in ready:
                 self._read_control()
             if self._master in ready:

@@ -138,7 +138,7 @@ async def run(url: str, token: str, count: int, missing: int) -> None:
     async def come(rank: int) -> None:
         async with places:
             connection = await connect(f"{url}/agent", ssl=context, **options(token))
-            changes = {"key": f"crowd/{rank}", "host": f"gpu{rank // PER_HOST:03}", "pid": 10_000 + rank}
+            changes = {"key": f"4711.0/crowd/{rank}", "host": f"gpu{rank // PER_HOST:03}", "pid": 10_000 + rank}
             said = registration(rank, minor=PROTOCOL_MINOR, world_size=count, report=RUNNING, **changes)
             await connection.send(encode(said))
             while not isinstance(decode(await connection.recv(), Sender.BROKER), Welcome):

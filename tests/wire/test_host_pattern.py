@@ -34,7 +34,16 @@ def test_fits(pattern: str, hosts: list[str], others: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "exact"),
-    [("gpu013", "gpu013"), ("[007]", "007"), ("gpu*", None), ("gpu[01]", None), ("[1-2]", None), ("[1,2]", None)],
+    [
+        ("gpu013", "gpu013"),
+        ("[007]", "007"),
+        ("gpu[01]", "gpu01"),
+        ("rack[2]-gpu[07-07].local", "rack2-gpu07.local"),
+        ("gpu*", None),
+        ("gpu[01]*", None),
+        ("[1-2]", None),
+        ("gpu[1,2]", None),
+    ],
 )
 def test_knows_a_pattern_for_one_host(pattern: str, exact: str | None) -> None:
     assert parse_host(pattern).exact == exact

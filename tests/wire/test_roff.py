@@ -21,7 +21,7 @@ def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
 
 
 def test_no_line_of_a_page_is_a_request_by_accident() -> None:
-    page = ManPage("dbg-x", "1.0", "does x")
+    page = ManPage("dbg-x", "does x")
     page.section("options")
     page.synopsis("dbg-x A", "dbg-x B")
     page.paragraphs("One.\n\n" + " ".join(["word"] * 30) + " .pdbrc")

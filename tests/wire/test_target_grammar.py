@@ -126,6 +126,7 @@ def test_reads_several_terms(text: str, include: list[Term], exclude: list[Term]
         ("host:5@4711", True),
         ("host:?1", True),
         ("[007]:5", True),
+        ("gpu[07]:5", True),
         ("*/host:5", False),
         ("host*:5", False),
         ("host[1-2]:5", False),

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, TypeVar
 
 from dbg_wire.endpoint import Reach, TokenRole, wrong_host_reason
 from dbg_wire.environment import BROKER
 from dbg_wire.errors import BadInput, BadSecretFile, NoBroker, WrongHost, printable
-from dbg_wire.home import check_private, home_directory
+from dbg_wire.home import check_closed, check_private, home_directory
 from dbg_wire.rendezvous import Rendezvous, parse_driver_tokens, parse_rendezvous
 from dbg_wire.resolve import resolve
 
@@ -36,6 +36,12 @@ MAX_CA_BYTES = 1024 * 1024
 
 PIPE_SECONDS = 60.0
 """Seconds for a command at the other end of a pipe, which may ask its user for a password first."""
+
+
+T = TypeVar("T")
+
+Opening = Callable[[str], object]
+"""A call with the path of each file or directory before it is touched: its file system may not answer."""
 
 
 def _nothing(home: str) -> str | None:
@@ -63,6 +69,8 @@ class Seeker:
     broker.json; None if it tells nothing."""
     may_lack_home: bool = False
     """Whether broker.json is read only if address, fingerprint and token are not all given otherwise."""
+    opening: Opening = _nothing
+    """Gets each path before it is touched."""
 
 
 def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None = None) -> Reach:
@@ -71,8 +79,15 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
     Raise NoBroker, BadInput for a mistake in the user's settings, and WrongHost if broker.json names the loopback of
     another host.
     """
+    seeker = _telling(seeker)
     if argument is not None or environ.get(BROKER):
         return _find_named(seeker, argument, environ, home)
+    if seeker.role != "rank":
+        # `serve` refuses such a home, too; without this a terminal would only say that no broker is known.
+        folder = home_directory(environ) if home is None else home
+        seeker.opening(folder)
+        with suppress(OSError):
+            check_closed(os.stat(folder).st_mode, folder)  # noqa: PTH116 - in a rank
     rendezvous = _read_rendezvous(seeker, environ, home)
     if rendezvous is None:
         raise NoBroker
@@ -82,6 +97,25 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
     if reason is not None:
         raise WrongHost(reason)
     return reach
+
+
+def _telling(seeker: Seeker) -> Seeker:
+    """Return the seeker such that it tells each path before it reads there."""
+
+    def told(read: Callable[[str], T]) -> Callable[[str], T]:
+        def tell_and_read(path: str) -> T:
+            seeker.opening(path)
+            return read(path)
+
+        return tell_and_read
+
+    return replace(
+        seeker,
+        read_rendezvous=told(seeker.read_rendezvous),
+        read_token=told(seeker.read_token),
+        read_ca=told(seeker.read_ca),
+        read_memory=told(seeker.read_memory),
+    )
 
 
 def _find_named(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None) -> Reach:

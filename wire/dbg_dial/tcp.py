@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 import struct
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -25,14 +28,69 @@ _LAST_ACK = struct.Struct("56xI")
 """Where Linux puts ``tcpi_last_ack_recv`` in ``struct tcp_info``, in milliseconds."""
 
 
-async def connected(address: Address, *, keep_asking: bool = False) -> socket.socket:
+class OwnSocket(socket.socket):
+    """A socket that reads, writes and closes only its own file.
+
+    Programs that become daemons close all descriptors, those of a rank's agent too, and then open files of their own
+    under the same numbers. Each use raises OSError (EBADF) then, and closing leaves the number to the program.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Take the arguments of :class:`socket.socket`."""
+        super().__init__(*args, **options)
+        self._file = _file_of(self.fileno())
+
+    def is_open(self) -> bool:
+        """Tell whether the descriptor still is this socket."""
+        try:
+            return _file_of(self.fileno()) == self._file
+        except OSError:
+            return False
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        """Receive as :meth:`socket.socket.recv` does."""
+        self._check()
+        return super().recv(size, flags)
+
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+        """Receive as :meth:`socket.socket.recv_into` does."""
+        self._check()
+        return super().recv_into(buffer, nbytes, flags)
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        """Send as :meth:`socket.socket.send` does."""
+        self._check()
+        return super().send(data, flags)
+
+    def sendmsg(self, buffers: Iterable[Any], *options: Any) -> int:
+        """Send as :meth:`socket.socket.sendmsg` does."""
+        self._check()
+        return super().sendmsg(buffers, *options)
+
+    def close(self) -> None:
+        """Close the descriptor if it still is this socket."""
+        if self.fileno() >= 0 and not self.is_open():
+            self.detach()
+        super().close()
+
+    def _check(self) -> None:
+        if not self.is_open():
+            raise OSError(errno.EBADF, "the program has closed this socket")
+
+
+def _file_of(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
+async def connected(address: Address, *, keep_asking: bool = False) -> OwnSocket:
     """Return a connected socket; with ``keep_asking``, :func:`ask_peer` has been called for it.
 
     Raise OSError. Cancelling closes the socket.
     """
     family, name = address
     # asyncio sets TCP_NODELAY, which sends small frames at once, only if the socket's protocol is named.
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    sock = OwnSocket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setblocking(False)
         if keep_asking:

@@ -38,13 +38,20 @@ MAX_OFFERED = 8
 
 
 def printable(text: str, limit: int = MAX_QUOTED) -> str:
-    """Return foreign text so that it can't act on a terminal, cut to ``limit`` characters.
+    """Return foreign text so that it can't act on a terminal: at most ``limit`` characters, and ``…`` if it was cut.
 
     Control and other unprintable characters, newlines included, come back escaped (``\\x1b``), so a hostile rank name
     is visible and has no effect.
     """
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[: limit + 1])
-    return shown if len(text) <= limit else shown[:limit] + "…"
+    cut = text[: limit + 1]
+    shown = [c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut]
+    length = sum(map(len, shown))
+    if length <= limit:
+        return "".join(shown)
+    # An escape is shown whole or not at all.
+    while length > limit:
+        length -= len(shown.pop())
+    return "".join(shown) + "…"
 
 
 class DbgError(Exception):
@@ -170,6 +177,19 @@ class BrokerUnreachable(DbgError):
 
     def __str__(self) -> str:
         return f"no broker answers at {printable(self.url)} ({printable(self.reason)}); is `dbg-broker serve` running?"
+
+
+class SilentFile(DbgError):
+    """A file or directory that can't be opened since its file system does not answer."""
+
+    exit_status = 4
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{printable(self.path)} does not let itself be opened; is its file system there?"
 
 
 class WrongHost(DbgError):

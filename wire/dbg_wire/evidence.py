@@ -62,6 +62,8 @@ class WaitKind(str, enum.Enum):
     """Python code: the thread works."""
     DEBUGGER = "debugger"
     """A stop of ours."""
+    ENDED = "ended"
+    """An exception has ended the thread."""
     UNKNOWN = "unknown"
 
 
@@ -104,7 +106,8 @@ class CollectiveSeen(Record):
 
     ``sequence`` counts the collectives of the group, those with a peer apart, None if the library does not count.
     ``shapes`` and ``types`` are the inputs', as text. ``size`` is in bytes, ``age`` in seconds since the call.
-    ``timeout`` is in seconds from the call.
+    ``timeout`` is in seconds from the call. ``tag`` is that of a send or receive, below zero for any tag, None
+    where there are none or it is unknown. ``root`` is the global rank that a collective begins or ends at, if known.
     """
 
     group: Sentence
@@ -118,12 +121,16 @@ class CollectiveSeen(Record):
     size: Count | None = None
     age: Age | None = None
     timeout: Age | None = None
+    tag: Annotated[int, Number()] | None = None
+    root: RankNumber | None = None
 
 
 class ThreadWait(Record):
     """What one thread of the rank is in; ``text`` is the end of a sentence: ``waits for a lock that pump holds``.
 
-    Threads of one ``deadlock`` above zero wait for each other. ``frames`` are the innermost ones, outermost first.
+    Threads of one ``deadlock`` above zero wait for each other. ``holder`` is the process on the rank's host that alone
+    has what the thread waits for, such as the lock of a file, None if that isn't known. ``frames`` are the innermost
+    ones, outermost first.
     """
 
     thread: Sentence
@@ -132,6 +139,7 @@ class ThreadWait(Record):
     is_main: bool = False
     deadlock: Count = 0
     frames: InnermostFrames = ()
+    holder: Count | None = None
 
 
 class ProcessSeen(Record):

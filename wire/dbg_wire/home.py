@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dbg_wire.environment import HOME
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 
-_ANOTHER_HOME = "set DBG_HOME to a directory of your own"
+ANOTHER_HOME = "set DBG_HOME to a directory of your own"
 
 
 def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
@@ -37,21 +37,33 @@ def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
         raise BadSecretFile(f"{shown} can be written by others (mode {mode & 0o777:03o})", f"`chmod go-w {typed}`")
 
 
-def check_above(mode: int, uid: int, trusted: Collection[int], path: str) -> None:
+def check_closed(mode: int, path: str) -> None:
+    """Refuse a home that other users can look into, by its ``st_mode``. Raise BadSecretFile."""
+    if mode & 0o077:
+        raise BadSecretFile(
+            f"the directory {printable(path)} is open to others (mode {mode & 0o777:03o})",
+            f"type `chmod 700 {printable(shlex.quote(path))}`",
+        )
+
+
+def check_above(
+    mode: int, uid: int, trusted: Collection[int], path: str, *, what: str = "the home", remedy: str = ANOTHER_HOME
+) -> None:
     """Refuse a directory above a home if other users could replace the home in it, by ``st_mode`` and ``st_uid``.
 
     The directory must belong to one of ``trusted`` (us and root). Other users may write in it only if it is sticky, as
-    sshd requires for the directories above its keys. Raise BadSecretFile, which names the directory.
+    sshd requires for the directories above its keys. Raise BadSecretFile, which names the directory, with ``what`` lies
+    below it and a ``remedy``.
     """
     shown = printable(path)
     if uid not in trusted:
         raise BadSecretFile(
-            f"the home lies below {shown}, which belongs to user {uid}, who is neither you nor root", _ANOTHER_HOME
+            f"{what} lies below {shown}, which belongs to user {uid}, who is neither you nor root", remedy
         )
     if mode & 0o022 and not mode & stat.S_ISVTX:
         raise BadSecretFile(
-            f"the home lies below {shown}, in which others can put another in its place (mode {mode & 0o777:03o})",
-            f"{_ANOTHER_HOME}, or type `chmod go-w {printable(shlex.quote(path))}`",
+            f"{what} lies below {shown}, in which others can put another in its place (mode {mode & 0o777:03o})",
+            f"{remedy}, or type `chmod go-w {printable(shlex.quote(path))}`",
         )
 
 
@@ -75,4 +87,4 @@ def home_directory(environ: Mapping[str, str]) -> str:
         return posixpath.join(state, "dbg-broker")
     if posixpath.isabs(user):
         return posixpath.join(user, ".local", "state", "dbg-broker")
-    raise BadInput("no home directory is known, as HOME is not set", _ANOTHER_HOME)
+    raise BadInput("no home directory is known, as HOME is not set", ANOTHER_HOME)

@@ -43,12 +43,10 @@ class HostPattern:
 
     @property
     def exact(self) -> str | None:
-        """Return the host if only one name fits, also for ``[07]``; None if several names may fit."""
-        if len(self.pieces) == 1 and isinstance(self.pieces[0], tuple):
-            spans = self.pieces[0]
-            one = len(spans) == 1 and spans[0].first == spans[0].last
-            return str(spans[0].first).zfill(spans[0].width) if one else None
-        return self.text if HOST_NAME.fullmatch(self.text) else None
+        """Return the host if only one name fits, also for ``gpu[07]``; None if several names may fit."""
+        names = [_only(piece) for piece in self.pieces]
+        host = "".join(name for name in names if name is not None)
+        return host if host and None not in names else None
 
     def fits(self, host: str) -> bool:
         """Return whether the whole of ``host`` fits, with the same case.
@@ -93,6 +91,14 @@ def _parse_span(text: str, bracket: str) -> Span:
     if int(high) < int(low):
         raise BadTarget(f"range '{text}' in '{printable(bracket)}' is empty", "write the smaller number first")
     return Span(int(low), int(high), len(low))
+
+
+def _only(piece: str | tuple[Span, ...]) -> str | None:
+    """Return what alone fits a piece; None if several texts do."""
+    if isinstance(piece, str):
+        return piece if piece != "*" else None
+    (first, *others) = piece
+    return str(first.first).zfill(first.width) if not others and first.first == first.last else None
 
 
 def _ends(piece: str | tuple[Span, ...], host: str, start: int) -> Iterable[int]:

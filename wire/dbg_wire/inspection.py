@@ -161,7 +161,7 @@ _CLASSES = {word: record for record, word in _WORDS.items()}
 
 def encode_inspection(question: Inspection) -> str:
     """Return the text of a question."""
-    return json.dumps(plain(question))
+    return json.dumps(plain(question), ensure_ascii=False)
 
 
 def decode_inspection(text: str) -> Inspection:

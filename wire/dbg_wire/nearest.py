@@ -9,7 +9,9 @@ MIN_LIKENESS = 0.7
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most like this one, None if none is much like it."""
-    import difflib  # loaded for mistakes alone
+    """Return the known word that is most like this one, the first of equals; None if none is much like it."""
+    from difflib import SequenceMatcher  # loaded for mistakes alone
 
-    return next(iter(difflib.get_close_matches(word, list(known), 1, MIN_LIKENESS)), None)
+    likeness = {one: SequenceMatcher(None, one, word).ratio() for one in known}
+    best = max(likeness, key=likeness.__getitem__, default=None)
+    return best if best is not None and likeness[best] >= MIN_LIKENESS else None

@@ -78,7 +78,7 @@ class Coordinate(Record):
 class RankInfo(Record):
     """All that the broker tells about one rank.
 
-    ``key`` is its identity (job, run, rank, child, pid) as one opaque string, stable over reconnects and brokers;
+    ``key`` is its identity, the job and a slash first and the rest opaque, stable over reconnects and brokers;
     people use ``address`` (``host:rank`` or ``host:rank.child``). ``since`` is the wall-clock time of the last change
     of state, in seconds since the epoch, for display only. ``exit`` is the process's exit status, negative for a
     signal, or None while the process lives or if the status is unknown. ``where`` and ``reason`` are None while the
@@ -88,6 +88,7 @@ class RankInfo(Record):
     into and has not left; it is empty for any other rank. ``release`` and ``python`` are the versions of the rank's
     agent and interpreter, empty from a broker that does not tell them. ``stop`` is the number of the present stop or
     hold in its process; None for a rank that runs, for a stock debugger, and from a broker of a minor below 4.
+    ``passed`` is the last stop that the rank passed without stopping, and why.
     """
 
     key: Sentence
@@ -120,6 +121,7 @@ class RankInfo(Record):
     release: str = ""
     python: str = ""
     stop: Serial | None = None
+    passed: str = ""
 
     @property
     def occasion(self) -> float:
@@ -141,6 +143,10 @@ class RankInfo(Record):
         return f"{self.job}/{self.address}"
 
 
+IN_FINALIZE = "its process goes on into MPI_Finalize, which waits for all ranks"
+"""The detail of a rank whose program has ended, though its process may wait for others for as long as they take."""
+
+
 def describe_exit(rank: RankInfo) -> str:
     """Return how an exited rank ended, and who ended it: ``killed by SIGTERM from `timeout 60`, whose time was up``."""
     short = exit_state(rank)
@@ -149,6 +155,12 @@ def describe_exit(rank: RankInfo) -> str:
     name = short.removeprefix("killed by ")
     is_told = name != short and any(said.startswith(f"{name} {word}from ") for word in ("", "likely "))
     return f"killed by {printable(said)}" if is_told else short
+
+
+def fatal_error(rank: RankInfo) -> str:
+    """Return the exception that ended an exited rank, ``ValueError: bad batch``, or an empty text."""
+    failed = rank.exit is not None and rank.exit > 0 and rank.detail != IN_FINALIZE
+    return rank.detail.partition("; ")[0] if failed else ""
 
 
 def exit_state(rank: RankInfo) -> str:

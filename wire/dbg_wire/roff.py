@@ -25,10 +25,10 @@ def _escaped_character(character: str) -> str:
 class ManPage:
     """Collect the sections of one page."""
 
-    def __init__(self, name: str, release: str, summary: str) -> None:
+    def __init__(self, name: str, summary: str) -> None:
         title = escaped(name.upper())
         self._lines = [
-            f'.TH {title} 1 "" "dbg\\-broker {release}" "User Commands"',
+            f'.TH {title} 1 "" "dbg\\-broker" "User Commands"',
             ".nh",
             ".SH NAME",
             f"{escaped(name)} \\- {escaped(summary)}",

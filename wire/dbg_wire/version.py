@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-RELEASE = "0.1.0"
-"""The distribution's version; the only place that states it."""
+try:
+    from ._release import version as _version  # written by each build and installation
+except ImportError:
+    _version = "0.1.dev0"
+
+RELEASE: str = _version
+"""The distribution's version, made of the tag or commit that it was built from."""
 
 PROTOCOL_MAJOR = 1
 """Peers with different majors refuse each other; the refusal names both."""

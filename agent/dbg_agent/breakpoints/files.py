@@ -72,8 +72,10 @@ def is_ours(file: str) -> bool:
 def source_of(path: str) -> bytes | None:
     """Return the source of a file: as it was loaded if that is known, else as it is now; None if it can't be read."""
     known = compiled_sources.get(path)
-    if known is not None:
-        return known
+    return known if known is not None else _on_disk(path)
+
+
+def _on_disk(path: str) -> bytes | None:
     try:
         # O_NONBLOCK: open() of a pipe must not wait for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
@@ -110,9 +112,9 @@ def place(path: str, line: int) -> Placed:
         placed = statement_at(source, path, line, within)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return Placed(None, f"the file is no Python ({type(error).__name__})")
-    if placed.line is not None and path not in compiled_sources and is_edited(path, source):
-        return Placed(placed.line, EDITED)
-    return placed
+    # What has breakpoints already is known as it was loaded: the line is one of that text.
+    has_changed = _on_disk(path) not in (None, source) if path in compiled_sources else is_edited(path, source)
+    return Placed(placed.line, EDITED) if placed.line is not None and has_changed else placed
 
 
 def lines_of(code: CodeType) -> Iterator[int]:

@@ -39,6 +39,8 @@ def hits_of(text: str) -> Callable[[int], bool] | None:
         if number == 0:
             raise _no_hits(text)
         remainder = int(rest or 0)
+        if remainder >= number:
+            raise NoHits(f"`{text}` is never true: a remainder of {number} is below {number}")
         return lambda count: count % number == remainder
     if rest is not None:
         raise _no_hits(text)

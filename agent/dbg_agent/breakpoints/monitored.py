@@ -98,20 +98,24 @@ class Monitored:
         monitoring, events, number = self._monitoring, self._monitoring.events, self._id
         self._id = None
         atexit.unregister(self._free)
-        for code, _, _ in self._codes.values():
-            monitoring.set_local_events(number, code, events.NO_EVENTS)
-        self._codes = {}
+        # Without its callback no thread that begins a function adds to the codes any more; one in the midst of that may
+        # add its code to the former ones, of which nobody reads.
         monitoring.set_events(number, events.NO_EVENTS)
+        codes, self._codes = self._codes, {}
+        for code, _, _ in list(codes.values()):
+            monitoring.set_local_events(number, code, events.NO_EVENTS)
         for event in (events.PY_START, events.PY_RESUME, events.LINE):
             monitoring.register_callback(number, event, None)
         monitoring.free_tool_id(number)
 
     def _look(self, code: CodeType) -> None:
         """Have a code object tell of lines if it holds a breakpoint."""
-        known = self._known(code) if id(code) not in self._codes else None
-        if known is not None and len(self._codes) < MAX_CODES:
-            self._codes[id(code)] = known
+        codes = self._codes
+        known = self._known(code) if id(code) not in codes else None
+        if known is not None and len(codes) < MAX_CODES:
+            # First the events: if the id is freed meanwhile, this raises, and no code is kept that tells of no line.
             self._tell_lines(code, wanted=True)
+            codes[id(code)] = known
 
     def _known(self, code: CodeType) -> tuple[CodeType, str, frozenset[int]] | None:
         """Return a code object with its file and those of its lines that have breakpoints; None if none has."""

@@ -25,7 +25,7 @@ from ..engines.tracing import Tracing
 from ..own_threads import own_thread
 from ..stop.inbox import ProgramRaised
 from ..stop.program_threads import OWN_NAMES
-from ..stop.room import has_room
+from ..stop.room import make_room
 from ..stop.stacks import is_own, is_runner
 from .files import is_ours, loaded_path, place
 from .hits import NoHits
@@ -259,8 +259,8 @@ class LineBreakpoints:
             one = breakpoint_at(frame, file, line, self.here)
             if one is None or _is_called_by_ours(frame):
                 return
-            has_room()
-            self._rank.stop(frame, "breakpoint", before_line=True)
+            with make_room():
+                self._rank.stop(frame, "breakpoint", before_line=True)
             return
         except ProgramRaised as raised:
             to_raise = raised.error
@@ -285,9 +285,12 @@ class LineBreakpoints:
         return not threading.current_thread().name.startswith(OWN_NAMES)
 
     def _tell_raised(self, one: bdb.Breakpoint, error: BaseException) -> None:
+        problem = f"{type(error).__name__}: {printable(str(error))}"
+        if isinstance(one, LineBreakpoint):
+            # An IDE shows it beside the breakpoint, where a user asks why the rank has stopped.
+            one.problem = f"the condition raised {problem}; it stops all the same"[:MAX_CONDITION]
         if not getattr(one, "was_told", False):
             one.was_told = True  # type: ignore[attr-defined] # a breakpoint of bdb has room for it
-            problem = f"{type(error).__name__}: {printable(str(error))}"
             where = f"{os.path.basename(one.file)}:{one.line}"  # noqa: PTH119 - no pathlib in a rank
             self._rank.warn(f"{where}: the condition raised {problem}; stopping all the same")
 

@@ -12,7 +12,7 @@ from collections import deque
 from functools import partial
 
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
-from dbg_wire.messages import PromptInfo, PromptState
+from dbg_wire.messages import PromptInfo, PromptState, Replied
 from dbg_wire.records import fitted
 
 from ..stop.inbox import (
@@ -28,6 +28,9 @@ from ..stop.inbox import (
     TypedLine,
 )
 from .port import ConsolePort
+
+PROMPT_GONE = "the prompt it was typed for is gone"
+"""Why a reply is discarded."""
 
 UNWINDING = (LeaveDebugger, MoveOn, SwitchDebugger, ProgramRaised)
 """What a prompt raises to end the whole debugger, not only the command that asks."""
@@ -177,13 +180,21 @@ class Console(io.TextIOBase):
 
     @property
     def prompt(self) -> PromptInfo | None:
-        """Return the prompt that waits now; from any thread."""
-        return self._prompt
+        """Return the prompt that waits now for a reply; None once a reply is on its way; from any thread."""
+        prompt = self._prompt
+        return prompt if prompt is not None and prompt.number != self._replied else None
 
-    def reply_comes(self, number: int) -> None:
-        """Note that the inbox gets the reply to the prompt of that number; from any thread."""
+    def reply(self, number: int, text: str) -> bool:
+        """Have the prompt of that number take a reply; return False if it waits for none; from any thread."""
         with self._lock:
+            prompt = self.prompt
+            if prompt is None or prompt.number != number:
+                return False
+            # Both under one lock: `ask` closes the prompt under it, too, and its stop can't end before that.
+            if not self._port.inbox.put(self._port.stops.number, TypedLine(text, number)):
+                return False
             self._replied = number
+            return True
 
     def interrupt(self) -> bool:
         """Note an interrupt for the command that runs, or that a reply begins just now; False at a prompt.
@@ -249,7 +260,9 @@ class Console(io.TextIOBase):
         while True:
             work = inbox.next_work(stop)
             if isinstance(work, TypedLine):
-                return work.text
+                if work.prompt == self._number:
+                    return work.text
+                self._port.send(fitted(Replied, prompt=work.prompt, taken=False, reason=PROMPT_GONE))
             if isinstance(work, BreakPrompt) and work.prompt == self._number:
                 raise KeyboardInterrupt
             if isinstance(work, GoOn):

@@ -28,7 +28,7 @@ from .interpreter import Interpreter
 from .leaving import WayOut, what_continue_does
 from .pdb_completion import CompletingPdb
 from .port import Port
-from .tracing import OWN_MODULES, Tracing
+from .tracing import Tracing
 
 SCREEN_LINES = 24
 """Lines at the end of the log that are shown as the screen of a line debugger."""
@@ -129,7 +129,7 @@ class RankPdb(CompletingPdb):
     name = PDB
 
     def __init__(self, port: Port, console: Console, *, readrc: bool = False, outer: RankPdb | None = None) -> None:
-        super().__init__(port, stdin=console, stdout=console, skip=list(OWN_MODULES), nosigint=True, readrc=readrc)
+        super().__init__(port, stdin=console, stdout=console, nosigint=True, readrc=readrc)
         self._console = console
         self._outer = outer
 

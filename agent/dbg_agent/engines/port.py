@@ -118,6 +118,9 @@ class ConsolePort(StoppedRank, Protocol):
     def publish(self) -> None:
         """Have a report sent."""
 
+    def send(self, message: Message) -> None:
+        """Have a message sent to the broker."""
+
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         """Have the link's thread call ``call`` after some seconds."""
 

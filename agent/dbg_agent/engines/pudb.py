@@ -14,7 +14,7 @@ from .faults import is_fault, words_of
 from .leaving import WayOut, what_continue_does
 from .port import LeavingPort, Port
 from .pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
-from .tracing import OWN_MODULES, Tracing
+from .tracing import Tracing
 
 NEEDS_TERMINAL = "would use the rank's own terminal, which belongs to the job; it is not available here."
 """Why some of PuDB's keys are refused."""
@@ -47,7 +47,7 @@ class PudbEngine:
         self._port = port
         self._screen = AgentScreen(port)
         self._screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
-        options = {"stdin": NoFile(), "stdout": NoFile(), "skip": list(OWN_MODULES)}
+        options = {"stdin": NoFile(), "stdout": NoFile()}
         with making_window():
             self._debugger = _debugger_class()(port, self._screen, **options)
         # The other shells start on the rank's own stdin; only the internal shell lives on PuDB's screen.

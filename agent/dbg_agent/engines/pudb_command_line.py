@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 from pudb.shell import SetPropagatingDict
 
 from ..stop.capture import ForOneThread, talking_to
+from ..stop.room import make_room
 from .faults import is_fault_of_value, is_interrupt, words_of
 from .printed import PrintedTail
 
 if TYPE_CHECKING:
     from .pudb_ui import RankUI
 
-JEDI_RECURSION_LIMIT = 3000
-"""The recursion limit that jedi sets for the whole process when it is imported, and needs while it completes."""
+JEDI_FRAMES = 3000
+"""Depth of calls that jedi may need to complete: so high a limit it sets for the whole process when it is imported."""
 
 JEDI_LOCK = threading.Lock()
 """Held while jedi has our settings: the whole process shares them, and several threads may stop in turn."""
@@ -126,11 +127,10 @@ def _without_jedis_cache() -> Iterator[None]:
         # PuDB itself says that jedi is missing.
         yield
         return
-    with JEDI_LOCK, tempfile.TemporaryDirectory(prefix="dbg-agent-") as folder:
+    sys.setrecursionlimit(limit)
+    with JEDI_LOCK, tempfile.TemporaryDirectory(prefix="dbg-agent-") as folder, make_room(JEDI_FRAMES):
         before, jedi.settings.cache_directory = jedi.settings.cache_directory, folder
-        sys.setrecursionlimit(max(limit, JEDI_RECURSION_LIMIT))
         try:
             yield
         finally:
             jedi.settings.cache_directory = before
-            sys.setrecursionlimit(limit)

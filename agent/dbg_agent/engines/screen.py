@@ -74,13 +74,12 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
     def draw_screen(self, size: tuple[int, int], canvas: Any) -> None:
         """Draw, and keep what was drawn for :meth:`text`."""
-        # Drawing takes locks that the link's thread takes, too: an interrupt while it draws could leave a lock held.
-        with self._port.interruptible.suspended():
+        # Terminals show no drawing of a rank that runs, so PuDB's work counts as over while it draws. No interrupt may
+        # come meanwhile: the link's thread takes the same locks as a drawing.
+        with self._port.busy.waiting():
             # The breakpoints are reported before they are drawn: a terminal may leave as soon as it shows one.
             self._port.breakpoints.look()
             self._canvas = canvas
-            # The rank counts as stopped again before it draws: terminals show no drawing of a running rank.
-            self._port.stops.work_is_over()
             super().draw_screen(size, canvas)
 
     def text(self) -> tuple[str, ...]:

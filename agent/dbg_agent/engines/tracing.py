@@ -6,6 +6,7 @@ PuDB and pdb derive from :class:`bdb.Bdb`. :class:`Tracing` stands before their 
 from __future__ import annotations
 
 import bdb
+import inspect
 import sys
 import threading
 from collections.abc import Callable
@@ -14,13 +15,15 @@ from typing import Any
 
 from ..stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove
 from ..stop.program_end import is_at_end
-from ..stop.room import room_for_debuggers
-from ..stop.stacks import is_own, is_runner, skip_runner
+from ..stop.room import make_room
+from ..stop.stacks import OWN_PACKAGES, is_own, is_runner, skip_runner
 from .leaving import WayOut
 from .port import TracingPort
 
-OWN_MODULES = ("dbg_agent", "dbg_agent.*", "dbg_dial", "dbg_dial.*", "dbg_wire", "dbg_wire.*")
-"""Modules that ``s`` never steps into: a step on a ``set_trace()`` line must not show the inside of the call."""
+STEPS_OF_IDES = frozenset({"step over", "step in", "step out"})
+"""Steps that end at lines alone, where pdb's own stop at a function's call and at its return as well."""
+
+SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class Tracing(bdb.Bdb):
@@ -38,11 +41,13 @@ class Tracing(bdb.Bdb):
         """The debugger was last left by :meth:`let_go`."""
         self.breaks_in = False
         """The next halt comes from outside, and is not the end of a user's step."""
+        self.ends_at_lines = False
+        """The step that goes on is an IDE's: it ends at no call and no return, but at the line that follows."""
         self._is_untraced = False
         """bdb goes on as without breakpoints, since the program stops at them by itself."""
         # bdb's constructor begins with no breakpoints, and would remove those of the other engine.
         kept = port.breakpoints.lines
-        super().__init__(**options)
+        super().__init__(skip=OWN_PACKAGES, **options)
         port.breakpoints.lines = kept
 
     @property
@@ -86,10 +91,9 @@ class Tracing(bdb.Bdb):
         """Run the debugger's interaction; return how it was left."""
         self.going_on = self.has_let_go = False
         self._first = None
-        self.breaks_in = False
+        self.breaks_in = self.ends_at_lines = False
         try:
-            with room_for_debuggers():
-                interaction()
+            interaction()
         except LeaveDebugger as leave:
             self.set_continue()
             leave.done()
@@ -112,6 +116,15 @@ class Tracing(bdb.Bdb):
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Follow the traced thread; a fault of the debugger ends the tracing, not the training."""
         try:
+            room = make_room()
+        except RecursionError:
+            # So few calls below the recursion limit nothing can stop, but the program may come back from there.
+            return self.trace_dispatch
+        with room:
+            return self._follow(frame, event, arg)
+
+    def _follow(self, frame: FrameType, event: str, arg: Any) -> Any:
+        try:
             follow = super().trace_dispatch(frame, event, arg)
             if event == "return" and frame.f_back is None:
                 # Only the end of the thread or of the interpreter follows, and the latter takes our modules apart.
@@ -127,6 +140,31 @@ class Tracing(bdb.Bdb):
         # Outside of the except block the exception keeps its own cause and context.
         raise to_raise
 
+    def dispatch_call(self, frame: FrameType, arg: Any) -> Any:
+        """Follow a call; a step that ends at lines goes on to the first one of the function."""
+        if self.ends_at_lines and self.stop_here(frame):
+            return self.trace_dispatch
+        return super().dispatch_call(frame, arg)
+
+    def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
+        """Follow a return; a step that ends at lines goes on to the caller's next one."""
+        # A generator that yields, and will be resumed, is bdb's own exception.
+        is_suspended = self.stopframe is not None and bool(frame.f_code.co_flags & SUSPENDING)
+        if self.ends_at_lines and not is_suspended and self.stop_here(frame) and self._to_caller(frame):
+            return self.trace_dispatch
+        return super().dispatch_return(frame, arg)
+
+    def _to_caller(self, frame: FrameType) -> bool:
+        """Have the thread stop at the next line of the frame that has called this one; False if there is none."""
+        caller = frame.f_back
+        if caller is None or is_own(caller):
+            return False
+        if caller.f_trace is None:
+            # bdb has let the thread come by here on its way to a breakpoint.
+            caller.f_trace = self.trace_dispatch
+        self.set_next(caller)
+        return True
+
     def stop_here(self, frame: FrameType) -> bool:
         """Tell whether a step ends here. bdb keeps one place for all threads, but a step belongs to one thread."""
         if self._stepper is not None and threading.get_ident() != self._stepper:
@@ -138,8 +176,11 @@ class Tracing(bdb.Bdb):
         return bool(super().stop_here(frame))
 
     def is_skipped_module(self, module_name: Any) -> bool:
-        """Tell whether a module is ours. A module's name may be no text in a program, which bdb can't compare."""
-        return isinstance(module_name, str) and bool(super().is_skipped_module(module_name))
+        """Tell whether a module is ours: a step on a ``set_trace()`` line must not show the inside of the call.
+
+        bdb's patterns would cost each traced line more, and fail for a name that is no text, as a program may have.
+        """
+        return isinstance(module_name, str) and module_name.partition(".")[0] in OWN_PACKAGES
 
     def break_here(self, frame: FrameType) -> bool:
         """Tell whether a breakpoint stops the frame at its line."""
@@ -174,10 +215,14 @@ class Tracing(bdb.Bdb):
     def move(self, wanted: WantedMove, frame: FrameType | None) -> None:
         """Let the thread run to where this command leads from this frame."""
         command = wanted.command
+        self.ends_at_lines = command in STEPS_OF_IDES
         if command == "continue" or frame is None:
             self.set_continue()
-        elif command == "step":
+        elif command in ("step", "step in"):
             self.set_step()
+        elif command == "step out":
+            if not self._to_caller(frame):
+                self.set_return(frame)
         elif command == "return":
             self.set_return(frame)
         elif command == "until":

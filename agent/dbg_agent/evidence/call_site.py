@@ -35,11 +35,11 @@ class CallSite:
     positional: tuple[Any, ...] = ()
     named: dict[str, Any] = field(default_factory=dict)
 
-    def argument(self, position: int, name: str) -> Any:
-        """Return an argument by its name or its place, UNKNOWN if it was not given or can't be read."""
+    def argument(self, position: int, name: str, default: Any = UNKNOWN) -> Any:
+        """Return an argument by its name or its place, ``default`` if it was not given, UNKNOWN if it can't be read."""
         if name in self.named:
             return self.named[name]
-        return self.positional[position] if position < len(self.positional) else UNKNOWN
+        return self.positional[position] if position < len(self.positional) else default
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 from contextlib import suppress
 
 from dbg_wire.errors import printable
 from dbg_wire.evidence import WaitKind
 
+from .holders import lock_holders, other_ends
 from .system_calls import SystemCall, path_of, peer_of, polled, read_text
 
 MAX_CHILDREN = 32
@@ -31,8 +33,6 @@ _ON_FILES = {
     "fdatasync": "writes out",
     "msync": "writes out",
     "sync_file_range": "writes out",
-    "flock": "waits for the lock of",
-    "fcntl": "waits for the lock of",
     "ioctl": "is in ioctl() of",
     "ftruncate": "truncates",
     "fallocate": "allocates",
@@ -43,11 +43,19 @@ _ON_FILES = {
 }
 """Calls with a descriptor as first argument."""
 
+_LOCKS = frozenset({"flock", "fcntl"})
+
+MAX_NAMED = 3
+"""Processes that one sentence names as holders."""
+
+Waited = tuple[WaitKind, str] | tuple[WaitKind, str, int | None]
+"""What a thread waits for, the end of a sentence, and the one process that holds it, if that is known."""
+
 _STREAMS = {0: "its standard input", 1: "its standard output", 2: "its standard error"}
 
 
-def waits_in(call: SystemCall) -> tuple[WaitKind, str] | None:
-    """Return what a thread in this call waits for, as the end of a sentence; None if the call does not tell."""
+def waits_in(call: SystemCall) -> Waited | None:
+    """Return what a thread in this call waits for; None if the call does not tell."""
     name, descriptor = call.name, call.arguments[0] & 0x7FFFFFFF
     if name in _READS:
         return _subject("reads", descriptor)
@@ -56,6 +64,8 @@ def waits_in(call: SystemCall) -> tuple[WaitKind, str] | None:
     if name in _POLLS:
         found = polled(call)
         return _polled(found) if found else None
+    if name in _LOCKS:
+        return _locked(descriptor)
     if name in _ON_FILES:
         return _subject(_ON_FILES[name], descriptor)
     if name in ("accept", "accept4"):
@@ -78,8 +88,8 @@ def waits_in(call: SystemCall) -> tuple[WaitKind, str] | None:
     return None
 
 
-def _polled(descriptors: list[int]) -> tuple[WaitKind, str]:
-    kind, text = _subject("waits for", descriptors[0])
+def _polled(descriptors: list[int]) -> Waited:
+    kind, text, *_ = _subject("waits for", descriptors[0])
     more = len(descriptors) - 1
     return kind, f"{text} and {more} more" if more else text
 
@@ -92,7 +102,30 @@ def _child(call: SystemCall) -> tuple[WaitKind, str]:
     return WaitKind.CHILD, f"waits for the process {command_of(pid)}"
 
 
-def _subject(verb: str, descriptor: int) -> tuple[WaitKind, str]:
+def _locked(descriptor: int) -> Waited:
+    kind, text, *_ = _subject("waits for the lock of", descriptor)
+    try:
+        return (kind, *held_by(text, lock_holders(os.readlink(f"/proc/self/fd/{descriptor}"))))  # noqa: PTH115
+    except OSError:
+        return kind, text
+
+
+def held_by(text: str, pids: list[int]) -> tuple[str, int | None]:
+    """Return a sentence about a lock with who holds it, and its only holder; the sentence alone if it isn't known."""
+    if not pids:
+        return text, None
+    if pids == [os.getpid()]:
+        return f"{text}, which this process holds itself", pids[0]
+    return f"{text}, which {_processes(pids)} hold{'s' if len(pids) == 1 else ''}", pids[0] if len(pids) == 1 else None
+
+
+def _processes(pids: list[int]) -> str:
+    named = ["this process itself" if pid == os.getpid() else f"the process {command_of(pid)}" for pid in pids]
+    more = f" and {len(pids) - MAX_NAMED} more" if len(pids) > MAX_NAMED else ""
+    return f"{' and '.join(named[:MAX_NAMED])}{more}"
+
+
+def _subject(verb: str, descriptor: int) -> Waited:
     """Return what is done to a descriptor."""
     try:
         # The link's text is made by the kernel; the file is not touched, since its file system may hang.
@@ -112,20 +145,36 @@ def _subject(verb: str, descriptor: int) -> tuple[WaitKind, str]:
     return WaitKind.FILE, f"{verb} {what} {printable(target)}{stream}"
 
 
-def _pipe(verb: str, descriptor: int, target: str, stream: str) -> tuple[WaitKind, str]:
+def _pipe(verb: str, descriptor: int, target: str, stream: str) -> Waited:
+    if verb == "writes to":
+        return _written(descriptor, target, stream)
     others = children()
     knows_all = len(others) < MAX_CHILDREN
     for child in others:
         targets, are_all = _targets(str(child), MAX_DESCRIPTORS)
         if target in targets:
-            if verb in ("reads", "waits for"):
-                return WaitKind.CHILD, f"{verb} the output of the process {command_of(child)}{stream}"
-            return WaitKind.CHILD, f"{verb} a pipe to the process {command_of(child)}{stream}"
+            return WaitKind.CHILD, f"{verb} the output of the process {command_of(child)}{stream}"
         knows_all = knows_all and are_all
     targets, are_all = _targets("self", MAX_OWN_DESCRIPTORS)
+    writers = other_ends(target, reads=True) if targets.count(target) == 1 else []
+    if writers:
+        only = writers[0] if len(writers) == 1 else None
+        return WaitKind.CHILD, f"{verb} a pipe from {_processes(writers)}{stream}", only
     elsewhere = " whose other end is in no child process" if knows_all and are_all else ""
     whose = " of its own process" if targets.count(target) > 1 else elsewhere
     return WaitKind.UNKNOWN, f"{verb} {_STREAMS.get(descriptor, 'a pipe' + whose)}"
+
+
+def _written(descriptor: int, target: str, stream: str) -> Waited:
+    """Return who should read the pipe that a thread writes to: whoever has its other end, here or elsewhere."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    pipe = f"a pipe{stream}" if poll.poll(0) else f"a full pipe{stream}"
+    readers = other_ends(target, reads=False)
+    if not readers:
+        kind = WaitKind.UNKNOWN if pipe.startswith("a pipe") else WaitKind.CHILD
+        return kind, f"writes to {pipe}; who reads it is not known"
+    return WaitKind.CHILD, f"writes to {pipe} to {_processes(readers)}", readers[0] if len(readers) == 1 else None
 
 
 def children() -> list[int]:
@@ -184,10 +233,10 @@ def _addresses(descriptor: int) -> tuple[str, str]:
     """Return a socket's own address and its peer's; empty where it has none."""
     import _socket
 
-    # Family and type make no difference for these two questions. Without SOCK_NONBLOCK, a program with a default
-    # time-out of sockets would have the descriptor made non-blocking.
+    # The family is asked of the kernel, since addresses are read by it. The type makes no difference, but without
+    # SOCK_NONBLOCK a program with a default time-out of sockets would have the descriptor made non-blocking.
     try:
-        asked = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor)
+        asked = _socket.socket(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor)
     except OSError:
         return "", ""
     found = []
@@ -205,6 +254,6 @@ def _addresses(descriptor: int) -> tuple[str, str]:
 
 def _shown(address: object) -> str:
     if isinstance(address, tuple) and len(address) >= 2:
-        host = str(address[0])
+        host = str(address[0]).removeprefix("::ffff:")
         return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
     return printable(os.fsdecode(address)) if isinstance(address, (str, bytes)) else ""

@@ -7,13 +7,14 @@ resolved to its value; of any other one, as of a call's result, nothing is known
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from opcode import opname
 from types import BuiltinFunctionType, FrameType
 from typing import Any, NamedTuple
 
-from .instructions import NO_LOADS, Instruction, index_of, instructions_of, name_in, operands_start
-from .variables import UNKNOWN, attribute, item, local, variable
+from .instructions import NO_LOADS, Instruction, index_of, instructions_of, jumps_back_to, name_in, operands_start
+from .variables import UNKNOWN, attribute, class_of, item, local, variable
 from .with_blocks import WITH, entered
 
 _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME"})
@@ -66,6 +67,10 @@ def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
     if instructions[index].name == "PRECALL":
         # Python 3.11 runs calls of known C functions in this instruction.
         index += 1
+    return _call_at(frame, instructions, index, reads)
+
+
+def _call_at(frame: FrameType, instructions: Sequence[Instruction], index: int, reads: bool) -> CallSite | None:
     now = instructions[index]
     if now.name in WITH:
         found = _whole(frame, instructions, index, reads)
@@ -77,6 +82,45 @@ def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
     if start is None or read is None or _takes_first(instructions[start + read[1] : index]):
         return CallSite(_method(frame, instructions, index), False, (UNKNOWN,))
     return CallSite(_bound(read[0]), False, _arguments(frame, instructions[start + read[1] : index], reads))
+
+
+def tested_file(frame: FrameType, *, reads: bool) -> str | None:
+    """Return the file whose existence the innermost loop around a frame's call tests, empty for an unknown one.
+
+    Return None if the loop tests none.
+    """
+    instructions = instructions_of(frame.f_code)
+    loops = [
+        (start, one.at) for one in instructions for start in [jumps_back_to(one)] if start <= frame.f_lasti <= one.at
+    ]
+    if not loops:
+        return None
+    start, end = max(loops)
+    for index, one in enumerate(instructions):
+        if start <= one.at <= end and one.name.startswith("CALL"):
+            site = _call_at(frame, instructions, index, reads)
+            path = _tested(site) if site is not None else None
+            if path is not None:
+                return path
+    return None
+
+
+def _tested(site: CallSite) -> str | None:
+    """Return the path whose existence a call tests, empty for an unknown one; None for another call."""
+    called = site.called
+    if any(called.value is test for test in (os.path.exists, os.path.isfile, os.path.isdir, os.path.lexists)):
+        given = site.arguments[0] if len(site.arguments) == 1 else UNKNOWN
+    elif called.name in ("exists", "is_file", "is_dir") and is_path(called.owner):
+        # A path keeps its text once it was asked for it.
+        given = attribute(called.owner, "_str")
+    else:
+        return None
+    return given if type(given) is str else ""
+
+
+def is_path(value: object) -> bool:
+    """Tell whether a value is a path of pathlib."""
+    return class_of(value) in (("pathlib", "PosixPath"), ("pathlib._local", "PosixPath"))
 
 
 def _takes_first(instructions: Sequence[Instruction]) -> bool:

@@ -23,6 +23,9 @@ _SHIFTS_GLOBAL = sys.version_info >= (3, 11)
 _SHIFTS_ATTRIBUTE = sys.version_info >= (3, 12)
 """Whether the lowest bit of an argument is no part of the name's index."""
 
+_HAS_JUMP_CACHE = sys.version_info >= (3, 13)
+"""Whether a jump back has a cache behind it, which its argument counts as well."""
+
 _TWO_LOADS = frozenset({"LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
 """Instructions of Python 3.13 that stand for two."""
 
@@ -62,6 +65,15 @@ def instructions_of(code: CodeType) -> tuple[Instruction, ...]:
         elif name not in ("CACHE", "EXTENDED_ARG"):
             found.append(Instruction(at, name, argument))
     return tuple(found)
+
+
+def jumps_back_to(one: Instruction) -> int:
+    """Return the offset to which an instruction jumps back, at the end of a loop; beyond the code if it does not."""
+    if "JUMP_BACKWARD" in one.name:
+        return one.at + (4 if _HAS_JUMP_CACHE and one.name == "JUMP_BACKWARD" else 2) - 2 * one.argument
+    if not _HAS_ONE_ARRAY and one.name.startswith(("JUMP_ABSOLUTE", "POP_JUMP_IF")) and 2 * one.argument < one.at:
+        return 2 * one.argument
+    return MAX_CODE
 
 
 def index_of(instructions: Sequence[Instruction], at: int) -> int | None:

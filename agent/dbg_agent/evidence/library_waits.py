@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -11,8 +12,10 @@ from dbg_wire.errors import printable
 from dbg_wire.evidence import WaitKind
 
 from ..stop.own_frames import is_users_file
-from .descriptors import command_of, state_of
+from .descriptors import command_of, held_by, state_of
+from .ended_threads import who_used
 from .expressions import call_site
+from .holders import lock_holders, openers
 from .locks import import_lock_owner
 from .stacks import SeenThread, module_of
 from .variables import UNKNOWN, attribute, is_a, item, local
@@ -24,13 +27,15 @@ MAX_WORKERS = 32
 class Wait(NamedTuple):
     """What a thread waits for; ``others`` are the threads without whose going on it will not end.
 
-    ``ask`` returns a better text, for which it asks the kernel: while it does, other threads take the interpreter.
+    ``holder`` is the process that holds it. ``ask`` returns a better text and the holder, for which it asks the kernel:
+    while it does, other threads take the interpreter.
     """
 
     kind: WaitKind
     text: str
     others: frozenset[int] = frozenset()
-    ask: Callable[[], str] | None = None
+    ask: Callable[[], tuple[str, int | None]] | None = None
+    holder: int | None = None
 
 
 class Inside(NamedTuple):
@@ -99,6 +104,11 @@ def _says(kind: WaitKind, text: str) -> Rule:
     return lambda inside: Wait(kind, text.format(inside.named))
 
 
+def _of_queue(text: str) -> Rule:
+    """Return a rule for a method of a queue, which names a thread that used the queue and has ended."""
+    return lambda inside: Wait(WaitKind.DATA, f"{text.format(inside.named)}{who_used(inside.local('self'))}")
+
+
 def _innermost(kind: WaitKind, text: str) -> Rule:
     """Return a rule for a function that waits itself, but does not while it calls others."""
     return lambda inside: Wait(kind, text) if inside.at == 0 else None
@@ -154,7 +164,9 @@ def _process(inside: Inside) -> Wait:
 def _of_process(verb: str, pid: Any) -> Wait:
     if type(pid) is not int:
         return Wait(WaitKind.CHILD, f"{verb} a child process")
-    return Wait(WaitKind.CHILD, f"{verb} the process {pid}", ask=lambda: f"{verb} the process {command_of(pid)}")
+    return Wait(
+        WaitKind.CHILD, f"{verb} the process {pid}", ask=lambda: (f"{verb} the process {command_of(pid)}", None)
+    )
 
 
 def _loader(inside: Inside) -> Wait:
@@ -165,7 +177,7 @@ def _loader(inside: Inside) -> Wait:
         return Wait(WaitKind.DATA, "waits for a batch of DataLoader's worker processes")
     what = "worker process" if len(known) == 1 else "worker processes"
     text = f"waits for a batch of DataLoader's {what} {', '.join(map(str, known))}"
-    return Wait(WaitKind.DATA, text, ask=lambda: f"{text}{_odd_states(known)}")
+    return Wait(WaitKind.DATA, text, ask=lambda: (f"{text}{_odd_states(known)}", None))
 
 
 def _odd_states(pids: Sequence[int]) -> str:
@@ -197,10 +209,39 @@ def _future(inside: Inside) -> Wait:
     return Wait(WaitKind.LOCK, f"waits for the result of the future{inside.named}{told}")
 
 
+def _file_lock(inside: Inside) -> Wait:
+    """Name the file of a ``FileLock``, which asks for its lock again and again, and who holds it."""
+    # Before release 3.30 the path is as the program has given it. The lock's own attributes are another thread's.
+    found = (inside.local(name) for name in ("canonical_path", "lock_filename"))
+    path = next((one for one in found if type(one) is str), None)
+    if path is None:
+        return Wait(WaitKind.FILE, f"waits for the file lock{inside.named}")
+    path = os.path.abspath(path)  # noqa: PTH100 - no pathlib in a rank
+    text = f"waits for the lock of the file {printable(path)}"
+    is_soft = type(inside.local("self")).__name__ == "SoftFileLock"
+    return Wait(WaitKind.FILE, text, ask=lambda: held_by(text, openers(path) if is_soft else lock_holders(path)))
+
+
+def _baton(inside: Inside) -> Wait:
+    path = attribute(inside.local("self"), "lock_file_path")
+    if type(path) is not str:
+        return Wait(WaitKind.FILE, "waits until a file of torch's FileBaton is gone")
+    path = os.path.abspath(path)  # noqa: PTH100
+    text = f"waits until the file {printable(path)} is gone (torch's FileBaton)"
+
+    def ask() -> tuple[str, int | None]:
+        told, holder = held_by(text, openers(path))
+        nobody = ", which no process seen from here has open; a killed build leaves it"
+        return (told, holder) if told != text else (f"{text}{nobody}", None)
+
+    return Wait(WaitKind.FILE, text, ask=ask)
+
+
 _EVENT = _says(WaitKind.LOCK, "waits for the event{} to be set")
 _CONDITION = _says(WaitKind.LOCK, "waits for the condition{} to be notified")
 _SEMAPHORE = _says(WaitKind.LOCK, "waits for the semaphore{}; which threads have it is not known")
-_GET = _says(WaitKind.DATA, "waits for an item of the queue{}")
+_GET = _of_queue("waits for an item of the queue{}")
+_PUT = _of_queue("waits for room in the queue{}")
 _MESSAGE = _says(WaitKind.CHILD, "waits for a message of the connection{} to another process")
 _POOL_RESULT = _says(WaitKind.CHILD, "waits for a result of a pool of processes")
 
@@ -210,14 +251,14 @@ _RULES: dict[tuple[str, str], Rule] = {
     ("threading", "join"): _of_class(("Thread", _join)),
     ("threading", "_shutdown"): _shutdown,
     ("queue", "get"): _GET,
-    ("queue", "put"): _says(WaitKind.DATA, "waits for room in the queue{}"),
-    ("queue", "join"): _says(WaitKind.DATA, "waits until all items of the queue{} are done"),
+    ("queue", "put"): _PUT,
+    ("queue", "join"): _of_queue("waits until all items of the queue{} are done"),
     ("concurrent.futures._base", "result"): _future,
     ("concurrent.futures._base", "exception"): _future,
     ("concurrent.futures._base", "wait"): _says(WaitKind.LOCK, "waits for the results of futures"),
     ("concurrent.futures.thread", "_worker"): _innermost(WaitKind.DATA, "waits for work of its pool of threads"),
     ("multiprocessing.queues", "get"): _GET,
-    ("multiprocessing.queues", "put"): _says(WaitKind.DATA, "waits for room in the queue{}"),
+    ("multiprocessing.queues", "put"): _PUT,
     ("multiprocessing.pool", "get"): _POOL_RESULT,
     ("multiprocessing.pool", "wait"): _POOL_RESULT,
     ("multiprocessing.pool", "next"): _POOL_RESULT,
@@ -230,6 +271,8 @@ _RULES: dict[tuple[str, str], Rule] = {
     ("subprocess", "wait"): _popen,
     ("subprocess", "communicate"): _popen,
     ("torch.utils.data.dataloader", "_try_get_data"): _loader,
+    ("torch.utils.file_baton", "wait"): _baton,
+    ("filelock._api", "acquire"): _file_lock,
     ("selectors", "select"): _loop,
     ("importlib._bootstrap", "acquire"): _import,
     ("_frozen_importlib", "acquire"): _import,

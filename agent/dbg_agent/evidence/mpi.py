@@ -20,7 +20,7 @@ from dbg_wire.records import fitted
 
 from ..stop.thread_frames import thread_frames
 from .call_site import CallSite, call_site
-from .variables import UNKNOWN
+from .variables import UNKNOWN, class_of, is_a
 
 LIBRARY = "mpi4py"
 
@@ -39,6 +39,18 @@ _COLLECTIVES = (
     | {"Split", "Split_type", "Dup", "Create", "Free", "Disconnect"}
 )
 _METHODS = _COLLECTIVES | _DESTINATION | set(_SOURCE)
+_TAGS = dict.fromkeys(_DESTINATION - {"sendrecv", "Sendrecv"}, 2) | {name: at + 1 for name, at in _SOURCE.items()}
+"""Where the tag stands among the arguments; `sendrecv` has two."""
+
+_ROOTS = {"bcast": 1, "Bcast": 1, "gather": 1, "scatter": 1, "reduce": 2} | {
+    "Gather": 2,
+    "Gatherv": 2,
+    "Scatter": 2,
+    "Scatterv": 2,
+    "Reduce": 3,
+}
+"""Where the root stands among the arguments of the collectives that have one."""
+
 _WAITS = {"wait", "Wait", "waitall", "Waitall", "waitany", "Waitany", "waitsome", "Waitsome"}
 
 MAX_FRAMES = 40
@@ -70,6 +82,17 @@ def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
     yield fitted(SourceSeen, library=LIBRARY, version=version if type(version) is str else "", lack=lack)
     for frame in list(thread_frames().values()):
         yield from thread_seen(mpi, frame, may_ask=may_ask)
+
+
+def is_in_mpi(innermost: FrameType, owner: object) -> bool:
+    """Tell whether a thread is in mpi4py, whose waits keep a processor busy; ``owner`` is whose method it calls."""
+    mpi = sys.modules.get(MODULE)
+    if mpi is None:
+        return False
+    kinds = (vars(mpi).get(name) for name in ("Comm", "Request"))
+    is_of_mpi = owner is mpi or class_of(owner)[0] == MODULE
+    is_derived = any(isinstance(kind, type) and is_a(owner, kind) for kind in kinds)
+    return is_of_mpi or is_derived or _call_of(mpi, innermost) is not None
 
 
 def thread_seen(mpi: ModuleType, innermost: FrameType, *, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
@@ -146,7 +169,26 @@ def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[Group
         shapes=shape,
         types=kind,
         size=size,
+        tag=_tag(call),
+        root=_root(call, ranks),
     )
+
+
+def _tag(call: CallSite) -> int | None:
+    """Return the tag, -1 for any; None if it can't be read."""
+    if call.method not in _TAGS:
+        return None
+    tag = call.argument(_TAGS[call.method], "tag", 0 if call.method in _DESTINATION else -1)
+    # MPI has a number below zero for any tag, but libraries differ in which.
+    return max(tag, -1) if type(tag) is int else None
+
+
+def _root(call: CallSite, ranks: tuple[int, ...]) -> int | None:
+    """Return the root as a rank of MPI_COMM_WORLD; None without one, or if it can't be read."""
+    if call.method not in _ROOTS:
+        return None
+    local = call.argument(_ROOTS[call.method], "root", 0)
+    return ranks[local] if type(local) is int and 0 <= local < len(ranks) else None
 
 
 def _peer(call: CallSite, ranks: tuple[int, ...]) -> int | None:

@@ -11,7 +11,7 @@ from dbg_wire.evidence import ProcessSeen
 from dbg_wire.records import fitted
 
 from .descriptors import command_of
-from .system_calls import read_text, system_call
+from .system_calls import kernel_thread, read_text, system_call
 
 _CGROUPS = "/sys/fs/cgroup"
 _NO_LIMIT = 2**60
@@ -24,7 +24,7 @@ _MAX_DEPTH = 16
 def process_seen() -> ProcessSeen:
     """Return what /proc tells; empty fields where it tells nothing. For any thread; it never raises."""
     status, main = _fields("/proc/self/status"), threading.main_thread()
-    native = main.native_id
+    native = kernel_thread(main.native_id, is_main=True)
     call = system_call(native) if native is not None else None
     files = _fields("/proc/self/io")
     groups = _memory_groups()

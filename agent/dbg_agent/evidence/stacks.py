@@ -13,6 +13,7 @@ from dbg_wire.records import fitted
 from ..stop.own_frames import is_users_file
 from ..stop.program_threads import program_threads
 from ..stop.stacks import is_own
+from .system_calls import kernel_thread
 from .variables import attributes, is_a, is_traced
 
 MAX_FRAMES = 200
@@ -53,7 +54,6 @@ def seen_threads(halted: int | None) -> list[SeenThread]:
     found = []
     for ident, name, frame, thread in program_threads(halted):
         values = attributes(thread) if is_a(thread, threading.Thread) else {}
-        native = values.get("_native_id")
         found.append(
             SeenThread(
                 ident=ident,
@@ -61,7 +61,7 @@ def seen_threads(halted: int | None) -> list[SeenThread]:
                 frames=_frames(frame),
                 is_main=ident == main,
                 is_daemon=values.get("_daemonic") is not False,
-                native=native if type(native) is int else None,
+                native=kernel_thread(values.get("_native_id"), is_main=ident == main),
             )
         )
     return found

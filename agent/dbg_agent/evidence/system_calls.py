@@ -37,6 +37,16 @@ def system_call(thread: int) -> SystemCall | None:
         return None
 
 
+def kernel_thread(native: object, *, is_main: bool) -> int | None:
+    """Return a thread's number in the kernel, by the one that :mod:`threading` keeps; None if it is unknown.
+
+    The main thread of a forked process keeps the number that it had in its parent, where another thread may have it.
+    """
+    if type(native) is int and os.path.exists(f"/proc/self/task/{native}"):  # noqa: PTH110 - no pathlib in a rank
+        return native
+    return os.getpid() if is_main else None
+
+
 def path_of(call: SystemCall) -> str:
     """Return the path that a call has got; empty if it has none, or if it can't be read."""
     if call.name in ("open", "stat", "lstat", "access", "mkdir", "rmdir", "unlink", "readlink", "statfs", "chdir"):

@@ -15,16 +15,25 @@ from dbg_wire.records import fitted
 
 from ..stop.thread_frames import thread_frames
 from .descriptors import waits_in
-from .expressions import CallSite, call_site, is_calling
+from .ended_threads import ended_threads, who_used
+from .expressions import CallSite, call_site, is_calling, tested_file
 from .library_waits import Wait, library_wait
 from .locks import Holders, mutual, wanted_lock
+from .mpi import is_in_mpi
 from .stacks import SeenThread, seen_threads, short_place
 from .system_calls import system_call
-from .variables import UNKNOWN
+from .variables import UNKNOWN, class_of
 
 MAX_SECONDS = 0.25
 """Seconds after which one look asks the kernel no more. Each question lets other threads run Python code, which may
 take 5 ms before it gives the interpreter back; on a busy host other processes take as much again."""
+
+_STORES = frozenset(
+    (module, name)
+    for module in ("torch._C._distributed_c10d", "torch.distributed.distributed_c10d")
+    for name in ("Store", "TCPStore", "FileStore", "HashStore", "PrefixStore")
+)
+"""torch's stores, by module and name: `get` waits until some rank has set the key."""
 
 MAX_FRAMES_TEXT = 300_000
 """Characters of the frames of all threads, as JSON: an answer may have three times as many."""
@@ -42,7 +51,12 @@ def threads_seen(halted: int | None) -> list[ThreadWait]:
     waits = {thread.ident: _by_kernel(thread, by_frames[thread.ident], until) for thread in threads}
     circles = mutual({ident: wait.others for ident, wait in waits.items()})
     told = [_record(thread, waits[thread.ident], circles.get(thread.ident, 0)) for thread in threads]
-    return _bounded(told)
+    return [*_bounded(told), *_ended()]
+
+
+def _ended() -> list[ThreadWait]:
+    """Return the last threads that an exception has ended."""
+    return [fitted(ThreadWait, thread=one.name, kind=WaitKind.ENDED, text=one.text) for one in ended_threads()]
 
 
 def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:
@@ -74,6 +88,9 @@ def _by_frames(
         if not is_calling(thread.frames[0]):
             return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
         site = call_site(thread.frames[0], reads=thread.is_readable)
+        if site is not None and is_in_mpi(thread.frames[0], site.called.owner):
+            called = printable(site.called.text or site.called.name)
+            return Wait(WaitKind.COLLECTIVE, f"is in MPI ({called}, {short_place(thread.frames)})")
         return (_in_lock(thread, threads, holders, site) or site) if site is not None else None
     except Exception as error:
         # Frames may be of code that no compiler has made.
@@ -84,9 +101,12 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
     """Complete what is known of a thread by what its kernel tells, if there is time."""
     is_in_time = time.monotonic() < until
     if isinstance(known, Wait):
-        return known._replace(text=known.ask()) if known.ask is not None and is_in_time else known
+        if known.ask is None or not is_in_time:
+            return known
+        text, holder = known.ask()
+        return known._replace(text=text, holder=holder)
     if known is not None and _is_sleep(known):
-        return Wait(WaitKind.SLEEP, f"sleeps ({_call_text(known)})")
+        return _sleeping(thread, known)
     before = thread.frames[0].f_lasti
     call = system_call(thread.native) if thread.native is not None and is_in_time else None
     told = waits_in(call) if call is not None else None
@@ -94,7 +114,8 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
     if now is not thread.frames[0] or now.f_lasti != before:
         return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
     if told is not None:
-        return Wait(*told)
+        kind, text, *held = told
+        return Wait(kind, text, holder=held[0] if held else None)
     called = f"{printable(known.called.text)} called at" if known is not None else "called at"
     inside = f", in the system call {call.name}" if call is not None else ""
     return Wait(WaitKind.NATIVE, f"is in C code ({called} {short_place(thread.frames)}){inside}")
@@ -129,7 +150,11 @@ def _in_other_lock(site: CallSite) -> Wait | None:
     kind = f"{type(value).__module__}.{type(value).__name__}" if type(type(value)) is type else ""
     text = site.called.text if site.is_with else site.called.owner_text
     if kind == "_queue.SimpleQueue" and site.called.name == "get":
-        return Wait(WaitKind.DATA, f"waits for an item of the queue {printable(text)}")
+        return Wait(WaitKind.DATA, f"waits for an item of the queue {printable(text)}{who_used(value)}")
+    if site.called.name in ("get", "wait") and class_of(value) in _STORES:
+        key = site.arguments[0] if len(site.arguments) == 1 else UNKNOWN
+        what = f"the key {printable(key[:80])}" if type(key) is str else "keys"
+        return Wait(WaitKind.DATA, f"waits for {what} of the {class_of(value)[1]} {printable(text)} to be set")
     if kind == "_multiprocessing.SemLock":
         return Wait(WaitKind.LOCK, "waits for a lock of multiprocessing, which another process may hold")
     if kind == "_thread._ThreadHandle":
@@ -137,6 +162,15 @@ def _in_other_lock(site: CallSite) -> Wait | None:
     if value is UNKNOWN and (site.is_with or site.called.name == "acquire"):
         return Wait(WaitKind.LOCK, f"waits for {_title(text)}; which thread holds it is not known")
     return None
+
+
+def _sleeping(thread: SeenThread, site: CallSite) -> Wait:
+    """Return what a thread sleeps for: the next look at a file, if the loop that it is in looks at one."""
+    tested = tested_file(thread.frames[0], reads=thread.is_readable)
+    if tested is None:
+        return Wait(WaitKind.SLEEP, f"sleeps ({_call_text(site)})")
+    what = f"the file {printable(tested[:200])}" if tested else "a file"
+    return Wait(WaitKind.FILE, f"looks for {what} again and again ({_call_text(site)} between)")
 
 
 def _is_sleep(site: CallSite) -> bool:
@@ -159,5 +193,6 @@ def _record(thread: SeenThread, wait: Wait, circle: int) -> ThreadWait:
         text=wait.text,
         is_main=thread.is_main,
         deadlock=circle,
+        holder=wait.holder,
         frames=thread.places[-MAX_WAIT_FRAMES:],
     )

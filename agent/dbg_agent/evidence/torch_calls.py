@@ -9,6 +9,7 @@ from types import FrameType, ModuleType
 
 from ..stop.thread_frames import thread_frames
 from .process_groups import Group
+from .variables import local
 
 _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
 """Functions for one partner, and the argument that is the partner's global rank."""
@@ -34,6 +35,7 @@ class Call:
     peer: int | None = None
     is_local: bool = False
     tensor: object = None
+    tag: int | None = None
 
     @property
     def is_p2p(self) -> bool:
@@ -49,6 +51,23 @@ def calls_on_stacks(module: ModuleType) -> list[Call]:
         call = _innermost(frame, own)
         if call is not None:
             found.append(call)
+    return found
+
+
+def groups_in_making(module: ModuleType, everybody: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the global ranks for which threads of this process wait that make a group, in any order of threads."""
+    found = []
+    for innermost in list(thread_frames().values()):
+        frames = list(_frames(innermost, module.__dict__))
+        making = next((frame for frame in frames if frame.f_code.co_name == "_new_group_with_tag"), None)
+        if making is not None:
+            # A barrier through the store is for all, unless the members alone make the group.
+            in_store = frames[0].f_code.co_name == "_store_based_barrier"
+            ranks = local(making, "ranks")
+            if in_store and local(making, "use_local_synchronization") is not True:
+                ranks = everybody
+            if type(ranks) in (list, tuple) and all(type(rank) is int for rank in ranks):
+                found.append(tuple(sorted(set(ranks))))
     return found
 
 
@@ -84,12 +103,14 @@ def _p2p(frame: FrameType) -> Call:
     peer, of_group = local.get(argument), local.get(f"group_{argument}")
     is_local = type(of_group) is int
     number = of_group if is_local else peer
+    tag = local.get("tag")
     return Call(
         group=local.get("group"),
         name=name.removeprefix("i"),
         peer=number if type(number) is int else None,
         is_local=is_local,
         tensor=local.get("tensor"),
+        tag=tag if type(tag) is int else None,
     )
 
 

@@ -15,7 +15,7 @@ from dbg_wire.records import fitted
 
 from .flight_recorder import NATIVE_MODULE, Before, Entry, Recorded, read, recorders_of
 from .process_groups import MODULE, Group, process_groups
-from .torch_calls import Call, calls_on_stacks, group_of, shape_of
+from .torch_calls import Call, calls_on_stacks, group_of, groups_in_making, shape_of
 from .torch_words import bytes_of, name_of, peer_of, shapes_text, types_text
 
 BUFFER_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
@@ -50,6 +50,7 @@ def torch_seen(is_still: bool) -> list[Seen]:
         *_groups_seen(groups, entries, calls, told),
         *_entries_seen(groups, entries),
         *_calls_seen(groups, entries, calls, told),
+        *_new_groups_seen(groups_in_making(module, groups[0].ranks)),
     ]
 
 
@@ -231,6 +232,18 @@ def _calls_seen(
     return found
 
 
+def _new_groups_seen(making: Sequence[tuple[int, ...]]) -> list[Seen]:
+    """Return the groups that threads are making, as collectives of their own: each waits for its members alone."""
+    found: list[Seen] = []
+    for ranks in dict.fromkeys(making):
+        title = format_ranks(ranks)
+        name = f"new_group {title}"
+        group = fitted(GroupSeen, library=LIBRARY, name=name, title=title, members=title, size=len(ranks))
+        call = fitted(CollectiveSeen, group=name, name="new_group", state=CollectiveState.ENQUEUED)
+        found += [group, call]
+    return found
+
+
 def _is_recorded(call: Call, group: Group, entries: Sequence[Entry], told: dict[str, Recorded]) -> bool:
     recorded = [told[backend] for backend in group.backends if backend in told and told[backend].is_used]
     if call.is_p2p:
@@ -252,6 +265,7 @@ def _call_seen(call: Call, group: Group, library: str, sequence: int | None) -> 
         sequence=sequence,
         peer=peer if peer is not None and peer >= 0 else None,
         is_receive=call.name == "recv",
+        tag=call.tag,
         shapes=shapes_text(shapes),
         types=types_text(types),
         size=bytes_of(shapes, types),

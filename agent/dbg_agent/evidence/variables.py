@@ -6,10 +6,11 @@ UNKNOWN. All is for another thread than that whose frame is read.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from types import FrameType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, Final, final
+
+from ..stop.frame_locals import CO_OPTIMIZED, WRITES_THROUGH, empty
 
 
 @final
@@ -19,15 +20,6 @@ class Unknown:
 
 UNKNOWN: Final = Unknown()
 """Stands for a value that can't be read."""
-
-CO_OPTIMIZED = 1
-"""The flag of functions' code, as in :mod:`inspect`, which is slow to import."""
-
-HAS_PROXY = sys.version_info >= (3, 13)
-"""Whether ``f_locals`` of a function reads the frame itself, and keeps nothing."""
-
-SOLE_REFERENCES = 3
-"""References to a snapshot that only its frame has: the frame's, our variable's and that of the call that counts."""
 
 _mro = type.__dict__["__mro__"].__get__
 _class_dict = type.__dict__["__dict__"].__get__
@@ -44,18 +36,12 @@ def local(frame: FrameType, name: str) -> Any:
         values = frame.f_locals
         # The body of a class may have any mapping.
         return values.get(name, UNKNOWN) if type(values) is dict else UNKNOWN
-    if HAS_PROXY:
-        try:
-            return frame.f_locals[name]
-        except KeyError:
-            return UNKNOWN
-    code = frame.f_code
-    snapshot: Any = frame.f_locals
-    value = snapshot.get(name, UNKNOWN) if type(snapshot) is dict else UNKNOWN
-    if type(snapshot) is dict and sys.getrefcount(snapshot) == SOLE_REFERENCES:
-        # Names that `exec` has added are not the frame's variables; only the snapshot has them.
-        for own in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
-            snapshot.pop(own, None)
+    try:
+        # No name of ours for the snapshot: another reference would keep it from being emptied.
+        value = frame.f_locals[name]
+    except KeyError:
+        value = UNKNOWN
+    empty(frame)
     return value
 
 
@@ -64,7 +50,7 @@ def is_traced(frames: Sequence[FrameType]) -> bool:
 
     After a call of a trace or profile function Python writes the snapshot back into the variables.
     """
-    return not HAS_PROXY and any(frame.f_trace is not None or _is_tracer(frame) for frame in frames)
+    return not WRITES_THROUGH and any(frame.f_trace is not None or _is_tracer(frame) for frame in frames)
 
 
 def _is_tracer(frame: FrameType) -> bool:
@@ -83,6 +69,12 @@ def variable(frame: FrameType, name: str) -> Any:
 def is_a(value: object, kind: type) -> bool:
     """Tell whether a value is of a class or of one derived from it; `isinstance` would ask the value as well."""
     return any(base is kind for base in _mro(type(value)))
+
+
+def class_of(value: object) -> tuple[str, str]:
+    """Return module and name of a value's class, whatever its metaclass; empty where they are no texts."""
+    module = _class_dict(type(value)).get("__module__")
+    return (module if type(module) is str else "", type.__dict__["__name__"].__get__(type(value)))
 
 
 def attributes(value: object) -> dict[str, Any]:

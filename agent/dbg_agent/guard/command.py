@@ -1,4 +1,4 @@
-"""One command beside the rank: its start, its output within bounds, and its end with all that it has started."""
+"""One command beside the rank: its start, its output within bounds, and its end with its whole session."""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ def as_mesh(value: object) -> Mesh:
     """
     if isinstance(value, str):
         pieces = [piece.partition("=") for piece in value.split(",")]
+        if len({name.strip() for name, _, _ in pieces}) < len(pieces):
+            raise ValueError("an axis is named twice")
         value = {name.strip(): int(size) for name, _, size in pieces}
     if not isinstance(value, Mapping):
         raise TypeError

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from dbg_dial.dial import BrokerWebSocket
@@ -45,8 +46,12 @@ class Dialler:
         self._names = names
         self._attempt = 0
         self._handover = Handover()
+        self._last: Reach | None = None
+        """How the last connection was reached: after chroot() the program's files name no broker any more."""
         self.unanswered_since: float | None = None
         """The time since which no kernel takes a connection; None once a kernel does, and before the first attempt."""
+        self.has_been_answered = False
+        """Whether a kernel took the last connection that was taken or refused."""
 
     def pause(self, error: DbgError | None) -> float:
         """Return the seconds to wait before the next attempt, after one that ended with ``error``, or None if good."""
@@ -69,14 +74,28 @@ class Dialler:
         if self.unanswered_since is None:
             self.unanswered_since = time.monotonic()
         try:
-            reach = await self._find()
-            logger.debug("dials %s", reach.endpoint.url)
-            return await dial(reach, "/agent", self._names, self._answered)
+            return await self._dial_found()
         except DbgError:
+            if self.unanswered_since is not None:
+                self.has_been_answered = False
             raise
         except Exception as error:
             # A fault here or in a library must not end the link's thread: without it no stopped rank can go on.
             raise BrokerUnreachable("its address", f"{type(error).__name__}: {error}") from None
+
+    async def _dial_found(self) -> BrokerWebSocket:
+        try:
+            reach = await self._find()
+        except DbgError:
+            if self._last is None:
+                raise
+            with suppress(DbgError):
+                return await dial(self._last, "/agent", self._names, self._answered)
+            raise
+        logger.debug("dials %s", reach.endpoint.url)
+        connection = await dial(reach, "/agent", self._names, self._answered)
+        self._last = reach
+        return connection
 
     async def successor(self, connection: BrokerWebSocket) -> BrokerWebSocket:
         """Return another connection that was opened while this one was silent.
@@ -115,6 +134,7 @@ class Dialler:
 
     def _answered(self) -> None:
         self.unanswered_since = None
+        self.has_been_answered = True
 
 
 class _Watch:

@@ -100,8 +100,12 @@ class ForkSafety:
             self._busy.release()
 
 
-class ForkSafeSelector(selectors.DefaultSelector):
-    """A selector whose thread is at rest while it waits for events."""
+class ForkSafeSelector(selectors.PollSelector):
+    """A selector whose thread is at rest while it waits for events.
+
+    It has no descriptor, as epoll would: closing one that the program has closed and opened anew would take a file of
+    the program. The link has three descriptors, for which poll is as fast.
+    """
 
     def __init__(self, rest: ForkSafety) -> None:
         super().__init__()

@@ -10,33 +10,38 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, WrongHost, printable
+from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, SilentFile, WrongHost
 from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 
 from ..log import Logger, Shown
 from ..own_threads import own_thread
-from ..stderr import say
 from ..stop.waits import SIGNAL_SECONDS, wait_for
-from .fork_safety import ForkSafeSelector, ForkSafety
-from .lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, SilentFile, find
+from .fork_safety import ForkSafety
+from .lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, find
 from .name_servers import Lookups
 from .outgoing import Outgoing, ReportNow
+from .timers import Timers
 
 if TYPE_CHECKING:
     import asyncio
 
     from dbg_dial.dial import BrokerWebSocket
+    from dbg_dial.find import Opening
     from dbg_wire.codec import Input
     from dbg_wire.endpoint import Reach
     from dbg_wire.messages import Message
 
     from .dialling import Dialler
-    from .lookup import Opening
+    from .loop import LinkLoop
 
 
 logger = Logger("dbg_agent.link")
+
+MOST_FAILURES = 6
+"""Event loops that can't be made, one after the other, until the link gives up: the pauses between them are five
+seconds at most, in which the program may close descriptors again."""
 
 
 class LinkOwner(Protocol):
@@ -66,6 +71,9 @@ class LinkOwner(Protocol):
     def on_disconnect(self) -> None:
         """Note that no broker listens now."""
 
+    def on_give_up(self, problem: DbgError) -> None:
+        """Note that no broker can listen any more before the next stop."""
+
 
 class Ending(DbgError):
     """This process ends, and has left the broker already."""
@@ -89,7 +97,7 @@ class Link:
         self._waiting_since: float | None = None
         self._closing = False
         self._gave_up = False
-        self._early_calls: list[tuple[float, Callable[[], None]]] = []
+        self._timers = Timers()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._something_to_send: asyncio.Event | None = None
@@ -136,6 +144,13 @@ class Link:
             problem = self._problem
         return problem or self._first_problem(timeout or 0.0)
 
+    @property
+    def is_served(self) -> bool:
+        """Tell whether a kernel took the last connection, though no broker has registered the rank or refused it."""
+        with self._status:
+            has_dialled = self._dialler is not None and self._dialler.has_been_answered
+            return has_dialled and not self._is_final() and not self._closing
+
     def _unanswered_since(self) -> float:
         dialler = self._dialler
         since = dialler.unanswered_since if dialler is not None else None
@@ -157,14 +172,9 @@ class Link:
         return BrokerUnreachable(url, f"no answer within {timeout:g} s")
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Have the link's thread call ``call`` after some seconds; never, if there is no link."""
-        with self._status:
-            loop = self._loop
-            if loop is None:
-                # The thread may still be importing its modules.
-                self._early_calls.append((seconds, call))
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(loop.call_later, seconds, call)
+        """Have the link's thread call ``call`` after some seconds; never, if the link has given up."""
+        if self.keeps_trying:
+            self._timers.call_later(seconds, call)
 
     @property
     def is_connected(self) -> bool:
@@ -219,40 +229,68 @@ class Link:
         if self._thread is not threading.current_thread():
             return
         with self.fork_safety:
-            self._run_loop()
+            dialler = self._prepare()
+            if dialler is not None:
+                self._run_loops(dialler)
 
-    def _run_loop(self) -> None:
+    def _prepare(self) -> Dialler | None:
+        """Import all that dialling needs; return None if that fails."""
         try:
             # The look-up runs while this thread still imports what it needs to dial.
             self._lookup.begin()
-            import asyncio
             import encodings.idna  # noqa: F401 - for names of hosts
-            import socket
 
-            from .dialling import Dialler  # imports all that dialling needs
+            from . import loop  # noqa: F401 - later the program may have another root directory
+            from .dialling import Dialler
 
-            # Without free descriptors asyncio can't build a loop, and complains on stderr of the half-built one.
-            for end in socket.socketpair():
-                end.close()
-            self._dialler = dialler = Dialler(self._find_broker, self._owner.is_attended, self.names)
-            loop = asyncio.SelectorEventLoop(ForkSafeSelector(self.fork_safety))
-            # PYTHONDEVMODE turns this on; asyncio would then complain on the job's stderr of a busy host.
-            loop.set_debug(False)
-            # The default handler logs, and so may wait for a lock that a stopped thread of the program holds.
-            loop.set_exception_handler(_complain)
+            self._dialler = Dialler(self._find_broker, self._owner.is_attended, self.names)
         except Exception as error:
             # For example no descriptor is left, even for imports. The next stop tries again.
             self._gave_up = True
             self._failed(_fault(error))
-            return
+            return None
+        return self._dialler
+
+    def _run_loops(self, dialler: Dialler) -> None:
+        """Run one event loop after the other until the link ends: the program may close the descriptors of each."""
+        from .loop import make_loop
+
+        failures = 0
+        while not self._closing:
+            try:
+                loop = make_loop(self.fork_safety)
+            except Exception as error:
+                problem, failures = _fault(error), failures + 1
+                if failures == MOST_FAILURES:
+                    self._gave_up = True
+                    self._failed(problem)
+                    self._owner.on_give_up(problem)
+                    return
+            else:
+                ended_by, failures = self._run_loop(loop, dialler), 0
+                if ended_by is None:
+                    return
+                problem = _fault(ended_by)
+            self._failed(problem)
+            self._rest(dialler.pause(problem))
+
+    def _run_loop(self, loop: LinkLoop, dialler: Dialler) -> Exception | None:
+        """Run the loop until the link ends, and return None; or return the exception that has ended the loop before."""
         try:
             loop.run_until_complete(self._main(loop, dialler))
+        except Exception as error:
+            return error
         finally:
             self._loop = None
-            # An aborted TLS connection closes its socket after a few rounds; Python warns of a socket left open.
-            for _ in range(3):
-                loop.run_until_complete(asyncio.sleep(0))
-            loop.close()
+            self._timers.end()
+            loop.end()
+        return None
+
+    def _rest(self, seconds: float) -> None:
+        self.fork_safety.begin()
+        with self._status:
+            self._status.wait_for(lambda: self._closing, seconds)
+        self.fork_safety.end()
 
     async def _main(self, loop: asyncio.AbstractEventLoop, dialler: Dialler) -> None:
         import asyncio
@@ -263,9 +301,7 @@ class Link:
             self._loop = loop
             if self._closing:
                 return
-            for seconds, call in self._early_calls:
-                loop.call_later(seconds, call)
-            self._early_calls.clear()
+        self._timers.begin(loop)
         stopping = asyncio.ensure_future(self._stopping.wait())
         while not stopping.done():
             serving = asyncio.ensure_future(self._serve_once(dialler))
@@ -444,8 +480,3 @@ class Link:
 
 def _fault(error: Exception) -> DbgError:
     return BrokerUnreachable("its address", f"{type(error).__name__}: {error}")
-
-
-def _complain(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    error = context.get("exception")
-    say(f"{context.get('message', 'a fault')} ({type(error).__name__}: {printable(str(error))})")

@@ -8,8 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dbg_dial.find import Seeker, find_broker, read_if_there, read_secret
-from dbg_wire.errors import BadSecretFile, DbgError, printable
+from dbg_dial.find import Opening, Seeker, find_broker, read_if_there, read_secret
+from dbg_wire.errors import BadSecretFile, SilentFile, printable
 
 from ..own_threads import own_thread
 
@@ -25,43 +25,20 @@ MOMENT_SECONDS = 0.2
 told: dict[str, str] = {}
 """Variables that say where the broker is, and go before those of the program's environment; ``adopt`` tells them."""
 
-Opening = Callable[[str], None]
-"""A call with the path of each file before it is opened."""
-
-
-class SilentFile(DbgError):
-    """A file that can't be opened since its file system does not answer."""
-
-    exit_status = 4
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
-
-    def __str__(self) -> str:
-        return f"{printable(self.path)} does not let itself be opened; is its file system there?"
-
 
 def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Reach:
     """Return how a rank reaches the broker now; raise NoBroker, BadInput or WrongHost if that isn't known.
 
     Blocks as long as the file systems of up to two files do; ``opening`` gets each path before the file is opened.
     """
-
-    def read(path: str) -> str:
-        opening(path)
-        return read_secret(path)
-
-    def read_rendezvous(path: str) -> str | None:
-        return read_if_there(path, read, partial(_unreadable, path))
-
     seeker = Seeker(
         role="rank",
         who="rank",
         argument_name="the argument broker=",
-        read_rendezvous=read_rendezvous,
-        read_token=read,
+        read_rendezvous=lambda path: read_if_there(path, read_secret, partial(_unreadable, path)),
+        read_token=read_secret,
         may_lack_home=True,
+        opening=opening,
     )
     return find_broker(seeker, broker, environ)
 

@@ -23,7 +23,7 @@ _Outcome = tuple[Any, BaseException | None]
 
 
 class Lookups:
-    """The questions of one event loop. A question that is still open is not asked again, but waited for."""
+    """The questions of the link's event loop. A question that is still open is not asked again, but waited for."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, asyncio.Future[_Outcome]] = {}
@@ -38,9 +38,8 @@ class Lookups:
         """
         import asyncio
 
-        asked = self._open.get(name)
-        if asked is None:
-            loop = asyncio.get_running_loop()
+        asked, loop = self._open.get(name), asyncio.get_running_loop()
+        if asked is None or asked.get_loop() is not loop:
             asked = loop.create_future()
             own_thread(partial(self._answer, loop, asked, question), "dbg-agent-lookup").start()
             self._open[name] = asked

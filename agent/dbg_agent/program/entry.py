@@ -6,12 +6,13 @@ for.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from types import FrameType
 
-from dbg_wire.errors import printable
+from dbg_wire.errors import BrokerUnreachable, printable
 
 from ..launch.this_process import this_process
 from ..rank.rank import Rank
@@ -20,35 +21,61 @@ from ..stop.inbox import ProgramRaised
 from .crash_lease import crash_lease, crashed_rank, installed, is_test_run
 from .own_rank import AskedForError, connected_rank, current, settings_of, warn
 
+MAX_PASSED = 300
+"""Characters of the sentence on a stop that was passed: a list shows it in a line."""
+
 
 def stop_at(
-    frame: FrameType, arguments: Mapping[str, object], unexpected: tuple[object, ...], *, before_line: bool = False
-) -> None:
-    """Do what ``set_trace`` does; with ``before_line`` the stop is before the frame's line, and not a call in it."""
+    frame: FrameType,
+    arguments: Mapping[str, object],
+    unexpected: tuple[object, ...],
+    *,
+    before_line: bool = False,
+    asked_for: bool = False,
+) -> str | None:
+    """Do what ``set_trace`` does; return why the program went on without stopping, None if it did not.
+
+    With ``before_line`` the stop is before the frame's line, and not a call in it. A stop that is ``asked_for`` from
+    outside waits as long as the broker's process lives.
+    """
     try:
         tracer = sys.gettrace()
         # As in Stopping.stop: a step of the debugger must not go into this code.
         sys.settrace(None)
         try:
             settings = settings_of("set_trace", arguments, unexpected)
-            rank = connected_rank(settings)
+            rank = connected_rank(settings, asked_for=asked_for)
             if rank is not None and settings.rc:
                 rank.reads_rc = True
         finally:
             sys.settrace(tracer)
         if rank is not None:
             _stop_or_hold(rank, frame, settings, before_line=before_line)
-        return
+            return None
+        return _pass_by(frame)
     except ProgramRaised as raised:
         to_raise: BaseException = raised.error
     except AskedForError as asked:
         to_raise = asked.problem
     except Exception as error:
         # The first promise: no fault of ours ends a training job.
-        warn(f"set_trace failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
-        return
+        failure = f"set_trace failed ({type(error).__name__}: {printable(str(error))})"
+        warn(f"{failure}; going on without a debugger")
+        return failure
     # The error is raised outside of the except clause, so that it keeps its own cause and context.
     raise to_raise
+
+
+def _pass_by(frame: FrameType) -> str | None:
+    """Note for the broker to come which stop the program passes; return why, None if this process is no rank."""
+    rank = current()
+    if rank is None or rank.missing is None:
+        return None
+    missing = rank.missing
+    why = f"no broker answered ({missing.reason})" if isinstance(missing, BrokerUnreachable) else str(missing)
+    place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"  # noqa: PTH119 - in a rank
+    rank.passed = printable(f"{place} without stopping, because {why}", MAX_PASSED)
+    return why
 
 
 def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_line: bool) -> None:

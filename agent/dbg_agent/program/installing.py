@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dbg_wire.errors import printable
 
+from ..evidence import ended_threads
 from ..rank.rank import Rank
 from ..settings import Settings
 from ..waiting.group_timeouts import timeouts
@@ -45,6 +46,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
         if settings.breakpoint and _former_hook is None:
             _former_hook = sys.breakpointhook
             sys.breakpointhook = _hook = stops
+        ended_threads.watch()
         if settings.post_mortem:
             _keep_crashes(settings)
         if settings.classic:
@@ -104,6 +106,7 @@ def uninstall_here() -> None:
         rank.break_in.uninstall()
     if _crashes is not None:
         _crashes.restore()
+    ended_threads.unwatch()
     if _former_hook is not None:
         former, _former_hook = _former_hook, None
         if sys.breakpointhook is _hook:

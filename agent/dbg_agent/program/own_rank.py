@@ -18,6 +18,7 @@ from ..launch.this_process import Identity
 from ..rank.rank import MAX_WARNINGS, Rank
 from ..settings import Settings, read_settings
 from ..stderr import say
+from ..stop import room
 from ..stop.inbox import ProgramRaised
 from ..when_imported import loaded
 
@@ -56,16 +57,16 @@ class AskedForError(Exception):
         self.problem = problem
 
 
-def connected_rank(settings: Settings, unanswered: float = math.inf) -> Rank | None:
+def connected_rank(settings: Settings, unanswered: float = math.inf, *, asked_for: bool = False) -> Rank | None:
     """Return this rank once the broker knows it; None, after a warning, if it goes on without a broker.
 
-    The wait ends early if no broker has answered for ``unanswered`` seconds. Raise AskedForError with
-    ``on_missing="raise"``.
+    The wait ends early if no broker has answered for ``unanswered`` seconds. A stop that is ``asked_for`` from outside
+    waits as long as the broker's process lives. Raise AskedForError with ``on_missing="raise"``.
     """
     rank = this_rank(settings)
     if rank is None:
         return None
-    problem = rank.connect(settings, unanswered)
+    problem = rank.connect(settings, unanswered, asked_for=asked_for)
     if problem is None:
         return rank
     if settings.on_missing == "raise":
@@ -88,8 +89,8 @@ def hold_exit(seconds: Callable[[Rank], float]) -> None:
 
 def warn_if_alone(rank: Rank) -> None:
     """Warn once that no broker has answered, if none has."""
-    if rank.membership.welcome is not None:
-        # The rank was connected before. A broker that is away for a while needs no warning.
+    if rank.membership.welcome is not None or rank.waits_at_stop:
+        # The rank was connected before, and a broker that is away for a while needs no warning; or a stop has warned.
         return
     problem = rank.link.wait_connected(0.0)
     if problem is not None:
@@ -108,8 +109,8 @@ def _what_follows(rank: Rank, *, ends: bool) -> str:
     """Return what becomes of the program, and how a debugger opens in it once the link has found a broker."""
     if ends or not rank.link.keeps_trying:
         return "going on without a debugger"
-    how = "`dbg-attach -i` breaks in" if rank.break_in.installed else "its next set_trace() stops"
-    return f"the program goes on and the rank keeps trying: {how} once it has connected"
+    how = f"`dbg-attach interrupt {rank.number}` stops it" if rank.break_in.installed else "its next set_trace() stops"
+    return f"the program goes on without stopping. The rank keeps trying; once it is connected, {how}"
 
 
 def become_defaults(arguments: Mapping[str, object]) -> None:
@@ -223,6 +224,7 @@ def _forked() -> None:
 def _forget_parent() -> None:
     """Forget the parent's rank in a forked child, with the parent's connection, stop and tracing."""
     global _rank, _lock, _is_becoming_rank, _forked_from  # noqa: PLW0603
+    room.forget_other_threads()
     _lock, _is_becoming_rank = threading.RLock(), False
     parent, _rank = _rank, None
     if parent is None:

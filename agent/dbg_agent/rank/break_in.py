@@ -23,6 +23,7 @@ from ..stop.inbox import ProgramRaised
 from ..stop.own_frames import NoSuchFrame
 from ..stop.port import ThreadStopper
 from ..stop.program_end import is_at_end
+from ..stop.room import make_room
 from ..stop.stacks import is_own, is_runner, thread_frame
 from ..stop.stops import Stops
 from .position import Position
@@ -133,15 +134,8 @@ class BreakIn:
             self._rank.call_later(AGAIN_SECONDS, self._again)
             return
         try:
-            self._answer_live(frame)
-            if not self._wanted:
-                return
-            self._is_ending = is_at_end(frame)
-            if self._is_ending:
-                # No user expects a stop there. A program that goes on after its excepthook stops then.
-                self._rank.call_later(AGAIN_SECONDS, self._again)
-                return
-            self._rank.stopping.stop(frame, "interrupt")
+            with make_room():
+                self._carry_out(frame)
             return
         except ProgramRaised as raised:
             to_raise = raised.error
@@ -150,6 +144,17 @@ class BreakIn:
             self._rank.warn(f"the break-in failed ({type(error).__name__}: {printable(str(error))}); going on")
             return
         raise to_raise
+
+    def _carry_out(self, frame: FrameType) -> None:
+        self._answer_live(frame)
+        if not self._wanted:
+            return
+        self._is_ending = is_at_end(frame)
+        if self._is_ending:
+            # No user expects a stop there. A program that goes on after its excepthook stops then.
+            self._rank.call_later(AGAIN_SECONDS, self._again)
+            return
+        self._rank.stopping.stop(frame, "interrupt")
 
     def _answer_live(self, frame: FrameType) -> None:
         # Without this a step would go into the evaluated expression.

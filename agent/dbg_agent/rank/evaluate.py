@@ -7,7 +7,6 @@ it in time by KeyboardInterrupt.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FrameType
@@ -16,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 from dbg_wire.messages import Ask, Kind
 
 from ..stop.capture import Capture, talking_to
+from ..stop.frame_locals import read_locals
 from ..values.answer_text import abridged, error_text
+from ..values.fingerprint import without_addresses
 
 if TYPE_CHECKING:
     from ..engines.port import Port
     from ..stop.inbox import WantedMove
     from ..values.describe import Described
     from .debuggers import Debuggers
-
-ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
-"""Memory addresses as reprs show them, which differ in every process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ def _both(printed: str, value: Described) -> Evaluated:
 def _value(text: str, frame: FrameType, known_locals: Mapping[str, Any] | None) -> Any:
     code = compile(text.strip(), "<dbg-attach -e>", "eval")
     # With two namespaces a comprehension or lambda in the expression would not see the frame's locals.
-    return eval(code, {**frame.f_globals, **(frame.f_locals if known_locals is None else known_locals)})  # noqa: S307 - the user asks for it
+    return eval(code, {**frame.f_globals, **(read_locals(frame) if known_locals is None else known_locals)})  # noqa: S307 - the user asks for it
 
 
 def run_command(
@@ -129,7 +127,7 @@ def _printed(printed: Capture) -> Evaluated:
 
 def digests_of(text: str) -> tuple[str, str]:
     """Return the digests of a whole text, without and with memory addresses."""
-    return _digest(ADDRESS.sub("0x", text)), _digest(text)
+    return _digest(without_addresses(text)), _digest(text)
 
 
 def _digest(text: str) -> str:

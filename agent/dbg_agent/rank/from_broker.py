@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from dbg_wire.engines import LINE_ENGINE, PUDB
-from dbg_wire.errors import printable
+from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import (
     Action,
     Ask,
@@ -35,14 +35,14 @@ from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
-from ..engines.console import Console
+from ..engines.console import PROMPT_GONE, Console
 from ..launch.ancestry import ancestors
 from ..launch.mesh import coordinates
 from ..launch.this_process import Identity
 from ..link.lookup import find_ranks_broker, told
 from ..log import Logger, Shown, hide
 from ..settings import Settings
-from ..stop.inbox import Inbox, OpenDebugger, Redraw, RunJob, Switch, TypedLine
+from ..stop.inbox import Inbox, OpenDebugger, Redraw, RunJob, Switch
 from ..stop.stops import Stops
 from ..stop.terminal import Terminal
 from ..stop.typed_keys import Loss
@@ -56,10 +56,9 @@ from .position import Position
 from .questions import Questions
 
 if TYPE_CHECKING:
+    from dbg_dial.find import Opening
     from dbg_wire.codec import Input
     from dbg_wire.endpoint import Reach
-
-    from ..link.lookup import Opening
 
 
 logger = Logger("dbg_agent.rank")
@@ -117,6 +116,9 @@ class HeardRank(Protocol):
     def send(self, message: Message) -> None:
         """Have a message sent."""
 
+    def publish(self) -> None:
+        """Have a report sent."""
+
     def tell_loss(self, loss: Loss | None) -> None:
         """Tell which keys the debugger will never get, if any."""
 
@@ -129,7 +131,7 @@ class FromBroker:
 
     def __init__(self, rank: HeardRank) -> None:
         self._rank = rank
-        self._taken_prompt = 0
+        self._taken_reply = (0, 0)
         self._is_interrupted = False
         self._framed = 0
         """The last generation whose wish for a frame was followed."""
@@ -219,6 +221,10 @@ class FromBroker:
         self._rank.terminal.viewers = 0
         self._rank.lease.left()
 
+    def on_give_up(self, problem: DbgError) -> None:
+        """Let the program go on: no terminal could ever come to this stop."""
+        self._rank.lease.end_stop(f"its link to the broker is lost for good ({problem})")
+
     def on_message(self, message: Message) -> None:
         """Act on a message of the broker."""
         if isinstance(message, Audience):
@@ -264,7 +270,11 @@ class FromBroker:
         self._rank.lease.note(audience)
         self._rank.deadlines.look()
         resized = self._rank.terminal.seat(audience)
+        before, _ = self._rank.inbox.settled()
         self._rank.tell_loss(self._rank.inbox.change_driver(audience.generation))
+        if audience.generation != before:
+            # Only a report of this generation says what became of the former driver's reply.
+            self._rank.publish()
         if resized:
             self._rank.stops.resize_session(self._rank.terminal.rows, self._rank.terminal.columns)
         stop, _ = self._rank.stops.current
@@ -286,22 +296,19 @@ class FromBroker:
             self._rank.inbox.put(stop, RunJob(self._rank.stopping.show_source_again))
 
     def _on_reply(self, reply: Reply) -> None:
-        prompt = self._rank.console.prompt
-        stop, _ = self._rank.stops.current
         generation, _ = self._rank.inbox.settled()
-        if reply.generation != generation:
-            why = "the keyboard was taken"
-        elif prompt is None or stop is None or prompt.number != reply.prompt:
-            why = "the prompt it was typed for is gone"
-        elif reply.prompt == self._taken_prompt:
+        given = (reply.prompt, reply.generation)
+        if given == self._taken_reply:
             # The client has sent the reply again after a reconnect; the rank has taken it before.
             why = ""
-        else:
-            self._taken_prompt = reply.prompt
+        elif reply.generation != generation:
+            why = "the keyboard was taken"
+        elif self._rank.console.reply(reply.prompt, reply.text):
+            self._taken_reply = given
             self._rank.lease.use()
-            self._rank.console.reply_comes(reply.prompt)
-            self._rank.inbox.put(stop, TypedLine(reply.text))
             why = ""
+        else:
+            why = PROMPT_GONE
         self._rank.send(fitted(Replied, prompt=reply.prompt, taken=not why, reason=why))
 
     def _on_complete(self, complete: Complete) -> None:

@@ -49,8 +49,11 @@ MOVES = {
     "c": "continue",
     "cont": "continue",
     "continue": "continue",
+    "step over": "step over",
+    "step in": "step in",
+    "step out": "step out",
 }
-"""Commands that let the stopped thread run, by every name that pdb has for them."""
+"""Commands that let the stopped thread run, by every name that pdb has for them, and the steps of an IDE."""
 
 STILL_SECONDS = 0.1
 """Seconds without a move after which a look may hold Python's lock for longer: the program waits, and loses nothing."""
@@ -60,6 +63,9 @@ KEEP_SECONDS = 10.0
 
 BUSY_SECONDS = 2 * SLOW_STEP_SECONDS
 """Seconds after which a waiting question is answered without its work: the open debugger counts as busy by then."""
+
+MAX_SHOWN = 80
+"""Characters of a typed expression that an answer repeats."""
 
 INTERRUPT_AGAIN_SECONDS = 1.0
 """Seconds after which work that goes on is interrupted again; the work has this time to clean up."""
@@ -82,6 +88,8 @@ class Questions:
         self._kept: tuple[str, object] | None = None
         """The digest of the last value that was answered at this stop, and the value. Only the stopped thread changes
         it, so that the value's finalizer runs there."""
+        self._stuck: tuple[int, str] | None = None
+        """The ticket of work that an interrupt has not ended, and what is said of it; of the link's thread."""
         self._inspector: Inspector | None = None
         """What IDEs have asked for; made at the first question."""
 
@@ -361,8 +369,14 @@ class Questions:
             return
         ticket = 0
         try:
-            with interruptible.running() as ticket:
+            # Not at the module's top, where the link's thread would make the import.
+            from .lone_collectives import refusing_lone_collectives
+
+            # An interrupt that comes within the context manager itself would leave torch changed.
+            with refusing_lone_collectives(ask.asked), interruptible.running() as ticket:
                 self._rank.call_later(max(SHORTEST_SECONDS, patience), lambda: self._interrupt_work(ticket))
+                still = max(SHORTEST_SECONDS, patience + ask.seconds * ANSWER_MARGIN / 2)
+                self._rank.call_later(still, lambda: self._note_stuck(ask, ticket))
                 job()
         except KeyboardInterrupt:
             # Our interrupt came during the answer or just after it. Any other KeyboardInterrupt is to end the program.
@@ -378,6 +392,21 @@ class Questions:
         self._rank.interruptible.interrupt(ticket)
         if self._rank.interruptible.runs(ticket):
             self._rank.call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt_work(ticket))
+
+    def _note_stuck(self, ask: Ask, ticket: int) -> None:
+        """Answer a question whose work an interrupt has not ended, and those that wait for it; in the link's thread."""
+        if self._rank.interruptible.runs(ticket):
+            typed = f"`{printable(ask.text, MAX_SHOWN)}`" if ask.text else "a question"
+            self._stuck = ticket, f"its thread is still in {typed} and can't be interrupted there"
+            waits = "; if that is a collective, it waits for the other ranks"
+            self.answer(ask, Kind.ERROR, f"not done within {ask.seconds:g} s: {self._stuck[1]}{waits}")
+
+    @property
+    def _stuck_text(self) -> str:
+        """Return what keeps the stopped thread from any other work; empty if nothing does."""
+        if self._stuck is not None and not self._rank.interruptible.runs(self._stuck[0]):
+            self._stuck = None
+        return self._stuck[1] if self._stuck is not None else ""
 
     # ----------------------------------------------------------------------------------------------------------- moves
 
@@ -449,8 +478,10 @@ class Questions:
             self._rank.call_later(patience, lambda: self._not_begun(ask, stop, work))
 
     def _not_begun(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
-        """Answer a question that waits for the open debugger's work, which may never end."""
-        if self._rank.stops.is_busy and self._rank.inbox.withdraw(stop, work):
+        """Answer a question that waits for the open debugger's work, or for that of another, which may never end."""
+        if self._stuck_text and self._rank.inbox.withdraw(stop, work):
+            self.answer(ask, Kind.ERROR, self._stuck_text)
+        elif self._rank.stops.is_busy and self._rank.inbox.withdraw(stop, work):
             self.answer(ask, Kind.RUNNING, self._running_text())
 
 

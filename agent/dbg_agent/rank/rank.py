@@ -9,12 +9,14 @@ import math
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from types import FrameType
 
 from dbg_wire.errors import DbgError
+from dbg_wire.limits import CLOSE_SECONDS
 from dbg_wire.messages import Discarded, Goodbye, Message, RankReport
-from dbg_wire.ranks import Place
+from dbg_wire.ranks import IN_FINALIZE, Place
 from dbg_wire.records import fitted
 
 from ..engines.console import Console
@@ -47,6 +49,9 @@ from .viewpoint import Viewpoint
 
 logger = Logger("dbg_agent.rank")
 
+GONE_SECONDS = 2.0
+"""Seconds in which no kernel takes a connection, after which the broker's process has ended, whatever the timeout."""
+
 MAX_WARNINGS = 20
 """Warnings that a rank may write to the job's stderr in the life of a process, each once."""
 
@@ -60,6 +65,12 @@ class Rank:
         """Join the parts; ``parent`` is the identity of the process that this one was forked from."""
         self.settings = settings
         self.reads_rc = settings.rc
+        self.missing: DbgError | None = None
+        """Why the last stop found no broker; None if it found one."""
+        self.waits_at_stop = False
+        """Whether a stop waits, or has waited, for a broker that doesn't answer: it has said so."""
+        self.passed = ""
+        """The last stop that the program passed without a broker, and why; the end of a sentence."""
         self.exit_status: int | None = None
         self.last_words: tuple[str, tuple[Place, ...]] | None = None
         """An uncaught exception as a text, and its traceback; the exception itself would keep all its frames alive."""
@@ -162,6 +173,7 @@ class Rank:
             arrivals=self.holding.counts.arrivals(),
             waits=self.holding.waiting,
             user_breakpoints=self.breakpoints.known,
+            passed=self.passed,
         )
 
     # ---------------------------------------------------------------------------------------------- to the program
@@ -174,19 +186,30 @@ class Rank:
         logger.info("warns: %s", text)
         say(f"{self.address}: {text}")
 
-    def connect(self, settings: Settings, unanswered: float = math.inf) -> DbgError | None:
+    def connect(self, settings: Settings, unanswered: float = math.inf, *, asked_for: bool = False) -> DbgError | None:
         """Start the link and wait for the broker as ``settings`` say; return what was wrong, or None.
 
-        The wait ends early if no broker has answered for ``unanswered`` seconds. Raise ProgramRaised with an exception
-        of the program's signal handlers.
+        The wait ends early if no broker has answered for ``unanswered`` seconds. A stop that the user has ``asked_for``
+        from outside waits as long as the broker's process lives, which its kernel shows by taking connections. Raise
+        ProgramRaised with an exception of the program's signal handlers.
         """
+        self.missing = self._connect(settings, unanswered, asked_for=asked_for)
+        return self.missing
+
+    def _connect(self, settings: Settings, unanswered: float, *, asked_for: bool) -> DbgError | None:
         self.link.start()
         try:
             problem = self.link.wait_connected(settings.connect_timeout, unanswered)
-            if problem is None or settings.on_missing != "wait":
-                return problem
-            self.warn(f"{problem}; waiting for a broker")
-            return self.link.wait_connected(None)
+            if problem is None:
+                return None
+            if settings.on_missing == "wait":
+                self.warn(f"{problem}; waiting for a broker")
+                return self.link.wait_connected(None)
+            if asked_for and settings.on_missing == "go-on" and self.link.is_served:
+                self.waits_at_stop = True
+                self.warn(f"{problem}; this stop waits as long as the broker's process lives")
+                return self.link.wait_connected(math.inf, max(settings.connect_timeout, GONE_SECONDS))
+            return problem
         except BaseException as error:
             raise ProgramRaised(error) from None
 
@@ -224,10 +247,23 @@ class Rank:
             guard.end()
         os.kill(os.getpid(), signal.SIGKILL)
 
+    def _finalizes_mpi(self) -> bool:
+        """Tell whether mpi4py calls MPI_Finalize once the interpreter has ended."""
+        mpi, package = loaded("mpi4py.MPI"), loaded("mpi4py")
+        if mpi is None or package is None or (self.exit_status or 0) < 0:
+            return False
+        with suppress(Exception):
+            return bool(package.rc.finalize is not False and mpi.Is_initialized() and not mpi.Is_finalized())
+        return False
+
     def close(self) -> None:
         """Say goodbye and end the link, within about two seconds; at the end of the process."""
         if self.last_words is None:
-            self.send(fitted(Goodbye, exit=self.exit_status))
+            finalizes = self._finalizes_mpi()
+            if finalizes:
+                # A short program may end before it is connected, and its process then wait for others for ever.
+                self.link.wait_connected(self.settings.connect_timeout, CLOSE_SECONDS)
+            self.send(fitted(Goodbye, exit=self.exit_status, detail=IN_FINALIZE if finalizes else ""))
         else:
             detail, frames = self.last_words
             self.send(fitted(Goodbye, exit=self.exit_status, detail=detail, frames=frames))

@@ -16,14 +16,13 @@ from dbg_wire.records import fitted
 
 from ..breakpoints.log_pace import LogPace
 from ..breakpoints.wishes import LineBreakpoints
-from ..own_threads import own_thread
+from ..own_threads import BoundedThreads
 from .with_breakpoints import RankWithBreakpoints
 
 MAX_WAITING = 16
 """Questions about breakpoints that may wait for one another in a running rank; more are refused."""
 
-_waiting: list[Ask] = []
-"""The questions that threads of their own answer; only the link's thread adds one."""
+_threads = BoundedThreads("dbg-agent-breakpoints", MAX_WAITING)
 
 
 class _ForBreakpoints:
@@ -112,20 +111,15 @@ def _answer_here(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None
 
 def answer_beside(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
     """Grant the wish of a question while the program runs, in a thread of its own: it may read files."""
-    if len(_waiting) >= MAX_WAITING:
-        answer(ask, Kind.ERROR, f"{MAX_WAITING} questions about its breakpoints wait already")
-        return
 
     def grant() -> None:
         try:
             _grant(rank, ask, answer)
         except Exception as error:
             answer(ask, Kind.ERROR, f"can't be answered ({type(error).__name__}: {printable(str(error))})")
-        finally:
-            _waiting.remove(ask)
 
-    _waiting.append(ask)
-    own_thread(grant, "dbg-agent-breakpoints").start()
+    if not _threads.start(grant):
+        answer(ask, Kind.ERROR, f"{MAX_WAITING} questions about its breakpoints wait already")
 
 
 def _grant(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> bool:

@@ -9,13 +9,13 @@ from dbg_wire.inspection import Inspection, Sight, decode_inspection, encode_ins
 from dbg_wire.messages import Ask, Kind
 
 from ..inspection.source_text import NotLoaded, source_text
-from ..own_threads import own_thread
+from ..own_threads import BoundedThreads
 from ..stop.loaded_sources import Loaded
 
 MAX_WAITING = 4
 """Questions about source that are answered at the same time, as a file system may hang; more are refused."""
 
-_waiting: list[Ask] = []
+_threads = BoundedThreads("dbg-agent-source", MAX_WAITING)
 
 
 def is_about_source(ask: Ask) -> bool:
@@ -28,9 +28,6 @@ def is_about_source(ask: Ask) -> bool:
 
 def answer_beside(ask: Ask, answer: Callable[..., None]) -> None:
     """Answer a question about source in a thread of its own, which may read files."""
-    if len(_waiting) >= MAX_WAITING:
-        answer(ask, Kind.ERROR, f"{MAX_WAITING} questions about its source wait already")
-        return
 
     def tell() -> None:
         try:
@@ -39,11 +36,9 @@ def answer_beside(ask: Ask, answer: Callable[..., None]) -> None:
             answer(ask, Kind.ERROR, str(error))
         except Exception as error:
             answer(ask, Kind.ERROR, f"can't be answered ({type(error).__name__}: {printable(str(error))})")
-        finally:
-            _waiting.remove(ask)
 
-    _waiting.append(ask)
-    own_thread(tell, "dbg-agent-source").start()
+    if not _threads.start(tell):
+        answer(ask, Kind.ERROR, f"{MAX_WAITING} questions about its source wait already")
 
 
 def _rows(question: Inspection) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from ..stderr import say
 from ..stop.crash import Crash
 from ..stop.inbox import GoOn, Inbox, Move, OpenDebugger, RunJob
 from ..stop.loaded_sources import Loaded
-from ..stop.room import room_for_debuggers
+from ..stop.room import DEBUGGER_FRAMES, make_room
 from ..stop.source import source_of
 from ..stop.stacks import is_own, place_of
 from ..stop.stops import HELD, SLOW_STEP_SECONDS, Stops
@@ -128,14 +128,15 @@ class Stopping:
         if site is not None:
             rank.holding.counts.arrive(site)
         try:
-            if mine and engine is not None:
-                if site is not None:
-                    self._sites.append(site)
-                self._halt(frame, reason)
-                self._show_or_serve(engine, frame, shown_as, None)
-            else:
-                self._arrive(frame, reason, engine_wanted, detail, site, crash=crash, lease=lease)
-                self._serve(frame, shown_as, None)
+            with make_room(DEBUGGER_FRAMES):
+                if mine and engine is not None:
+                    if site is not None:
+                        self._sites.append(site)
+                    self._halt(frame, reason)
+                    self._show_or_serve(engine, frame, shown_as, None)
+                else:
+                    self._arrive(frame, reason, engine_wanted, detail, site, crash=crash, lease=lease)
+                    self._serve(frame, shown_as, None)
         finally:
             # After a crash only the frames that catch the exception still run.
             now = rank.debuggers.tracer(frame if crash is None else _program_frame(), tracer)
@@ -160,16 +161,17 @@ class Stopping:
             return
         self.stepped_to = (id(frame), frame.f_lineno)
         reason = "interrupt" if engine is not None and engine.tracing.breaks_in else "breakpoint"
-        if stops.is_mine() and engine is not None:
-            self._halt(frame, reason)
-            self._show_or_serve(engine, frame, name, interact)
-        elif goes_on and engine is not None and self._rank.debuggers.may_pass(name):
-            stops.pass_by(frame)
-            self.frame = frame
-            self._show_or_serve(engine, frame, name, interact)
-        else:
-            self._arrive(frame, reason, name)
-            self._serve(frame, name, interact)
+        with make_room(DEBUGGER_FRAMES):
+            if stops.is_mine() and engine is not None:
+                self._halt(frame, reason)
+                self._show_or_serve(engine, frame, name, interact)
+            elif goes_on and engine is not None and self._rank.debuggers.may_pass(name):
+                stops.pass_by(frame)
+                self.frame = frame
+                self._show_or_serve(engine, frame, name, interact)
+            else:
+                self._arrive(frame, reason, name)
+                self._serve(frame, name, interact)
 
     def has_just_halted(self, frame: FrameType) -> bool:
         """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
@@ -299,14 +301,12 @@ class Stopping:
                     work.done()
                     return
                 if isinstance(work, RunJob):
-                    with room_for_debuggers():
-                        work.job()
+                    work.job()
                 elif isinstance(work, Move):
                     work.begun()
                     rank.questions.cant_move()
                 elif isinstance(work, OpenDebugger):
-                    with room_for_debuggers():
-                        engine = rank.debuggers.open(work.engine)
+                    engine = rank.debuggers.open(work.engine)
                     if engine is not None and self._show(engine, frame, traced_by, interact):
                         return
         except BaseException:

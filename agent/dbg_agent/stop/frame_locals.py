@@ -47,10 +47,23 @@ def release(frames: Iterable[FrameType]) -> None:
     traced = _traced_now()
     for frame in frames:
         if frame.f_code.co_flags & CO_OPTIMIZED and id(frame) not in traced:
-            _empty(frame)
+            empty(frame)
 
 
-def _empty(frame: FrameType) -> None:
+def read_locals(frame: FrameType) -> dict[str, Any]:
+    """Return a copy of a frame's variables, and leave none with the frame; in the thread of the frame."""
+    values = dict(frame.f_locals)
+    release([frame])
+    return values
+
+
+def empty(frame: FrameType) -> None:
+    """Empty the copy of locals that a function's frame keeps, unless the program or a debugger has it as well.
+
+    Not for a frame of a thread that is traced: Python writes the copy back. Nothing happens from Python 3.13 on.
+    """
+    if WRITES_THROUGH:
+        return
     copy: Any = frame.f_locals
     if type(copy) is dict and sys.getrefcount(copy) == SOLE_REFERENCES:
         code = frame.f_code

@@ -60,7 +60,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class WantedMove:
-    """A command ``next``, ``step``, ``return``, ``until`` or ``continue`` that moves the thread.
+    """A command ``next``, ``step``, ``return``, ``until``, ``continue``, or an IDE's ``step in``: it moves the thread.
 
     ``line`` is the argument of ``until``; ``frame`` is the frame to move in, if it is not the one the debugger shows.
     """
@@ -80,9 +80,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class TypedLine:
-    """Give a line debugger the reply to its prompt."""
+    """Give a line debugger the reply to the prompt of this number, if the prompt still stands."""
 
     text: str
+    prompt: int
 
 
 @dataclass(frozen=True, slots=True)

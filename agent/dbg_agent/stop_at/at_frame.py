@@ -6,13 +6,15 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+from ..stop.frame_locals import read_locals
+
 
 def evaluate_at(code: CodeType, frame: FrameType, rank: Callable[[], int]) -> Any:
     """Return the value at this frame; the name ``rank`` is this process's number if the program has no such name.
 
     Raise what the expression raises.
     """
-    names: dict[str, Any] = dict(frame.f_locals)
+    names = read_locals(frame)
     if "rank" in code.co_names and "rank" not in names and "rank" not in frame.f_globals:
         names["rank"] = rank()
     if any(isinstance(constant, CodeType) for constant in code.co_consts):

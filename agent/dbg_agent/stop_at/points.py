@@ -20,7 +20,7 @@ from dbg_wire.stop_points import StopAt, StopIn, parse_stops
 
 from ..stderr import say
 from ..stop.compiled_sources import compiled_sources
-from ..stop.room import has_room
+from ..stop.room import make_room
 from . import reached
 from .at_frame import evaluate_at
 from .condition import HELD, PASSED, RAISED, RANK
@@ -37,8 +37,9 @@ class RankOfProcess(Protocol):
         unexpected: tuple[object, ...],
         *,
         before_line: bool = False,
-    ) -> None:
-        """Stop in a frame."""
+        asked_for: bool = False,
+    ) -> str | None:
+        """Stop in a frame; return why the program went on without stopping, None if it did not."""
 
     def halted_at(self, frame: FrameType) -> bool:
         """Tell, only once per halt, whether a step or a breakpoint has just halted this frame at its present line."""
@@ -72,6 +73,8 @@ class Point:
     was_told: bool = False
     line: int | None = None
     """The line at which the code holds it."""
+    passed_by: str = ""
+    """Why the program went on here without stopping, the last time that it did."""
     hits: int = 0
     """How often the program was at the stop with a true condition."""
     files: set[str] = field(default_factory=set)
@@ -263,7 +266,8 @@ def _comes_by(point: Point, frame: FrameType) -> bool:
         _tell_compiled(point)
         return False
     if not point.is_reached:
-        _process = _load()
+        with make_room():
+            _process = _load()
         point.is_reached = True
         _tell_parent(point, reached.REACHED)
     if _process.halted_at(frame):
@@ -297,6 +301,8 @@ def _tell_compiled(point: Point) -> None:
         say(f"{_shown(point.stop)}: {COMPILED}")
 
 
+PASSED_BY = "passed without stopping, because"
+
 COMPILED = (
     "torch.compile has made other code of its function, which doesn't stop there; "
     "with TORCHDYNAMO_DISABLE=1 nothing is compiled"
@@ -305,12 +311,13 @@ COMPILED = (
 
 def _stop(number: int, frame: FrameType) -> None:
     try:
-        has_room()
         _note_held(POINTS[number])
+        room = make_room()
     except Exception as error:
         _go_on(error)
         return
-    _process.stop_at(frame, {}, (), before_line=True)
+    with room:
+        POINTS[number].passed_by = _process.stop_at(frame, {}, (), before_line=True, asked_for=True) or ""
 
 
 def _go_on(error: Exception) -> None:
@@ -350,7 +357,9 @@ def _report() -> None:
         return
     for point in POINTS:
         reason = _why_not(point)
-        if reason:
+        if point.passed_by:
+            say(f"{_shown(point.stop)} was {PASSED_BY} {printable(point.passed_by)}")
+        elif reason:
             say(f"{_shown(point.stop)} was never reached: {printable(reason)}")
 
 

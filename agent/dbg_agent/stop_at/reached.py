@@ -1,6 +1,6 @@
 """The stops that the children of a rank have reached, so that the rank doesn't report them as never reached.
 
-An anonymous memory file holds one byte for each stop. A child opens the file by its parent's descriptor, and checks
+An anonymous memory file holds two bytes for each stop. A child opens the file by its parent's descriptor, and checks
 that the descriptor's number doesn't belong to another file by now.
 """
 
@@ -14,7 +14,7 @@ VARIABLE = "DBG_STOPS_REACHED"
 """Tells children where the memory is: process, descriptor, device and inode."""
 
 REACHED, HELD = 1, 2
-"""The byte of a stop: the program was there; and its condition, if there is one, was true."""
+"""What is told of a stop: the program was there; and its condition, if there is one, was true."""
 
 
 def share(environ: MutableMapping[str, str]) -> None:
@@ -27,11 +27,14 @@ def share(environ: MutableMapping[str, str]) -> None:
 
 
 def tell(value: str, number: int, what: int) -> None:
-    """Note that a stop was reached, in the memory that the variable's ``value`` names; do nothing if that is gone."""
+    """Note that a stop was reached, in the memory that the variable's ``value`` names; do nothing if that is gone.
+
+    Several children may write at once: each of ``REACHED`` and ``HELD`` has a byte of its own, which is only ever set.
+    """
     descriptor = _open(value)
     if descriptor is not None:
         with suppress(OSError):
-            os.pwrite(descriptor, bytes([what]), number)
+            os.pwrite(descriptor, bytes([what]), 2 * number + what - 1)
         os.close(descriptor)
 
 
@@ -41,7 +44,7 @@ def told(value: str, number: int) -> int:
     if descriptor is None:
         return 0
     try:
-        return int.from_bytes(os.pread(descriptor, 1, number), "big")
+        return max(os.pread(descriptor, 2, 2 * number), default=0)
     except OSError:
         return 0
     finally:

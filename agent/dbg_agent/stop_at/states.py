@@ -20,4 +20,6 @@ def _state_of(point: points.Point) -> StopState:
     problem = points.COMPILED if point.is_compiled and not point.is_reached else ""
     if not point.is_placed:
         problem = point.problem
+    if point.passed_by:
+        problem = f"{points.PASSED_BY} {point.passed_by}"
     return StopState(typed, line, point.is_placed, point.hits, problem)

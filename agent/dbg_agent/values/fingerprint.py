@@ -6,8 +6,8 @@ import re
 from hashlib import blake2b
 from typing import Any
 
-ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-"""A memory address as default reprs show it."""
+_ADDRESS = re.compile(r"(?<= at )0x[0-9a-fA-F]{6,}(?=(?:[;:, ][^\n>]{0,300})?>)")
+"""A memory address as reprs show it: ``<Model object at 0x7f0000000010>``. Other hexadecimal numbers are values."""
 
 DIGEST_BYTES = 16
 """Bytes of a digest: enough that two different values never have the same digest by chance, in a job of any size."""
@@ -45,8 +45,7 @@ class Fingerprint:
     def feed_text(self, kind: str, text: str) -> None:
         """Add a text with its kind and its length, so that no other texts give the same bytes."""
         if " at 0x" in text:
-            masked = ADDRESS.sub(" at 0x", text)
-            self.feed_apart(_framed(kind, text), _framed(kind, masked))
+            self.feed_apart(_framed(kind, text), _framed(kind, without_addresses(text)))
             return
         if len(text) <= PIECE:
             self.feed(_framed(kind, text))
@@ -96,6 +95,11 @@ class Unordered:
     def sums(self) -> tuple[bytes, bytes]:
         """Return what to feed for all items: the exact sum, and the sum without addresses."""
         return _wrapped(self._exact), _wrapped(self._masked)
+
+
+def without_addresses(text: str) -> str:
+    """Return a text with the memory addresses of reprs taken out, which differ in every process."""
+    return _ADDRESS.sub("0x", text) if " at 0x" in text else text
 
 
 def _wrapped(total: int) -> bytes:

@@ -19,6 +19,7 @@ from .arrays import is_array
 from .budget import Effort
 from .describe import describe
 from .tensors import is_tensor, literal, local_shard, wait_for_stream, why_unreadable
+from .walk import attributes_of, has_default_repr
 
 MAX_PARTS = 256
 """Parts of one answer: four questions find one of ten million elements."""
@@ -63,6 +64,8 @@ def _node_of(value: Any, effort: Effort, *, exact: bool) -> _Parted | None:
         return _Fields(value, list(kind._fields), effort, exact=exact)  # type: ignore[attr-defined]
     if issubclass(kind, (list, tuple, deque, UserList)):
         return _Sequence(list(value), effort, exact=exact)
+    if has_default_repr(kind):
+        return _Fields(value, sorted(attributes_of(value)), effort, exact=exact)
     if issubclass(kind, (str, bytes, bytearray)):
         return _Characters(value, effort, exact=exact) if len(value) > CHARACTERS else None
     return None

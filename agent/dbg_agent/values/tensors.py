@@ -56,11 +56,13 @@ def tell_tensor(record: ValueRecord, tensor: Any) -> None:
 
 def local_shard(tensor: Any) -> Any:
     """Return the part of a tensor in this rank: an attribute of a DTensor, since its methods may communicate."""
-    for name in SHARDED_MODULES:
-        sharded = getattr(sys.modules.get(name), "DTensor", None)
-        if sharded is not None and issubclass(type(tensor), sharded):
-            return tensor._local_tensor
-    return tensor
+    return tensor._local_tensor if issubclass(type(tensor), sharded_classes()) else tensor
+
+
+def sharded_classes() -> tuple[type, ...]:
+    """Return torch's class of sharded tensors; none if no module has imported it."""
+    found = (getattr(sys.modules.get(name), "DTensor", None) for name in SHARDED_MODULES)
+    return tuple(kind for kind in found if kind is not None)
 
 
 def _tell_outside(record: ValueRecord, tensor: Any, local: Any) -> None:

@@ -1,7 +1,8 @@
 """The walk through a value, part by part, that writes its text and feeds its fingerprint.
 
-Builtin containers are compared by their elements: sets and dicts without order, as ``==`` does. Other objects are
-compared by their ``repr``, unless that may leave out a difference. A float is compared by its ``repr``, so ``nan``
+Builtin containers are compared by their elements: sets and dicts without order, as ``==`` does. Objects with the
+default ``repr``, and torch's modules, are compared by their attributes; subclasses of containers by both. Other objects
+are compared by their ``repr``, unless that may leave out a difference. A float is compared by its ``repr``, so ``nan``
 equals ``nan``, and ``-0.0`` isn't ``0.0``.
 """
 
@@ -9,10 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import struct
 import sys
 from collections import UserDict, UserList, deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import islice
+from types import MemberDescriptorType
 from typing import Any
 
 from .arrays import is_array, tell_array
@@ -30,6 +34,9 @@ LONG_STRING = 16_384
 LONG_INT_BITS = 10_000
 """Bits above which an int is written in hexadecimal: Python refuses to write very long ints in decimal."""
 
+MAX_OBJECTS = 10_000
+"""Objects that are compared by their attributes: about a second. A graph of objects has far more paths than objects."""
+
 RUN = 1024
 """Elements that are written at once if they are numbers: ten million then take seconds instead of half a minute."""
 
@@ -38,8 +45,13 @@ SIMPLE: frozenset[type] = ATOMS | {str}
 BYTES: frozenset[type] = frozenset({bytes, bytearray, memoryview})
 VIEWS: frozenset[type] = frozenset({type({}.keys()), type({}.values()), type({}.items())})
 
-ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(")
-"""Signs in a repr that it leaves out elements, or rounds those of a tensor or an array."""
+PLAIN: frozenset[type] = frozenset({dict, list, tuple, set, frozenset, deque})
+
+_IMMUTABLE = 1 << 8
+"""The flag of classes that are written in C."""
+
+ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(|\) at 0x")
+"""Signs in a repr that it leaves out elements, rounds those of a tensor or an array, or hides a random generator."""
 
 
 class Walk(ValueRecord):
@@ -52,6 +64,7 @@ class Walk(ValueRecord):
     def __init__(self, effort: Effort, *, stats: bool) -> None:
         super().__init__(effort, stats=stats)
         self._path: dict[int, int] = {}
+        self._objects = 0
 
     def whole(self, value: Any) -> bool:
         """Look at a value as :meth:`value` does; return False, with a reason in the effort, if it is not seen whole."""
@@ -134,6 +147,8 @@ class Walk(ValueRecord):
             return
         self.text.write(text)
         self.attempt(lambda: self._compare_by_repr(kind, text))
+        if _hides_content(kind):
+            self.attempt(lambda: self._compare_attributes(value, kind))
 
     def _compare_by_repr(self, kind: type, text: str) -> None:
         self.effort.take(len(text))
@@ -142,9 +157,35 @@ class Walk(ValueRecord):
             raise NotCompared(f"the repr of {_name(kind)} may leave out or round what differs")
         self.fingerprint.feed_text(_identity(kind), text)
 
+    def _compare_attributes(self, value: object, kind: type) -> None:
+        if _has_hidden_state(kind):
+            raise NotCompared(f"what {_name(kind)} holds can't be seen")
+        if not self.compares or self.effort.reason:
+            return
+        self._objects += 1
+        if self._objects > MAX_OBJECTS:
+            raise NotCompared(f"more than {MAX_OBJECTS:,} objects in it")
+        self._once(value, lambda: self._attributes(value))
+
+    def _attributes(self, value: object, *, beside: Iterable[str] = ()) -> None:
+        """Feed the attributes of an object, except those that are looked at ``beside`` them."""
+        attributes = attributes_of(value)
+        for name in beside:
+            attributes.pop(name, None)
+        if not attributes or not self.compares:
+            return
+        self.fingerprint.feed_text("attributes", str(len(attributes)))
+        for name in sorted(attributes):
+            self.fingerprint.feed_text("attribute", name)
+            self.unseen(attributes[name])
+
     # --------------------------------------------------------------------------------------------------- containers
 
     def _container(self, value: Any, kind: type) -> None:
+        self._once(value, lambda: self._elements(value, kind))
+
+    def _once(self, value: object, look: Callable[[], None]) -> None:
+        """Look at what is in a value, unless the value is in itself or too deep."""
         level = self._path.get(id(value))
         if level is not None:
             self._leaf(type(...), "...")
@@ -156,14 +197,30 @@ class Walk(ValueRecord):
             return
         self._path[id(value)] = len(self._path)
         try:
-            self._elements(value, kind)
+            look()
         finally:
             del self._path[id(value)]
 
     def _elements(self, value: Any, kind: type) -> None:
         if dataclasses.is_dataclass(kind):
-            self._fields(kind, _dataclass_fields(value))
-        elif issubclass(kind, dict):
+            self._dataclass(value, kind)
+            return
+        self._builtin_elements(value, kind)
+        if kind not in PLAIN and kind not in VIEWS:
+            # A UserDict or UserList has its elements in an attribute.
+            self._attributes(value, beside=("data",) if issubclass(kind, (UserDict, UserList)) else ())
+
+    def _dataclass(self, value: Any, kind: type) -> None:
+        fields = [field for field in dataclasses.fields(kind) if hasattr(value, field.name)]
+        self._fields(kind, ((field.name, getattr(value, field.name)) for field in fields if field.repr))
+        for field in fields:
+            if self.compares and field.compare and not field.repr:
+                self.fingerprint.feed_text("unshown", field.name)
+                self.unseen(getattr(value, field.name))
+        self._attributes(value, beside=[field.name for field in dataclasses.fields(kind)])
+
+    def _builtin_elements(self, value: Any, kind: type) -> None:
+        if issubclass(kind, dict):
             self._mapping(kind, dict.items(value), dict.__len__(value))
         elif issubclass(kind, UserDict):
             self._mapping(kind, dict.items(value.data), len(value.data))
@@ -300,10 +357,42 @@ def _is_plain_array(kind: type) -> bool:
     return kind is getattr(sys.modules.get("array"), "array", None)
 
 
-def _dataclass_fields(value: Any) -> Iterable[tuple[str, object]]:
-    for field in dataclasses.fields(value):
-        if field.repr and hasattr(value, field.name):
-            yield field.name, getattr(value, field.name)
+def attributes_of(value: object) -> dict[str, object]:
+    """Return the attributes in an object's ``__dict__`` and slots, without running code of its class."""
+    found: dict[str, object] = {}
+    for one in type(value).__mro__:
+        for name, slot in vars(one).items():
+            if type(slot) is MemberDescriptorType and not name.startswith("__"):
+                with suppress(AttributeError):
+                    found[name] = slot.__get__(value)
+    try:
+        dictionary = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return found
+    if type(dictionary) is dict:
+        found.update((name, inner) for name, inner in list(dictionary.items()) if type(name) is str)
+    return found
+
+
+def has_default_repr(kind: type) -> bool:
+    """Tell whether objects of a class show themselves by their address."""
+    own: object = kind.__repr__
+    return own is object.__repr__
+
+
+def _hides_content(kind: type) -> bool:
+    """Tell whether the repr of a class shows nothing of its objects' values: the default one, or a torch module's."""
+    module = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
+    return has_default_repr(kind) or (module is not None and issubclass(kind, module))
+
+
+def _has_hidden_state(kind: type) -> bool:
+    """Tell whether an object has more in memory than its attributes: what C code keeps, as in a generator."""
+    classes = [one for one in kind.__mro__ if not one.__flags__ & _IMMUTABLE]
+    attributes = sum(type(value) is MemberDescriptorType for one in classes for value in vars(one).values())
+    offsets = (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    known = object.__basicsize__ + struct.calcsize("P") * (attributes + offsets)
+    return kind.__basicsize__ > known or kind.__itemsize__ > 0
 
 
 def _name(kind: type) -> str:

@@ -114,6 +114,12 @@ class Lease:
         if self._rank.stops.is_hold:
             self._arm()
 
+    def end_stop(self, why: str) -> None:
+        """End the current stop, if there is one, and say why on stderr."""
+        number, _ = self._rank.stops.current
+        if number is not None:
+            self._go_on(number, why)
+
     @property
     def longest_ends(self) -> float | None:
         """Return when the stop ends by the broker's longest lease; None if it does not."""
@@ -178,6 +184,10 @@ class Lease:
         else:
             why = f"nobody typed at this stop for {_span(seconds)}, as long as the broker lets it last (--max-lease)"
         rank.send(fitted(Notice, text=f"the stop ends: {why}"))
+        self._go_on(number, why)
+
+    def _go_on(self, number: int, why: str) -> None:
+        rank = self._rank
         # The thread that goes on says so: the process may end right after, and a stream of the program's own may block.
         rank.inbox.put(number, GoOn(lambda: say(f"{rank.address} goes on: {why}")))
 

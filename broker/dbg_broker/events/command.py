@@ -24,7 +24,7 @@ from dbg_wire.errors import printable
 logger = logging.getLogger("dbg_broker")
 
 LIMIT_SECONDS = 30.0
-"""Seconds for a command and all that it has started; a chat that takes longer is down."""
+"""Seconds for a command and its session's processes; a chat that takes longer is down."""
 
 GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL."""

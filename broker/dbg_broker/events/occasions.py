@@ -86,10 +86,10 @@ class Occasions:
         """Forget a rank that is no longer listed."""
         self._leases.pop(key, None)
 
-    def hang(self, message: Hang) -> None:
-        """Take in a verdict of ``why``."""
+    def hang(self, message: Hang, says: str = "") -> None:
+        """Take in a verdict of ``why``, told by ``says``; empty for the user."""
         if self._is_news(EventKind.HANG, (message.job, message.kind, message.ranks)):
-            self._tell(sentences.hang(message, self._wall()))
+            self._tell(sentences.hang(message, says, self._wall()))
 
     def refused(self, host: str, why: str) -> None:
         """Take in that a request of ``host`` was refused, for its token."""

@@ -73,15 +73,19 @@ def of_ranks(kind: EventKind, seen: Sequence[Seen], at: float) -> Event:
     )
 
 
-def hang(message: Hang, at: float) -> Event:
-    """Return the event of a verdict."""
+def hang(message: Hang, says: str, at: float) -> Event:
+    """Return the event of a verdict that ``says`` has told, empty for the user.
+
+    What to type comes from the broker alone, since whoever may drive one job could have others run anything.
+    """
+    told_by = f", as {says} says" if says else ""
     return Event(
         kind=EventKind.HANG,
         at=at,
-        sentence=f"job {message.job} hangs: {message.sentence}",
+        sentence=f"job {message.job} hangs{told_by}: {message.sentence}",
         job=message.job,
         ranks=message.ranks,
-        next=message.next or "dbg-attach why",
+        next=f"dbg-attach why {message.job}/all",
     )
 
 

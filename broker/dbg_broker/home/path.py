@@ -1,4 +1,4 @@
-"""The directories above the broker's home: whether other users could put another directory in its place."""
+"""The directories above the broker's home or recordings: whether other users could put another in their place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dbg_wire.environment import SOLE_USER
-from dbg_wire.home import check_above, is_closed
+from dbg_wire.home import ANOTHER_HOME, check_above, is_closed
 
 MAX_LINKS = 40
 """Symbolic links on one way, Linux's own bound."""
@@ -21,10 +21,11 @@ ALL_USERS = 4294967295
 """Users of a user namespace that has all of them, as the host's own has."""
 
 
-def check_way(home: Path) -> None:
+def check_way(home: Path, what: str = "the home", remedy: str = ANOTHER_HOME) -> None:
     """Raise BadSecretFile, naming the directory, if one above the home lets other users replace it.
 
-    Directories that are missing are passed over. Raise OSError if one can't be looked at.
+    Directories that are missing are passed over. Raise OSError if one can't be looked at. ``what`` and ``remedy`` are
+    the sentence's, for another directory than the home.
     """
     # A volume of Kubernetes is a directory of root's in which each user of its container may write.
     if os.environ.get(SOLE_USER) == "1":
@@ -36,7 +37,7 @@ def check_way(home: Path) -> None:
         mode = found.st_mode & ~0o022 if closed is not None and directory.is_relative_to(closed) else found.st_mode
         if mode & 0o022 == stat.S_IWGRP and found.st_uid == os.geteuid() and _is_our_own_group(found.st_gid):
             mode &= ~stat.S_IWGRP
-        check_above(mode, found.st_uid, trusted, str(directory))
+        check_above(mode, found.st_uid, trusted, str(directory), what=what, remedy=remedy)
         if closed is None and found.st_uid == os.geteuid() and is_closed(found.st_mode):
             closed = directory
 

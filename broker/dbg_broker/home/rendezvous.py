@@ -5,17 +5,19 @@ Modes never depend on the umask: everything is made closed and then set to its e
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
-import shlex
 import stat
 from pathlib import Path
 from types import TracebackType
 
 from dbg_broker.home.path import check_way
+from dbg_dial.apart import apart
 from dbg_dial.find import DRIVER_FILE, RENDEZVOUS_FILE, check_own, open_at_once
 from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.home import ANOTHER_HOME, check_closed
 from dbg_wire.rendezvous import Rendezvous, format_driver_tokens, format_rendezvous, parse_rendezvous
 
 LOCK_FILE = "serve.lock"
@@ -29,7 +31,6 @@ NO_LOCKS_HERE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 _HELD_BY_OTHER = frozenset({errno.EWOULDBLOCK, errno.EACCES})
 """Errors of flock for a lock that is held: its own, and that of NFS, which makes a byte-range lock of it."""
 
-_ANOTHER_HOME = "set DBG_HOME to a directory of your own"
 _START_AGAIN = "remove it and start `dbg-broker serve` again"
 
 
@@ -37,8 +38,12 @@ def open_home(path: str) -> Path:
     """Return the home directory, made with mode 0700 if it is missing, its missing parents too.
 
     Raise BadSecretFile if it is no directory, another user's, open to others, below a directory in which others could
-    replace it, or can't be made.
+    replace it, or can't be made, and SilentFile if its file server does not answer.
     """
+    return apart(path, lambda: _open_home(path))
+
+
+def _open_home(path: str) -> Path:
     home, shown = Path(path), printable(path)
     try:
         if not home.exists():
@@ -46,17 +51,16 @@ def open_home(path: str) -> Path:
             make_private_directory(home)
         found = home.stat()
     except OSError as error:
-        raise BadSecretFile(f"the directory {shown} can't be made ({error.strerror})", _ANOTHER_HOME) from error
+        raise BadSecretFile(f"the directory {shown} can't be made ({error.strerror})", ANOTHER_HOME) from error
     if not stat.S_ISDIR(found.st_mode):
-        raise BadSecretFile(f"{shown} is not a directory", _ANOTHER_HOME)
+        raise BadSecretFile(f"{shown} is not a directory", ANOTHER_HOME)
     if found.st_uid != os.geteuid():
-        raise BadSecretFile(f"the directory {shown} belongs to user {found.st_uid}, not to you", _ANOTHER_HOME)
-    if found.st_mode & 0o077:
-        raise BadSecretFile(
-            f"the directory {shown} is open to others (mode {found.st_mode & 0o777:03o})",
-            f"type `chmod 700 {printable(shlex.quote(path))}`",
-        )
+        raise BadSecretFile(f"the directory {shown} belongs to user {found.st_uid}, not to you", ANOTHER_HOME)
+    check_closed(found.st_mode, path)
     check_way(home)
+    # The kernel may remember all of the above; it asks the file server again when a file is opened.
+    with contextlib.suppress(OSError), open_at_once(str(home / RENDEZVOUS_FILE)):
+        return home
     return home
 
 
@@ -180,7 +184,7 @@ def lock(home: Path) -> HomeLock | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.fchmod(descriptor, 0o600)
     except OSError as error:
-        raise BadSecretFile(f"{printable(str(path))} can't be made ({error.strerror})", _ANOTHER_HOME) from error
+        raise BadSecretFile(f"{printable(str(path))} can't be made ({error.strerror})", ANOTHER_HOME) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -189,5 +193,5 @@ def lock(home: Path) -> HomeLock | None:
         os.close(descriptor)
         if error.errno in _HELD_BY_OTHER:
             return None
-        raise BadSecretFile(f"{printable(str(path))} can't be locked ({error.strerror})", _ANOTHER_HOME) from error
+        raise BadSecretFile(f"{printable(str(path))} can't be locked ({error.strerror})", ANOTHER_HOME) from error
     return HomeLock(descriptor, certain=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import enum
+import functools
 import hashlib
 import hmac
 import re
@@ -36,9 +38,11 @@ DIAL_MARK = "dial."
 
 _DIAL = re.compile(r"dial\.(driver|watcher)\.([0-9]{1,12})\.[A-Za-z0-9_-]{43}")
 
-MAX_CHALLENGE = 128
-"""Characters of a challenge: twice the 256 bits that the verbs send."""
+CHALLENGE = re.compile(r"[0-9a-f]{32,128}")
+"""What a broker without TLS proves its tokens for: hex digits, and so no words of anything else."""
 
+_MADE = re.compile(r"[A-Za-z0-9_-]{43}")
+"""The form of TOKEN_BYTES, which nobody guesses from a code that is made with them."""
 
 PATHS: Mapping[str, frozenset[Role]] = MappingProxyType(
     {
@@ -99,7 +103,7 @@ class Tokens:
 
         No list holds such tokens; a broker that ends, or has other tokens of its own, knows them no more.
         """
-        return f"{DIAL_MARK}{role.value}.{ends}.{_code(self.of(role), f'{role.value} until {ends}')}"
+        return f"{DIAL_MARK}{role.value}.{ends}.{_code(self.of(role), Purpose.DIAL, f'{role.value} until {ends}')}"
 
     def _for_a_while(self, presented: str) -> tuple[Bearer, ...]:
         found = _DIAL.fullmatch(presented)
@@ -119,13 +123,19 @@ class Tokens:
         return hmac.compare_digest(bearer.digest, _digest(own))
 
     def proofs(self, challenge: str) -> tuple[str, ...]:
-        """Return for each token the answer to a challenge that only a holder of the token can give."""
-        return tuple(proof(self.of(role), challenge) for role in Role)
+        """Return for each throw-away token the answer to a challenge that only its holder can give; none for others.
+
+        Anybody may ask. A lasting token needs no proof, since the certificate tells the broker from an impostor.
+        """
+        own = [self.of(role) for role in Role]
+        return tuple(
+            proof(token, challenge) for token in own if is_throw_away(token) and CHALLENGE.fullmatch(challenge)
+        )
 
 
 def proof(token: str, challenge: str) -> str:
     """Return a proof of knowing a token, which doesn't show the token."""
-    return hmac.new(token.encode(), f"dbg-broker {challenge}".encode(), hashlib.sha256).hexdigest()
+    return _code(token, Purpose.PROOF, challenge)
 
 
 def job_token(rank_token: str, job: str) -> str:
@@ -134,7 +144,7 @@ def job_token(rank_token: str, job: str) -> str:
     No list holds such tokens, so that a run needs no change of a broker that serves already.
     """
     mark = MARK if is_throw_away(rank_token) else ""
-    return f"{mark}{JOB_MARK}{job}.{_code(rank_token, f'ranks of {job}')}"
+    return f"{mark}{JOB_MARK}{job}.{_code(rank_token, Purpose.JOB, job)}"
 
 
 def digest_of(token: str) -> str:
@@ -142,9 +152,35 @@ def digest_of(token: str) -> str:
     return _digest(token).hex()
 
 
-def _code(secret: str, what: str) -> str:
-    code = hmac.new(secret.encode(), f"dbg-broker {what}".encode("utf-8", "surrogatepass"), hashlib.sha256)
+def _prepared(tokens: Tokens) -> Tokens:
+    """Return the tokens, typed ones stretched: no stranger's request makes the broker's loop stop for that later."""
+    for role in Role:
+        _key(tokens.of(role))
+    return tokens
+
+
+class Purpose(enum.Enum):
+    """What a code is made for. A code for one purpose is worth nothing for another: none begins as another one does."""
+
+    PROOF = "dbg-broker proof: "
+    JOB = "dbg-broker job: "
+    DIAL = "dbg-broker dial: "
+
+
+def _code(token: str, purpose: Purpose, what: str) -> str:
+    code = hmac.new(_key(token), f"{purpose.value}{what}".encode("utf-8", "surrogatepass"), hashlib.sha256)
     return base64.urlsafe_b64encode(code.digest()).decode().rstrip("=")
+
+
+@functools.lru_cache(maxsize=16)
+def _key(token: str) -> bytes:
+    """Return the HMAC key of a token: one that somebody typed goes through scrypt, as others hold codes made with it.
+
+    Each guess then takes the guesser 16 MiB and a tenth of a second.
+    """
+    if _MADE.fullmatch(token.removeprefix(MARK)):
+        return token.encode()
+    return hashlib.scrypt(token.encode(), salt=b"dbg-broker token", n=2**14, r=8, p=1)
 
 
 def _digest(text: str) -> bytes:
@@ -174,7 +210,7 @@ def load_tokens(home: Path) -> Tokens:
             f"two files in {printable(str(directory))} hold the same token, so a watcher might type",
             "remove one of them and start again",
         )
-    return tokens
+    return _prepared(tokens)
 
 
 def load_tokens_without_files(home: Path, before: Tokens | None, driver: str | None) -> Tokens:
@@ -190,11 +226,13 @@ def load_tokens_without_files(home: Path, before: Tokens | None, driver: str | N
             (home / TOKENS_DIRECTORY / role.value).unlink(missing_ok=True)
     is_same = before is not None and before.rank == tokens.rank
     made = before if before is not None and is_same else None
-    return Tokens(
-        rank=tokens.rank,
-        driver=driver or (new_token() if made is None else made.driver),
-        watcher=new_token() if made is None else made.watcher,
-        issued=tuple(one for one in tokens.issued if one.role is Role.RANK),
+    return _prepared(
+        Tokens(
+            rank=tokens.rank,
+            driver=driver or (new_token() if made is None else made.driver),
+            watcher=new_token() if made is None else made.watcher,
+            issued=tuple(one for one in tokens.issued if one.role is Role.RANK),
+        )
     )
 
 

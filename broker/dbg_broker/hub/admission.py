@@ -19,6 +19,7 @@ from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import (
     BEARER,
+    METRICS,
     PAGES,
     RELOAD,
     Connected,
@@ -27,6 +28,7 @@ from dbg_broker.net.http import (
     admit,
     describe_bearer,
     may_reload,
+    may_see_figures,
     method_not_allowed,
     not_found,
     page,
@@ -43,6 +45,9 @@ MAX_TIMER_SECONDS = 24 * 3600.0
 
 PAGES_RETRY_SECONDS = 1.0
 """Seconds after which an address that asked for too many pages is to ask again."""
+
+FIGURES_SECONDS = 15.0
+"""Seconds for which strangers see the same figures: newer ones would tell when each key is typed."""
 
 MAX_TERMINALS_OF_TOKEN = 64
 """Terminals with one token that was made for somebody: as many as a rank has seats, and a sixteenth of all places."""
@@ -68,6 +73,8 @@ class Admission:
         self._read_tokens = read_tokens
         self._refusals = Refusals(hub)
         self._wait_for_tokens: list[PeerConnection] = []
+        self._figures: tuple[float, HttpAnswer] | None = None
+        """Until when strangers see which figures."""
 
     def admit(self, connection: PeerConnection, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
         """Return who may have a WebSocket for this request, or what to answer instead; None if that comes later."""
@@ -113,15 +120,24 @@ class Admission:
 
     # ------------------------------------------------------------------------------------------------------- refusals
 
-    def _page(self, connection: PeerConnection, upgrade: Upgrade) -> HttpAnswer:
+    def _page(self, connection: PeerConnection, upgrade: Upgrade) -> HttpAnswer | None:
         hub, now = self._hub, self._hub.clock()
         if not hub.standings.may_ask(connection.network, now):
             hub.meters.budgets.hit(Payer.STRANGER, Budget.REQUESTS)
             hub.meters.refusals[429] += 1
             hub.standings.failed(connection.network, now)
             return too_many("requests", PAGES_RETRY_SECONDS)
-        answer = page(upgrade.path, hub.meters, hub.gauges(), hub.times, self._tokens)
-        return answer or not_found(upgrade.path)
+        has_figures = path_of(upgrade.path) == METRICS
+        if has_figures and upgrade.authorization is not None:
+            refusal = may_see_figures(upgrade, self._tokens, time.time())
+            if refusal is not None:
+                return self._refused(connection, upgrade, refusal)
+        elif has_figures and self._figures is not None and now < self._figures[0]:
+            return self._figures[1]
+        answer = page(upgrade.path, hub.meters, hub.gauges(), hub.times, self._tokens) or not_found(upgrade.path)
+        if has_figures and upgrade.authorization is None:
+            self._figures = now + FIGURES_SECONDS, answer
+        return answer
 
     def _refused(self, connection: PeerConnection, upgrade: Upgrade, answer: HttpAnswer) -> HttpAnswer | None:
         """Count a refusal; return it, or None if it waits, as too many attempts of this address came to nothing."""

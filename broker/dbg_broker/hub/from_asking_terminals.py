@@ -177,6 +177,7 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
         stops=message.stops,
         frame=message.frame,
         look=message.look,
+        asked=message.asked,
     )
 
 

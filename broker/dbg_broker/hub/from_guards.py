@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from dbg_broker.hub import close_codes, departures, impostors, lost_ranks, other_jobs, to_guards
+from dbg_broker.hub import close_codes, departures, lost_ranks, other_jobs, to_guards
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
@@ -23,11 +23,10 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     """Take what a guard has found. Raise PeerError if it breaks the protocol."""
     if link.rank is not None or link.guard_of not in (None, message.key):
         raise PeerError("a `testimony` from somebody else's connection")
-    job = message.registration.job if message.registration is not None else None
-    if other_jobs.is_turned_away(hub, link, message.key, job):
+    if other_jobs.is_turned_away(hub, link, message.key, message.registration):
         return
     known = hub.registry.find(message.key)
-    if known is not None and not impostors.is_same(known, message.secret):
+    if known is not None and not known.is_same_process(message.secret):
         hub.refuse(link.connection, RefusalCode.TAKEN, f"another process is {known.address}, and this is not its guard")
         link.connection.close(close_codes.DONE, "it is not the guard of this rank's process")
         return

@@ -80,7 +80,7 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     now = hub.clock()
     if link.rank is not None and link.rank.key != message.key:
         raise PeerError("a second `register` with another key")
-    if other_jobs.is_turned_away(hub, link, message.key, message.job) or impostors.is_turned_away(hub, link, message):
+    if other_jobs.is_turned_away(hub, link, message.key, message) or impostors.is_turned_away(hub, link, message):
         return
     registration = hub.registry.register(message, now, link.prefix)
     rank = registration.rank
@@ -174,7 +174,7 @@ def _answer(hub: Hub, rank: RankRecord, message: Answer) -> None:
 
 def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
     hub.registry.goodbye(rank, message.exit, hub.clock())
-    if message.frames:
+    if message.frames or message.detail:
         hub.registry.last_words(rank, message.frames, message.detail)
     hub.probe_schedule.remove(rank.key)
     for finished in hub.questions.rank_ended(rank.key, "the process has ended"):

@@ -12,4 +12,4 @@ def take(hub: Hub, link: TerminalLink, message: Hang) -> None:
     """Pass a verdict on; one of a watcher, or on a job that its token is not for, is dropped."""
     if hub.occasions is None or link.role is Role.WATCHER or link.bearer.job not in (None, message.job):
         return
-    hub.occasions.hang(message)
+    hub.occasions.hang(message, link.bearer.shown if link.bearer.name else "")

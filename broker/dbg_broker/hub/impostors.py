@@ -6,8 +6,6 @@ its old name, or a program that has the job's token and pretends. What people ty
 
 from __future__ import annotations
 
-import hmac
-
 from dbg_broker.hub import close_codes, departures, lost_ranks
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
@@ -23,7 +21,7 @@ def is_turned_away(hub: Hub, link: RankLink, message: Register) -> bool:
     If that one is gone, the key changes hands: terminals that sat there are told, and may attach again.
     """
     known = hub.registry.find(message.key)
-    if known is None or is_same(known, message.secret):
+    if known is None or known.is_same_process(message.secret):
         return False
     if _is_there(hub, known):
         text = f"another process is {known.address} already, and it is connected"
@@ -38,11 +36,6 @@ def is_turned_away(hub: Hub, link: RankLink, message: Register) -> bool:
         hub.registry.forget(known)
         lost_ranks.forget(hub, known.key, f"another process is {known.address} by now; attach again to reach that one")
     return False
-
-
-def is_same(known: RankRecord, secret: str) -> bool:
-    """Tell whether a secret is that of the process that has registered; an older agent's process has none."""
-    return not known.said.secret or hmac.compare_digest(known.said.secret.encode(), secret.encode())
 
 
 def _is_there(hub: Hub, known: RankRecord) -> bool:

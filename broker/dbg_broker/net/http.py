@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.tokens import MAX_CHALLENGE, PATHS, Tokens, may_open
+from dbg_broker.home.tokens import PATHS, Tokens, may_open
 from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters, metrics
@@ -18,7 +18,8 @@ from dbg_wire.errors import printable
 from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
 
 TEXT = "text/plain; charset=utf-8"
-PAGES = frozenset({"/healthz", "/metrics"})
+METRICS = "/metrics"
+PAGES = frozenset({"/healthz", METRICS})
 RELOAD = "/reload"
 """Where `dbg-broker token` has a broker that serves read its tokens anew."""
 
@@ -127,6 +128,19 @@ def may_reload(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | Non
     return None
 
 
+def may_see_figures(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | None:
+    """Return the answer that refuses the counters of this moment to the bearer of a token; None if they may be seen.
+
+    They tell when somebody types, so that they are for terminals that may see all jobs.
+    """
+    bearer = known_bearer(upgrade, tokens, now)
+    if isinstance(bearer, HttpAnswer):
+        return bearer
+    if bearer.role is Role.RANK or bearer.job is not None:
+        return HttpAnswer(403, f"{bearer.shown} may not see the figures of all jobs; leave the token out\n")
+    return None
+
+
 def _full(role: Role, connected: Connected, capacity: Capacity) -> str:
     """Return why there is no place for one more in this role, empty if there is one."""
     if role is Role.RANK and connected.ranks >= capacity.ranks:
@@ -181,13 +195,13 @@ def method_not_allowed(method: str) -> HttpAnswer:
 def page(target: str, meters: Meters, gauges: Gauges, times: LoopTimes, tokens: Tokens) -> HttpAnswer | None:
     """Return the page at a path, or None if there is none.
 
-    ``/healthz?prove=TEXT`` has a line for each token, by which a peer that knows the token recognizes this broker.
+    ``/healthz?prove=DIGITS`` of a broker without TLS has a line for each token, by which a peer that knows the token
+    recognizes this broker.
     """
     path, _, query = target.partition("?")
     if path == "/healthz":
         challenge = query.removeprefix("prove=") if query.startswith("prove=") else ""
-        proofs = tokens.proofs(challenge) if 0 < len(challenge) <= MAX_CHALLENGE else ()
-        return HttpAnswer(200, "".join(f"{line}\n" for line in ("ok", *proofs)))
-    if path == "/metrics":
+        return HttpAnswer(200, "".join(f"{line}\n" for line in ("ok", *tokens.proofs(challenge))))
+    if path == METRICS:
         return HttpAnswer(200, metrics(meters, gauges, times), content_type=PROMETHEUS)
     return None

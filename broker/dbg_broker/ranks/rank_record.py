@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import dataclass
 
 from dbg_broker.ranks.weight import weight
@@ -83,6 +84,10 @@ class RankRecord:
         """Tell whether its stop's thread runs to the end of a step that takes long."""
         return self.report.stop is not None and self.report.stepping
 
+    def is_same_process(self, secret: str) -> bool:
+        """Tell whether a secret is that of the process that has registered."""
+        return hmac.compare_digest(self.said.secret.encode(), secret.encode())
+
     def listed_state(self) -> tuple[object, ...]:
         """Return what a report may change in the list; a report that changes none of it is no news there."""
         stop, session = self.report.stop, self.report.session
@@ -135,6 +140,7 @@ class RankRecord:
             python=said.python,
             # A stock debugger has one number for all its stops.
             stop=stop.number if stop and not self.prefix else None,
+            passed=report.passed,
         )
 
     def _reason(self) -> str | None:

@@ -104,9 +104,11 @@ class Registry:
             entered=now,
             prefix=prefix,
         )
-        gone = self._lost.get((message.kernel, message.pid)) if message.kernel else None
-        if gone is not None:
-            self._remove(self._ranks[gone])
+        lost = self._ranks.get(self._lost.get((message.kernel, message.pid), "")) if message.kernel else None
+        # Anybody may name a kernel and a pid; its secret says that this is the process which was lost.
+        gone = lost.key if lost is not None and lost.is_same_process(message.secret) else None
+        if lost is not None and gone is not None:
+            self._remove(lost)
         self._ranks[rank.key] = rank
         self.counts[state] += 1
         return Registration(rank, self.children.join(rank, message.child), gone)
@@ -195,7 +197,7 @@ class Registry:
             self._lost[rank.said.kernel, rank.said.pid] = rank.key
         else:
             self._forget_lost(rank)
-        self._ended.put(rank.key, rank.weight(), now, is_stock=bool(rank.prefix))
+        self._ended.put(rank.key, rank.said.job, rank.weight(), now, is_stock=bool(rank.prefix))
         if rank.state is RankState.EXITED:
             self.children.ended(rank)
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
+import shlex
 import stat
 import time
 from collections import OrderedDict
 from pathlib import Path
 
+from dbg_broker.home.path import check_way
+from dbg_broker.home.rendezvous import make_private_directory
 from dbg_broker.recording.stop_cast import About
 from dbg_wire.errors import BadInput, printable
 
@@ -24,29 +28,45 @@ MAX_NAME = 80
 MAX_SAME = 100
 """Files whose names differ in a last number alone: ranks of two jobs with one name, stopped in one second."""
 
+_ANOTHER = "name another directory"
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def open_directory(path: str) -> Path:
-    """Return the directory, made if it isn't there. Raise BadInput if it can't be used, or others may write to it."""
-    directory = Path(path)
-    shown = printable(path)
+    """Return the directory, made if it isn't there. Raise BadInput if it can't be used, or others could replace it.
+
+    Nothing is made or written before it is known that no other user can have put a link in its place.
+    """
+    directory, what = Path(path), f"--record {printable(path)}"
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = directory.stat()
-        (directory / f".{os.getpid()}").touch(0o600)
-        (directory / f".{os.getpid()}").unlink()
+        check_way(directory, what, _ANOTHER)
+        make_private_directory(directory)
+        check_way(directory, what, _ANOTHER)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            status = os.fstat(descriptor)
+            if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
+                raise BadInput(
+                    f"{what} belongs to another user, or others may write to it",
+                    f"{_ANOTHER}, or type `chmod go-w {printable(shlex.quote(path))}`",
+                )
+            _try_to_write(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise BadInput(
-            f"--record {shown} can't be written ({error.strerror})",
-            "name a directory of your own, with room on its disk",
+            f"{what} can't be written ({error.strerror})", "name a directory of your own, with room on its disk"
         ) from None
-    if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022:
-        raise BadInput(
-            f"--record {shown} belongs to another user, or others may write to it",
-            f"name another directory, or type `chmod go-w {shown}`",
-        )
     return directory
+
+
+def _try_to_write(directory: int) -> None:
+    name = f".{secrets.token_hex(8)}"
+    os.close(
+        os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
+    )
+    os.unlink(name, dir_fd=directory)
 
 
 def file_stem(about: About) -> str:

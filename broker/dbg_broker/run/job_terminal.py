@@ -1,4 +1,4 @@
-"""A terminal of the job's own, where bars are bars; what is written to it is copied into the output's file."""
+"""The pseudo-terminal of a job, in which progress bars are drawn; its output is copied into the output's file."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from dbg_broker.home.issued import IssuedToken, load_issued
 from dbg_broker.home.validity import SOON_SECONDS, Validity, is_soon, read_validity, until
 from dbg_broker.net.http import BEARER
 from dbg_broker.verbs.probe import BrokerProbe
+from dbg_dial.apart import apart
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import DbgError, printable
 
@@ -93,7 +94,7 @@ def end_of_token(reach: Reach) -> End | None:
 def ends_of_home(home: str) -> Iterator[End]:
     """Yield the tokens that were made in a home for somebody, those that never end among them."""
     try:
-        issued = load_issued(Path(home))
+        issued = apart(home, lambda: load_issued(Path(home)))
     except (DbgError, OSError):
         return
     for one in issued:

@@ -7,11 +7,14 @@ import select
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from dbg_broker.audit.entries import MAX_LINE, Entry, What, decode_entry
 from dbg_broker.audit.files import AUDIT_FILE, audit_files
+from dbg_dial.apart import apart
 from dbg_dial.growth import watch_growth
 from dbg_wire.errors import BadSecretFile, printable
 
@@ -20,6 +23,9 @@ MAX_SECONDS = 10 * 365 * 86400.0
 
 LOOK_SECONDS = 1.0
 """Seconds between two looks where the kernel tells nothing of files that grow."""
+
+MAX_AT_ONCE = 1000
+"""Lines that are read at once, of which each takes 32 KiB at most."""
 
 MAX_SHOWN = 200
 """Characters of a question that a line shows; ``--json`` has more."""
@@ -41,7 +47,7 @@ class LogWishes:
 def show_log(home: Path, wishes: LogWishes, say: Say) -> int:
     """Print the entries that there are and, if wished, those that come, until Ctrl-C. Return the exit status.
 
-    Raise BadSecretFile for a file that can't be read.
+    Raise BadSecretFile for a file that can't be read, and SilentFile for one whose file server does not answer.
     """
     begin = None if wishes.since is None else time.time() - wishes.since
     for line in _lines(home, follow=wishes.follow):
@@ -53,14 +59,15 @@ def show_log(home: Path, wishes: LogWishes, say: Say) -> int:
 
 
 def shown(entry: Entry) -> str:
-    """Return an entry as one line; what a terminal calls itself is in quotes."""
+    """Return an entry as one line: what the broker knows, with the terminal's own name in quotes, and then any text."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
     words = [when, entry.what.value, entry.action, _where(entry), _who(entry)]
-    if entry.text:
-        words.append(f": {printable(entry.text, MAX_SHOWN)}")
-    if entry.count > 1 or entry.what is What.CUT:
-        words.append(f"({entry.count} times)" if entry.what is not What.CUT else f"({entry.count} entries were lost)")
-    return " ".join(word for word in words if word).replace(" : ", ": ")
+    if entry.what is What.CUT:
+        words.append(f"({entry.count} entries were lost)")
+    elif entry.count > 1:
+        words.append(f"({entry.count} times)")
+    text = f": {printable(entry.text, MAX_SHOWN)}" if entry.text else ""
+    return " ".join(word for word in words if word) + text
 
 
 def _where(entry: Entry) -> str:
@@ -76,10 +83,16 @@ def _who(entry: Entry) -> str:
     if entry.token:
         parts.append(f"({printable(entry.token)})")
     if entry.terminal:
-        parts.append(f'"{printable(entry.terminal)}"')
+        parts.append(_quoted(entry.terminal))
     if entry.address:
         parts.append(f"from {printable(entry.address)}")
     return " ".join(parts)
+
+
+def _quoted(name: str) -> str:
+    """Return a name in quotes, those in it escaped: what follows the last one is the broker's own word."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{printable(escaped)}"'
 
 
 def _is_wanted(entry: Entry, job: str | None, begin: float | None) -> bool:
@@ -89,13 +102,14 @@ def _is_wanted(entry: Entry, job: str | None, begin: float | None) -> bool:
 def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
     """Yield the lines of all files, the oldest first; with ``follow`` those that come as well, without an end."""
     watch = watch_growth(str(home)) if follow else None
-    for path in audit_files(home):
+    for path in apart(str(home), lambda: audit_files(home)):
         if path.name != AUDIT_FILE:
-            yield from _whole_lines(path)
+            with apart(str(path), partial(_open, path)) as file:
+                yield from _rest(path, file)
     path = home / AUDIT_FILE
     while True:
         try:
-            file = _open(path)
+            file = apart(str(path), partial(_open, path))
         except FileNotFoundError:
             if not follow:
                 return
@@ -103,20 +117,23 @@ def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
             continue
         with file:
             while True:
-                # The broker appends whole lines in one write.
-                while line := file.readline(2 * MAX_LINE):
-                    yield line
+                yield from _rest(path, file)
                 if not follow:
                     return
-                if _is_replaced(path, file.fileno()):
+                if apart(str(path), partial(_is_replaced, path, file.fileno())):
                     break
                 _wait(watch)
 
 
-def _whole_lines(path: Path) -> Iterator[bytes]:
-    with _open(path) as file:
-        while line := file.readline(2 * MAX_LINE):
-            yield line
+def _rest(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines that have not been read yet."""
+
+    def read() -> list[bytes]:
+        # The broker appends whole lines in one write.
+        return list(islice(iter(partial(file.readline, 2 * MAX_LINE), b""), MAX_AT_ONCE))
+
+    while lines := apart(str(path), read):
+        yield from lines
 
 
 def _open(path: Path) -> BinaryIO:

@@ -13,8 +13,9 @@ from dbg_broker.home.bearer import Role
 from dbg_broker.home.rendezvous import read_private, read_rendezvous
 from dbg_broker.home.tokens import load_tokens
 from dbg_broker.verbs.probe import answers
+from dbg_dial.apart import read_apart
 from dbg_dial.ask import ask_secret
-from dbg_dial.find import RENDEZVOUS_FILE, Seeker
+from dbg_dial.find import RENDEZVOUS_FILE, Opening, Seeker
 from dbg_dial.memory import ask_memory
 from dbg_wire.endpoint import Reach, TokenRole
 from dbg_wire.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
@@ -41,23 +42,27 @@ class NotServing(DbgError):
 def find_broker(argument: str | None, home: str, environ: Mapping[str, str], role: TokenRole) -> Reach:
     """Return how to reach the broker: the argument, DBG_BROKER, or broker.json in the home.
 
-    Raise NotServing, WrongHost if it is on another host's loopback, or BadInput.
+    Raise NotServing, WrongHost if it is on another host's loopback, BadInput, or SilentFile.
     """
-    seeker = Seeker(
+    if role != "rank" and environ.get(ASK_TOKEN, "") not in ("", "0"):
+        asked = {name: value for name, value in environ.items() if name != TOKEN_FILE}
+        environ = {**asked, TOKEN: ask_secret(f"Token of a {role}: ")}
+    try:
+        return read_apart(lambda opening: dbg_dial.find.find_broker(_seeker(role, opening), argument, environ, home))
+    except NoBroker:
+        raise NotServing(home) from None
+
+
+def _seeker(role: TokenRole, opening: Opening) -> Seeker:
+    return Seeker(
         role=role,
         who="rank" if role == "rank" else "terminal",
         argument_name="the URL",
         read_rendezvous=lambda path: read_private(Path(path)),
         read_token=_token_file_text,
         read_memory=partial(ask_memory, environ=os.environ),
+        opening=opening,
     )
-    if role != "rank" and environ.get(ASK_TOKEN, "") not in ("", "0"):
-        asked = {name: value for name, value in environ.items() if name != TOKEN_FILE}
-        environ = {**asked, TOKEN: ask_secret(f"Token of a {role}: ")}
-    try:
-        return dbg_dial.find.find_broker(seeker, argument, environ, home)
-    except NoBroker:
-        raise NotServing(home) from None
 
 
 def token_of(role: Role, home: Path) -> str:

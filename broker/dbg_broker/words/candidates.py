@@ -9,6 +9,12 @@ from dbg_wire.completion import FILES
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.nearest import nearest
 
+OF_THE_TERMINAL = frozenset(
+    {"attach", "wait", "list", "where", "why", "collectives", "eval", "command", "exec", "screen", "interrupt"}
+    | {"continue", "release", "kill", "tmux", "stops", "report", "adopt", "mcp", "dap"}
+)
+"""Verbs that ``dbg-attach`` has and this command has not."""
+
 _FILES = frozenset({"FILE", "DIR"})
 """Metavars of options that take a file or a folder."""
 
@@ -60,7 +66,9 @@ def refuse_mistyped(parser: argparse.ArgumentParser, words: Sequence[str], left:
     """Raise BadInput, with what it may be, for a verb that there is not, and for words that the parser left over."""
     verbs = verbs_of(parser)
     if words and not words[0].startswith("-") and words[0] not in verbs:
-        _refuse(f"`{printable(words[0])}` is no verb of dbg-broker", words[0], list(verbs), ", ".join(verbs))
+        if words[0] in OF_THE_TERMINAL:
+            raise BadInput(f"`{words[0]}` is a verb of dbg-attach", f"type `dbg-attach {words[0]}`")
+        _refuse(f"unknown verb `{printable(words[0])}`", words[0], list(verbs), ", ".join(verbs))
     verb = verbs.get(words[0]) if words else None
     for word in left:
         if word.startswith("-"):
@@ -74,7 +82,7 @@ def _refuse(what: str, word: str, known: Sequence[str], choices: str) -> None:
     meant = nearest(word, known)
     if meant is not None:
         raise BadInput(what, f"did you mean `{meant}`?")
-    raise BadInput(what, f"take {choices}" if choices else "see `dbg-broker --help`")
+    raise BadInput(what, f"type one of {choices}" if choices else "see `dbg-broker --help`")
 
 
 def _lines(candidates: Iterable[tuple[str, str]], current: str) -> list[str]:

@@ -15,7 +15,7 @@ def add_run(verbs: Verbs) -> argparse.ArgumentParser:
         usage="dbg-broker run [options] -- COMMAND …    or    dbg-broker run --again [options]",
         help="run a command, and attach this terminal wherever one of its ranks stops",
         epilog="Ctrl-C goes to the job. Leaving the debugger leaves the job running; closing the terminal, too. "
-        "--allow to --max-lease are for a broker that the run starts; one that serves already stays as it is.",
+        "If a broker runs already, --allow to --max-lease have no effect.",
     )
     run.add_argument(
         "--stop-at",
@@ -47,8 +47,8 @@ def add_run(verbs: Verbs) -> argparse.ArgumentParser:
         "--pty",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="the job writes to a terminal of its own, where bars are bars (default: on a terminal, unless the command "
-        "is a launcher for many hosts such as srun or mpirun)",
+        help="give the job a pseudo-terminal, so that progress bars are drawn (default: on a terminal, unless the "
+        "command is a launcher for many hosts such as srun or mpirun)",
     )
     run.add_argument(
         "--tmux",

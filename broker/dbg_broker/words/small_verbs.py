@@ -10,7 +10,7 @@ from dbg_wire.completion import SHELLS
 
 def add_status(verbs: Verbs) -> argparse.ArgumentParser:
     """Add the verb with its options, and return its parser."""
-    status = verbs.add_parser("status", help="is it up, and which ranks, sessions and terminals has it")
+    status = verbs.add_parser("status", help="show whether the broker is up, and what is connected")
     status.add_argument("--json", action="store_true", help="one JSON document")
     return status
 
@@ -40,7 +40,7 @@ def add_token(verbs: Verbs) -> argparse.ArgumentParser:
 
 def add_certificate(verbs: Verbs) -> argparse.ArgumentParser:
     """Add the verb with its options, and return its parser."""
-    certificate = verbs.add_parser("certificate", help="show the certificate of this home, or exchange it in two steps")
+    certificate = verbs.add_parser("certificate", help="show, rotate or switch the broker's certificate")
     certificate.add_argument("file", metavar="FILE", nargs="?", help="show the certificate of this PEM file instead")
     one = certificate.add_mutually_exclusive_group()
     one.add_argument(

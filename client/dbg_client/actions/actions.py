@@ -8,15 +8,17 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.messages import Action, Kind, Mode, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Selection, Target, parse_target, select, unique_target
 
 from ..core.asking import Asker
 from ..core.broker import switchboard_to
 from ..core.choose import choose, find, is_ready
+from ..core.deadline import read_in_thread
 from ..core.listed import exited, listed, there
 from ..core.remembered_groups import read_target
 from ..core.roll_call import call_roll
@@ -58,7 +60,9 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
         settings = replace(settings, target=USUAL_TARGETS[settings.verb])
     if settings.target is None and settings.verb not in ABOUT_ALL:
         raise NeedsTarget(settings.called)
-    target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
+    target = None
+    if settings.target is not None:
+        target = await read_in_thread(partial(read_target, settings.target, os.environ), settings.timeout)
     saved = await asyncio.to_thread(read_saved, settings.against)
     switchboard = switchboard_to(settings.broker, settings.timeout)
     acting = _Acting(settings, switchboard, saved)
@@ -66,16 +70,14 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
         status = await acting.run(target)
     finally:
         await switchboard.close()
-    if acting.attach_to is None:
-        return status
-    return await attach(replace(settings, verb=Verb.ATTACH, target=acting.attach_to))
+    return status if acting.attach_by is None else await attach(acting.attach_by)
 
 
 class _Acting:
-    """Do one action over one link; ``attach_to`` is the target to attach to afterwards, if any."""
+    """Do one action over one link; ``attach_by`` are the settings to attach by afterwards, if any."""
 
     def __init__(self, settings: CommandSettings, switchboard: Switchboard, saved: SavedAnswers | None) -> None:
-        self.attach_to: str | None = None
+        self.attach_by: CommandSettings | None = None
         self._settings = settings
         self._switchboard = switchboard
         self._saved = saved
@@ -202,7 +204,8 @@ class _Acting:
         if stopped is None:
             await self._withdraw(rank)
             raise KeyboardInterrupt
-        return self._attach_to(stopped)
+        # A terminal that follows the job goes to this stop, too, and may be there first.
+        return self._attach_to(stopped, Mode.TAKE if self._settings.mode is Mode.DRIVE else self._settings.mode)
 
     async def _withdraw(self, rank: RankInfo) -> None:
         """Withdraw the request to stop, and tell what came of it: the rank may have stopped meanwhile."""
@@ -210,8 +213,9 @@ class _Acting:
         (answer,) = await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=True)
         tell(f"Given up: {printable(rank.address)} {printable(answer.text)}.")
 
-    def _attach_to(self, rank: RankInfo) -> int:
-        self.attach_to = unique_target(rank, self._directory.ranks)
+    def _attach_to(self, rank: RankInfo, mode: Mode | None = None) -> int:
+        target = unique_target(rank, self._directory.ranks)
+        self.attach_by = replace(self._settings, verb=Verb.ATTACH, target=target, mode=mode or self._settings.mode)
         return 0
 
     async def _until_stopped(self, rank: RankInfo, news: str) -> RankInfo:
@@ -308,4 +312,5 @@ def _on_terminal() -> bool:
 def _empty(known: Sequence[RankInfo], url: str, who: str) -> str:
     if known:
         return f"{who} is left; --all lists the exited ones."
-    return f"No rank has connected to {printable(url)} yet; a script does so at its first set_trace()."
+    how = "Start a job by `dbg-broker run -- COMMAND`; for one that runs, `dbg-attach adopt --mine`."
+    return f"No rank is connected to {printable(url)} yet. {how}"

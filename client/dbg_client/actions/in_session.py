@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
@@ -15,6 +16,7 @@ from dbg_wire.targets import Target
 
 from ..core.asking import Asker
 from ..core.choose import choose, find, is_ready
+from ..core.deadline import read_in_thread
 from ..core.listed import listed
 from ..core.remembered_groups import read_target
 from ..core.roll_call import RollCall, call_roll
@@ -104,7 +106,8 @@ class Answering:
         text = settings.target if settings.target is not None else USUAL_TARGETS.get(settings.verb)
         if text is None:
             return None
-        return read_scope(await asyncio.to_thread(read_target, text, os.environ), rank.job)
+        target = await read_in_thread(partial(read_target, text, os.environ), settings.timeout)
+        return read_scope(target, rank.job)
 
     async def _ask(self, settings: CommandSettings, ranks: Sequence[RankInfo], calls: Sequence[RollCall]) -> str:
         if settings.verb in (Verb.EVAL, Verb.COMMAND, Verb.WHERE):

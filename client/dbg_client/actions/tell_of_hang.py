@@ -39,6 +39,5 @@ def tell_of_hang(
                     kind=verdict.kind.value,
                     sentence=printable(verdict.sentence, 500),
                     ranks=format_ranks(verdict.ranks),
-                    next=verdict.next or "",
                 )
             )

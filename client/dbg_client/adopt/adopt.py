@@ -99,7 +99,9 @@ class _Adopting:
         """Return the processes to adopt, None if the user does not want to."""
         if not self._settings.mine:
             return list(dict.fromkeys(self._settings.pids))
-        found = await asyncio.to_thread(find_mine)
+        found, doubtful = await asyncio.to_thread(find_mine)
+        for sentence in doubtful:
+            tell(printable(sentence))
         new = [candidate for candidate in found if not candidate.is_rank]
         if not found:
             raise NothingToAdopt

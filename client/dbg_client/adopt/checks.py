@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from .errors import CantAdopt, NoSuchProcess
-from .gdb import find_gdb
+from .gdb import find_gdb, is_our_gdb
 from .own import is_guard, is_ours
 from .process import (
     Mapping,
@@ -26,6 +27,9 @@ from .process import (
 from .python import TargetPython, find_python
 from .remote import can_remote_exec
 from .system_calls import is_tried
+
+OTHERS_SECONDS = 15.0
+"""Seconds for which another adoption of the process is waited for; it stops it for tenths of a second."""
 
 OLDEST = (3, 10)
 """The oldest Python on which our package runs."""
@@ -49,7 +53,7 @@ def examine(pid: int, *, has_package: Collection[str] = ()) -> Ready:
     Raises CantAdopt with the first thing that forbids it. ``has_package`` are interpreters that were seen to have our
     package.
     """
-    seen = look(pid)
+    seen = _look_alone(pid)
     who = f"process {pid}"
     if seen is None:
         raise NoSuchProcess(who, "does not exist on this host", "`dbg-attach adopt --mine` finds those of a job")
@@ -67,6 +71,20 @@ def examine(pid: int, *, has_package: Collection[str] = ()) -> Ready:
     gdb = find_gdb()
     _refuse_ways(python, who, gdb)
     return Ready(seen, python, gdb)
+
+
+def _look_alone(pid: int) -> Seen | None:
+    """Look at a process once no other adoption has it stopped any more."""
+    deadline = time.monotonic() + OTHERS_SECONDS
+    seen = look(pid)
+    while seen is not None and seen.tracer and time.monotonic() < deadline:
+        other = look(seen.tracer)
+        if other is not None and not is_our_gdb(other.argv):
+            break
+        # Nothing tells of the end of a tracer.
+        time.sleep(0.05)
+        seen = look(pid)
+    return seen
 
 
 def _refuse_state(seen: Seen, who: str) -> None:

@@ -49,3 +49,7 @@ class DebuggerFailed(DbgError):
 
     def __str__(self) -> str:
         return f"gdb failed: {printable(self.text)}; the process goes on as it was"
+
+
+class NotAttached(DebuggerFailed):
+    """Say that gdb could not stop the process: it is traced already, or has ended."""

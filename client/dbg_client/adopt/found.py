@@ -22,11 +22,33 @@ class Candidate:
     is_rank: bool = False
 
 
-def find_mine() -> list[Candidate]:
-    """Return the processes of this user that look like ranks, by rank. Blocks for files of ``/proc``."""
+def find_mine() -> tuple[list[Candidate], list[str]]:
+    """Return the processes of this user that look like ranks, by rank, and sentences on those that nearly do.
+
+    Blocks for files of ``/proc``.
+    """
     own = os.geteuid()
     seen = {pid: found for pid in all_pids() if (found := look(pid)) is not None and found.uid == own}
-    return [candidate for candidate in topmost(seen, os.environ) if _runs_python(candidate.pid)]
+    ranks = [candidate for candidate in topmost(seen, os.environ) if _runs_python(candidate.pid)]
+    python = {pid: one for pid, one in seen.items() if one.environ.get("LOCAL_RANK") is None or _runs_python(pid)}
+    return ranks, overlooked(python, os.environ)
+
+
+def overlooked(seen: Mapping[int, Seen], own: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each process with a LOCAL_RANK of its own that is taken for none of the ranks. Pure."""
+    told = []
+    kept = {candidate.pid for candidate in topmost(seen, own)}
+    for pid, found in sorted(seen.items()):
+        local = found.environ.get("LOCAL_RANK", "")
+        parent = seen.get(found.parent)
+        is_inherited = parent is not None and parent.environ.get("LOCAL_RANK") == local
+        if not local.isdecimal() or is_inherited or pid in kept or found.environ.get("MASTER_ADDR"):
+            continue
+        if found.state not in "ZX" and found.command and not is_ours(found.command) and is_of_job(found.environ, own):
+            who = f"process {pid} ({' '.join(found.command[: 2 if found.command[0] == '-m' else 1])})"
+            why = f"has LOCAL_RANK={local} and no MASTER_ADDR, so that it is taken for no rank"
+            told.append(f"{who} {why}; `dbg-attach adopt {pid}` takes it all the same")
+    return told
 
 
 def topmost(seen: Mapping[int, Seen], own: Mapping[str, str]) -> list[Candidate]:

@@ -13,10 +13,10 @@ import selectors
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from .errors import DebuggerFailed
+from .errors import DebuggerFailed, NotAttached
 
 COMMAND_SECONDS = 30.0
 """Seconds for an answer of gdb that needs nothing of the process; on a busy node it starts within a few."""
@@ -32,6 +32,9 @@ _OPTIONS = (
     "print thread-events off",
     "print inferior-events off",
 )
+
+_OWN = ("-nx", "-q", "-readnever", "--interpreter=mi2")
+"""The options by which a gdb of an adoption is known."""
 
 _SETTINGS = (
     "set confirm off",
@@ -49,6 +52,11 @@ def find_gdb() -> str | None:
     return shutil.which("gdb")
 
 
+def is_our_gdb(argv: Sequence[str]) -> bool:
+    """Tell whether a command line is that of the gdb of an adoption."""
+    return tuple(argv[1 : len(_OWN) + 1]) == _OWN
+
+
 class Gdb:
     """One gdb, attached to one process; the methods block, and raise DebuggerFailed for what gdb refuses."""
 
@@ -59,7 +67,7 @@ class Gdb:
         self._words, self._said = os.fdopen(words, "wb"), os.fdopen(said, "rb")
         try:
             self._process = subprocess.Popen(
-                [path, "-nx", "-q", "-readnever", "--interpreter=mi2", *settings],
+                [path, *_OWN, *settings],
                 stdin=theirs,
                 stdout=their_answers,
                 stderr=subprocess.DEVNULL,
@@ -152,7 +160,10 @@ def attached(path: str, pid: int) -> Iterator[Gdb]:
     """Hold a process stopped in gdb, and let it go on afterwards."""
     gdb = Gdb(path)
     try:
-        gdb.attach(pid)
+        try:
+            gdb.attach(pid)
+        except DebuggerFailed as error:
+            raise NotAttached(error.text) from None
         yield gdb
         gdb.detach()
     finally:

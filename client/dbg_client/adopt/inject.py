@@ -10,7 +10,7 @@ The interpreter must be in order where the code runs, and so must the C library:
   another thread that waits runs the code, and the main thread is asked as well, since a break-in needs it. The code
   declines in a program that has not loaded `threading`, which would take that thread for the main one.
 
-Any other state is let pass, and looked at again.
+In any other state nothing is done, and the process is looked at again.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from .errors import CantAdopt
+from .errors import CantAdopt, NotAttached
 from .gdb import Gdb, attached
 from .payload import Answer, Outcome, read_answer
-from .process import is_file_on_disk, system_call
+from .process import is_file_on_disk, look, system_call
 from .python import TargetPython
 from .system_calls import waits_safely
 
 LOOKS = 9
 """Times that a process is stopped for a look at most."""
+
+PATIENT_SECONDS = 10.0
+"""Seconds after which no further look is made: where each takes long, nine of them would take a minute."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds that an answer is waited for between two looks: they double, and make 5 s in all."""
@@ -79,16 +82,20 @@ class Injection:
         self._answered = answered
         self._asked = False
         self._holder: int | None = None
+        self._refused: NotAttached | None = None
         self._machine = os.uname().machine
 
     def run(self) -> Answer:
         """Run the code and return its answer. Raises CantAdopt if no moment was good for it, and DebuggerFailed."""
         pause = FIRST_PAUSE
+        begun = time.monotonic()
         for number in range(LOOKS):
             answer = self._answered(0.0)
             if answer is None:
-                with attached(self._gdb, self._pid) as gdb:
-                    self._act(gdb, is_late=number >= LOOKS // 2)
+                passed = time.monotonic() - begun
+                if passed > PATIENT_SECONDS:
+                    break
+                self._look(is_late=number >= LOOKS // 2 or passed > PATIENT_SECONDS / 2)
                 answer = self._answered(pause)
             if answer is not None and answer.outcome is not Outcome.BUSY:
                 return answer
@@ -96,6 +103,17 @@ class Injection:
                 self._asked = False
             pause = min(pause * 2, LONGEST_PAUSE)
         raise self._no_moment()
+
+    def _look(self, *, is_late: bool) -> None:
+        """Stop the process for a moment; while another adoption has it stopped, do nothing."""
+        self._refused = None
+        try:
+            with attached(self._gdb, self._pid) as gdb:
+                self._act(gdb, is_late=is_late)
+        except NotAttached as error:
+            if look(self._pid) is None:
+                raise
+            self._refused = error
 
     def _act(self, gdb: Gdb, *, is_late: bool) -> None:
         """Do what the threads allow at this moment; the process stands."""
@@ -158,6 +176,9 @@ class Injection:
 
     def _no_moment(self) -> CantAdopt:
         who = f"process {self._pid}"
+        if self._refused is not None:
+            why = f"can't be traced, perhaps since another debugger has it ({self._refused.text})"
+            return CantAdopt(who, why, "try again when that one has ended")
         shown = f"`py-spy dump --native --pid {self._pid}` shows where it is"
         later = "it becomes a rank as soon as its main thread runs Python code again" if self._asked else ""
         if self._holder is not None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import subprocess
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+
+from dbg_dial.find import RENDEZVOUS_FILE
+from dbg_wire.environment import CA, HOME, TOKEN_FILE
 
 from .checks import Ready, examine, fits_ours
 from .errors import CantAdopt, DebuggerFailed, NoSuchProcess
 from .inject import Injection, Pipe
 from .packages import folders_of_ours, has_package
 from .payload import Answer, Outcome, code_to_adopt
-from .process import look
+from .process import Seen, look
 from .remote import can_remote_exec, run_remotely
 
 
@@ -22,14 +28,19 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
     ``variables`` say where the broker is. Raises CantAdopt if the process was left as it is, and DebuggerFailed.
     """
     ready = examine(pid)
+    _refuse_secrets(ready.seen, variables)
     folders = folders_of_ours() if fits_ours(ready.python) else []
     if not folders and not has_package(ready.seen):
         version = ".".join(map(str, ready.python.version or ()))
         why = f"runs Python {version}, for which our package is installed neither there nor here"
-        remedy = "`pip install dbg-broker` with that Python mends it, also while the process runs; then try again"
+        remedy = "install dbg-broker with that Python, also while the process runs, and try again"
         raise CantAdopt(f"process {pid}", why, remedy)
     folder = tempfile.mkdtemp(prefix="dbg-adopt-")
     pipe = Pipe(folder)
+    if ready.seen.uid != os.geteuid():
+        # Only root comes here: the process has to open the pipe.
+        for path in (folder, pipe.path):
+            os.chown(path, ready.seen.uid, -1)
     try:
         answer = _run(ready, folder, code_to_adopt(pipe.path, variables, folders), pipe)
     except DebuggerFailed:
@@ -44,6 +55,31 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
         remedy = "the program goes on as it was; try again, or install dbg-broker in its environment"
         raise CantAdopt(f"process {pid}", f"could not become a rank ({answer.text or 'no reason given'})", remedy)
     return answer
+
+
+def _refuse_secrets(seen: Seen, variables: Mapping[str, str]) -> None:
+    """Refuse the process of another user that could not read how to reach the broker, and so would try for ever."""
+    if seen.uid == os.geteuid():
+        return
+    home = variables.get(HOME)
+    has_home = home is not None and (Path(home) / RENDEZVOUS_FILE).exists()
+    needed = [str(Path(home or "") / RENDEZVOUS_FILE)] if has_home else []
+    needed += [variables[name] for name in (TOKEN_FILE, CA) if name in variables]
+    unread = next((path for path in needed if not can_read(seen.uid, path)), None)
+    if unread is not None:
+        why = f"belongs to user {seen.uid}, who may not read {unread}, so that it could never reach the broker"
+        remedy = "type this command as that user, with a broker of that user, or set DBG_HOME to that broker's home"
+        raise CantAdopt(f"process {seen.pid}", why, remedy)
+
+
+def can_read(uid: int, path: str) -> bool:
+    """Tell whether another user may read a file; asks the kernel in a process of that user, and needs root. Blocks."""
+    try:
+        group = pwd.getpwuid(uid).pw_gid
+    except KeyError:
+        group = uid
+    ran = subprocess.run(["test", "-r", path], user=uid, group=group, extra_groups=[], check=False, cwd="/")
+    return ran.returncode == 0
 
 
 def _run(ready: Ready, folder: str, code: str, pipe: Pipe) -> Answer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TypeVar
 
+from dbg_wire.errors import NoSuchRank
 from dbg_wire.ranks import RankInfo
 
 from ..core.news import RankChange
@@ -160,7 +161,10 @@ class Ranks:
 
     def _repr_html_(self) -> str:
         """Return these ranks as a table, for a notebook."""
-        ranks = self.list()
+        try:
+            ranks = self.list()
+        except NoSuchRank:
+            ranks = ()
         rows = [(rank.address, rank.state.value, _place(rank)) for rank in ranks[:MAX_ROWS]]
         more = f", the first {MAX_ROWS}" if len(ranks) > MAX_ROWS else ""
         return table_html(f"{len(ranks)} ranks{more}", ("rank", "state", "where"), rows)
@@ -258,14 +262,16 @@ def _place(rank: RankInfo) -> str:
 
 
 def connect(broker: str | None = None, *, timeout: float = TIMEOUT) -> Broker:
-    """Return a connection to a broker; ``with connect() as broker:`` closes it at the end.
+    """Return a connection to a broker; ``with connect() as broker:`` closes it at the end, and so does dropping it.
 
     ``broker`` is an address as in ``$DBG_BROKER``; without it the broker is found as the command line finds it.
     ``timeout`` is in seconds, for the broker and for answers. Raises NoBroker, BrokerUnreachable, or a Refused.
     """
     thread = LoopThread()
     try:
-        return Broker(thread.do(open_broker(broker, timeout)), thread)
+        opened = thread.do(open_broker(broker, timeout))
+        thread.closed_by(opened.close)
+        return Broker(opened, thread)
     except BaseException:
         thread.end()
         raise

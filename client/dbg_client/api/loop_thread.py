@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
-from contextlib import AbstractAsyncContextManager
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, TypeVar
 
 from dbg_wire.errors import BadInput
@@ -14,13 +15,24 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """A daemon thread that runs an event loop until :meth:`end`."""
+    """A daemon thread that runs an event loop until :meth:`end`, or until the program has dropped this object.
+
+    Then what ``closed_by`` was given is awaited first.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._entered: list[AbstractAsyncContextManager[Any]] = []
-        self._thread = threading.Thread(target=self._run, name="dbg-client", daemon=True)
+        self._closing: list[Callable[[], Awaitable[object]]] = []
+        # The thread knows the loop alone: it must not keep this object alive.
+        self._thread = threading.Thread(target=_run, args=(self._loop,), name="dbg-client", daemon=True)
         self._thread.start()
+        self._dropped = weakref.finalize(self, _drop, self._loop, self._closing)
+        self._dropped.atexit = False
+
+    def closed_by(self, close: Callable[[], Awaitable[object]]) -> None:
+        """Have this awaited if the program drops the thread without an end."""
+        self._closing.append(close)
 
     @property
     def is_ended(self) -> bool:
@@ -55,13 +67,28 @@ class LoopThread:
         """Leave what is still entered, and end the loop and its thread."""
         while self._entered:
             self.leave(self._entered[-1])
+        self._dropped.detach()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    loop.close()
+
+
+def _drop(loop: asyncio.AbstractEventLoop, closing: Sequence[Callable[[], Awaitable[object]]]) -> None:
+    """End a loop that nobody can use any more; in any thread, the loop's own included, so nothing is waited for."""
+    if not loop.is_closed():
+        asyncio.run_coroutine_threadsafe(_leave(loop, closing), loop)
+
+
+async def _leave(loop: asyncio.AbstractEventLoop, closing: Sequence[Callable[[], Awaitable[object]]]) -> None:
+    for close in closing:
+        with suppress(Exception):
+            await close()
+    loop.stop()
 
 
 async def _entering(manager: AbstractAsyncContextManager[T]) -> T:

@@ -9,10 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from dbg_wire.errors import BadInput
+from dbg_wire.errors import BadInput, DbgError
+from dbg_wire.targets import parse_target
 
+from ..errors import in_words_of
 from .answers import Answer
 from .blocking import Broker, Job, connect
+
+CALLS = {
+    "--list": "`dbg_client.connect().ranks`",
+    "--wait": "`dbg_client.connect().job()['{ranks}'].wait()`",
+    "-i": "`dbg_client.connect().job()['{ranks}'].interrupt()`",
+    "--release": "`dbg_client.connect().job()['{ranks}'].release()`",
+    "": "`dbg_client.connect().job()['{ranks}'].where()`",
+}
+"""What one writes in a cell where an error names a command of the terminal."""
 
 
 class Shell(Protocol):
@@ -24,6 +35,18 @@ class Shell(Protocol):
         """Add a magic."""
 
 
+class CellError(DbgError):
+    """Say what went wrong in a cell, and what to write in one."""
+
+    def __init__(self, error: DbgError) -> None:
+        super().__init__(error)
+        self.error = error
+        self.exit_status = error.exit_status
+
+    def __str__(self) -> str:
+        return in_words_of(self.error, CALLS)
+
+
 class RanksMagic:
     """The magic, with one connection that lasts as long as the notebook's kernel."""
 
@@ -32,7 +55,13 @@ class RanksMagic:
         self._broker: Broker | None = None
 
     def __call__(self, line: str, cell: str | None = None) -> None:
-        """Evaluate each line of the cell on the ranks that the magic's own line names. Raises DbgError."""
+        """Evaluate each line of the cell on the ranks that the magic's own line names. Raises CellError."""
+        try:
+            self._ask(line, cell)
+        except DbgError as error:
+            raise CellError(error) from error
+
+    def _ask(self, line: str, cell: str | None) -> None:
         expressions = [one for one in (cell or "").splitlines() if one.strip() and not one.lstrip().startswith("#")]
         if not expressions:
             raise BadInput("%%ranks has no expression in its cell", "write one on each line, such as `loss`")
@@ -49,11 +78,10 @@ class RanksMagic:
 
 
 def _job_and_target(broker: Broker, text: str) -> tuple[Job, str]:
-    name, slash, target = text.rpartition("/")
-    # `0-1023/8` is a set of numbers and no job.
-    if slash and not name.replace("-", "").replace(",", "").isdigit():
-        return broker.job(name), target or "all"
-    return broker.job(), text or "all"
+    text = f"{text}all" if text.endswith("/") or not text else text
+    target = parse_target(text)
+    name = next((term.job for term in (*target.include, *target.exclude) if term.job is not None), None)
+    return broker.job(name), text
 
 
 def load_ipython_extension(shell: Shell) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from dbg_wire.errors import NoSuchRank, printable
+from dbg_wire.inspection import Inspection, Sight
 from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.messages import Action, Look, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
@@ -129,7 +130,8 @@ class AsyncRanks:
         rank = next((one for one in found if is_ready(one)), found[0])
         name = os.fspath(file) or (rank.where.file if rank.where is not None else "")
         path = await file_in_ranks(asker, [rank], name)
-        answer, source = await read_source(asker, rank, path, begin=max(begin, 1), count=max(count, 0))
+        wanted = given(Inspection, sight=Sight.SOURCE, text=path, begin=max(begin, 1), count=max(count, 0))
+        answer, source = await read_source(asker, rank, path, begin=wanted.begin, count=wanted.count)
         if source is None:
             raise RankError(rank.address, answer.text, answer.kind.value)
         return source
@@ -339,5 +341,8 @@ def split_by_stop(
     if not living:
         raise RankEnded(found[0])
     kept = _keys(still)
-    stopped = [one for one in living if is_ready(one) and one.key in kept]
-    return stopped, [one for one in living if one not in stopped]
+    stopped: list[RankInfo] = []
+    others: list[RankInfo] = []
+    for one in living:
+        (stopped if is_ready(one) and one.key in kept else others).append(one)
+    return stopped, others

@@ -30,7 +30,7 @@ from dbg_wire.messages import (
     Seat,
     Take,
 )
-from dbg_wire.ranks import LIVE_STATES, Breakpoint, Place, RankInfo, RankState
+from dbg_wire.ranks import LIVE_STATES, Breakpoint, Place, RankInfo, RankState, fatal_error
 from dbg_wire.records import fitted
 
 from ..errors import RankEnded, RankStayedAway, why_refused
@@ -318,8 +318,11 @@ class Attachment:
         if not self._seated and not self._asked:
             return []
         offer = Send(Resize(rows=rows, columns=columns))
-        # A driver's new size makes the rank draw everything; a watcher's doesn't count there.
-        if self.driving:
+        session = self.report.session if self.report else None
+        is_known = session is not None and (session.rows, session.columns) == (rows, columns)
+        # A driver's new size makes the rank draw everything. A watcher's doesn't count there, and neither does a size
+        # that the rank has already: of a window that was made smaller and larger again it may have heard nothing.
+        if self.driving and not is_known:
             return [offer]
         return [offer, *([Blank()] if self._begin_cropping() else []), *self.ask_repaint(now)]
 
@@ -402,9 +405,11 @@ class Attachment:
             was_blank = before is not None and before.stop is None and before.state is report.state
             return effects if was_blank else [*effects, Blank(self.blank_text)]
         effects, self._went_on_at, self.ended_by = talk, None, ""
-        if before is not None and before.stop is None:
+        session = report.session
+        is_hidden = session is not None and not self.blank_text and self._drawing.uncover(session.number)
+        if is_hidden or (before is not None and before.stop is None):
             effects.append(Blank())
-            if report.session is not None:
+            if session is not None:
                 effects += self.ask_repaint(now)
         if before is not None and before.stop is not None and before.stop.number != report.stop.number:
             effects += self._notices.discarded(self._keys.abandon_unsent(), "the stop ended", now)
@@ -423,10 +428,15 @@ class Attachment:
         return [Wake(NEXT_STOP_SECONDS)]
 
     def _finish_with(self, ended: RankInfo, now: float) -> Finish:
-        """End the session with its rank; if the stop had ended before, the user is told that the rank went on."""
+        """End the session with its rank.
+
+        If the stop had ended before, the user is told that the rank went on, unless an exception has ended it: so ends
+        a crash that was let go.
+        """
+        went_on = self._went_on_at is not None and not fatal_error(ended)
         if self._went_on_at is None:
             self.ended_by = self._notices.take_ending(now)
-        return Finish(RankEnded(ended) if self._went_on_at is None else None)
+        return Finish(None if went_on else RankEnded(ended))
 
     def _fit(self, before: RankReport | None, report: RankReport, now: float) -> Effects:
         """Clear the screen where one of another size would leave parts of the old one beside it."""

@@ -97,7 +97,7 @@ class Conversation:
         self.generation = generation
         if generation is not None:
             self.keyboard_comes = False
-        effects += self._settle(report.prompt, anew=anew)
+        effects += self._settle(report, anew=anew)
         self._prompt = report.prompt
         if report.session is not None and report.session.engine == LINE_ENGINE:
             effects += self._follow_log(report.session.number, anew=anew, now=now)
@@ -205,21 +205,20 @@ class Conversation:
         source, self._source = self._source, None
         return [Look(source)]
 
-    def _settle(self, prompt: PromptInfo | None, *, anew: bool) -> Effects:
+    def _settle(self, report: RankReport, *, anew: bool) -> Effects:
         given = self._given
         if given is None or self._settled:
             return []
-        still_open = prompt is not None and prompt.number == given.prompt.number
-        if given.generation != self.generation:
-            self._settled = True
-            if still_open:
-                self._given = None
-            # The terminal that types now may have answered the prompt.
-            return _discarded(given.text, "the keyboard changed hands", perhaps=not still_open)
-        if not still_open:
-            self._settled = True  # no other terminal could reply, so the prompt took this reply
-            return []
-        return self._send(given) if anew else []
+        still_open = report.prompt is not None and report.prompt.number == given.prompt.number
+        if report.generation <= given.generation:
+            # The rank knew no later driver, so it may still get this reply, and no other can have closed the prompt.
+            self._settled = not still_open
+            return self._send(given) if anew and still_open and given.generation == self.generation else []
+        self._settled = True
+        if still_open:
+            self._given = None
+        # Another terminal that had the keyboard since may have answered the prompt.
+        return _discarded(given.text, "the keyboard changed hands", perhaps=not still_open)
 
     def _replied(self, message: Replied) -> Effects:
         given = self._given

@@ -18,11 +18,18 @@ class Drawing:
         self.owed = False
         self._session: int | None = None
         self._expected: int | None = None
+        self._hidden: int | None = None
+        """The session of which some output was not shown, since the client's text stood in its place."""
         self._asked: float | None = None
 
     def forget(self) -> None:
         """Forget the stream: the next bytes begin another one."""
-        self._expected = self._session = None
+        self._expected = self._session = self._hidden = None
+
+    def uncover(self, session: int) -> bool:
+        """Return, once, whether some output of that session was not shown, so that the screen must be drawn anew."""
+        hidden, self._hidden = self._hidden, None
+        return hidden == session
 
     def is_over(self, session: int) -> bool:
         """Return whether that session came before the present one."""
@@ -35,8 +42,9 @@ class Drawing:
             self._session, self._expected = frame.session, None
             effects.append(Blank())
         elif covered:
-            # Output that comes when the stop has ended would be drawn into the client's text.
-            self._expected = frame.offset + len(frame.data)
+            # It would be drawn into the client's text. A report made late may already tell of the step after the one
+            # that this output ended, and what PuDB draws next builds on this output.
+            self._hidden, self._expected = frame.session, frame.offset + len(frame.data)
             return effects
         if self._expected is not None and frame.offset != self._expected:
             effects += [Blank(), *self.ask_repaint(now)]

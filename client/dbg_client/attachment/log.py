@@ -85,7 +85,11 @@ class SessionLog:
             self._keep_ahead(frame)
             return self._miss(now) if len(self._ahead) <= MAX_LOG else self._jump(now)
         if end <= self._expected:
-            return []
+            if not self._gap:
+                return []
+            # A replay is under way over a slow line, and comes to what is missing: it is neither late nor in vain.
+            self._ask_after = max(self._ask_after, now + REPLAY_SECONDS)
+            return [Wake(self._ask_after - now)]
         self._end_gap()
         effects = self._follow(frame.data[self._expected - frame.offset :])
         self._falls_short(now)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from dbg_dial.deadline import within
-from dbg_wire.errors import printable
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import (
     ACTIONS_OF_IDES,
     Action,
@@ -77,7 +77,8 @@ class Asker:
     ) -> list[RankAnswer]:
         """Return the answers in the order of ``ranks``, one for each.
 
-        Raises TimedOut if the broker itself goes away or is silent, and Declined if it refuses, or is too old for this.
+        Raises BadInput for a text that can't be sent whole, TimedOut if the broker itself goes away or is silent, and
+        Declined if it refuses, or is too old for this.
         """
         welcome = self._switchboard.welcome
         if action in ACTIONS_OF_IDES and welcome is not None and welcome.minor < MINOR_OF_IDES:
@@ -100,14 +101,20 @@ class Asker:
             stops=stops,
             frame=frame,
             look=look,
+            asked=len(ranks),
         )
+        if question.text != text:
+            # A part of an expression is another expression.
+            is_long = len(text) > MAX_TEXT
+            what = f"has {len(text)} characters, above {MAX_TEXT}" if is_long else "is no text in UTF-8"
+            raise BadInput(f"the text of this question {what}", "give another one")
         seconds = self.seconds + GRACE_SECONDS
         with self._switchboard.line() as line:
-            pages = self._put(question, [rank.key for rank in ranks], line.send)
-            open_answers = OpenAnswers(ranks, pages)
+            pages = self._pages(question, [rank.key for rank in ranks])
+            open_answers = OpenAnswers(ranks, {page.request: len(page.keys) for page in pages})
             try:
                 async with self._line.says(lambda: str(open_answers)):
-                    answers = await within(seconds, _answers(line, set(pages), open_answers))
+                    answers = await within(seconds, self._ask(line, pages, open_answers))
             except asyncio.TimeoutError:
                 raise TimedOut(f"the broker did not answer within {seconds:g} s: {open_answers}") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
@@ -115,19 +122,20 @@ class Asker:
     def withdraw(self, action: Action, ranks: Sequence[RankInfo]) -> None:
         """Give up what these ranks were asked by an action of their guards; nobody waits for an answer."""
         question = fitted(Question, request=0, keys=(), action=action, seconds=self.seconds, withdrawn=True)
-        with suppress(TimedOut):
-            self._put(question, [rank.key for rank in ranks], self._switchboard.send)
+        for page in self._pages(question, [rank.key for rank in ranks]):
+            self._switchboard.send(page)
 
-    def _put(self, question: Question, keys: Sequence[str], send: Callable[[Question], bool]) -> dict[int, int]:
-        """Put a question to these ranks; return the numbers of its pages, each with its ranks. Raises TimedOut."""
-        pages = {}
-        for start in range(0, len(keys), PAGE):
-            request = self._switchboard.next_number()
-            page = tuple(keys[start : start + PAGE])
-            pages[request] = len(page)
-            if not send(replace(question, request=request, keys=page)):
-                raise TimedOut("the broker is gone")
-        return pages
+    async def _ask(self, line: QuestionLine, pages: Sequence[Question], answers: OpenAnswers) -> dict[str, RankAnswer]:
+        for page in pages:
+            await self._switchboard.ask(page, line.send)
+        return await _answers(line, {page.request for page in pages}, answers)
+
+    def _pages(self, question: Question, keys: Sequence[str]) -> list[Question]:
+        """Return a question in pages, each with a number of its own."""
+        return [
+            replace(question, request=self._switchboard.next_number(), keys=tuple(keys[start : start + PAGE]))
+            for start in range(0, len(keys), PAGE)
+        ]
 
 
 async def _answers(line: QuestionLine, open_requests: set[int], open_answers: OpenAnswers) -> dict[str, RankAnswer]:

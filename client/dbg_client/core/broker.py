@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 
 from dbg_dial.user import user_name
 from dbg_wire.errors import printable
@@ -30,7 +31,7 @@ def switchboard_to(
     users what asks and types here, empty for a terminal. With ``logs`` watchers get the texts of log points, too.
     """
     name = person_name(program)
-    return Switchboard(lambda: BrokerLink(lambda: find_reach(address, environ), name, seconds, logs=logs), seconds)
+    return Switchboard(lambda: BrokerLink(partial(find_reach, address, environ), name, seconds, logs=logs), seconds)
 
 
 def person_name(program: str) -> str:

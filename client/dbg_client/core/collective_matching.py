@@ -55,6 +55,15 @@ class Standing:
         return self.is_receive or self.peer is not None
 
     @property
+    def roots(self) -> dict[int, list[int]]:
+        """Return the ranks in it by the root that they have passed, as far as that is known."""
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for number, call in sorted(self.all_calls.items()):
+            if call.root is not None:
+                found[call.root].append(number)
+        return dict(found)
+
+    @property
     def age(self) -> float | None:
         """Return for how many seconds the first of them has waited; None if that is unknown."""
         return max((call.age for call in self.calls.values() if call.age is not None), default=None)
@@ -185,6 +194,9 @@ def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> Collective
     if seen.enqueued is None or group.members[number].calls:
         return None
     name = collective_of(one.answer.frames)
+    if name in ("new_group", "init_process_group"):
+        # These are no collectives of a group that is there.
+        return None
     if seen.completed is not None:
         if seen.completed >= seen.enqueued:
             return None
@@ -238,10 +250,16 @@ def _answers(group: ProcessGroup, peer: int, number: int, call: CollectiveSeen) 
     """Tell whether the peer is in the other half of a send or receive."""
     member = group.members.get(peer)
     return member is not None and any(
-        other.peer in (number, None) and _receives(other) is not _receives(call)
+        other.peer in (number, None) and _receives(other) is not _receives(call) and not _have_other_tags(call, other)
         for other in member.calls
         if has_peer(other) and other.state is not CollectiveState.COMPLETED
     )
+
+
+def _have_other_tags(call: CollectiveSeen, other: CollectiveSeen) -> bool:
+    """Tell whether both are known to have a tag, and not the same."""
+    tags = {one.tag for one in (call, other) if one.tag is not None and one.tag >= 0}
+    return len(tags) > 1
 
 
 def _receives(call: CollectiveSeen) -> bool:

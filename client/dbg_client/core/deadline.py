@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from dbg_dial.apart import begin
 from dbg_dial.deadline import within
+from dbg_dial.find import Opening
+from dbg_wire.errors import SilentFile
 
 T = TypeVar("T")
 
@@ -16,28 +18,34 @@ T = TypeVar("T")
 async def in_thread(call: Callable[[], T], seconds: float) -> T:
     """Return what ``call`` returns in a thread of its own; raise asyncio.TimeoutError after ``seconds``.
 
-    For a name server or a file system that does not answer. The thread is a daemon, so the program ends without it; a
-    program waits for the threads of asyncio's own executor.
+    For a name server or a file system that does not answer. The program ends without the thread; it waits for the
+    threads of asyncio's own executor.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
-    def tell(value: object, error: BaseException | None) -> None:
+    def take(value: object, error: BaseException | None) -> None:
         if not answer.done():
             answer.set_result((value, error))
 
-    def run() -> None:
-        value: object = None
-        raised: BaseException | None = None
-        try:
-            value = call()
-        except BaseException as error:
-            raised = error
+    def tell(value: object, error: BaseException | None) -> None:
         with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
-            loop.call_soon_threadsafe(tell, value, raised)
+            loop.call_soon_threadsafe(take, value, error)
 
-    threading.Thread(target=run, name="dbg-attach-lookup", daemon=True).start()
+    begin(call, tell)
     value, error = await within(seconds, answer)
     if error is not None:
         raise error
     return value  # type: ignore[no-any-return] # what call returned
+
+
+async def read_in_thread(read: Callable[[Opening], T], seconds: float) -> T:
+    """Return what ``read`` does in a thread of its own, to which it names each path before it touches it.
+
+    Raise SilentFile after ``seconds``.
+    """
+    touched: list[str] = []
+    try:
+        return await in_thread(lambda: read(touched.append), seconds)
+    except asyncio.TimeoutError:
+        raise SilentFile(touched[-1]) from None

@@ -7,16 +7,17 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dbg_dial.find import Opening
 from dbg_dial.handover import Handover
 from dbg_wire.codec import Input, Output
 from dbg_wire.endpoint import Reach
-from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError
+from dbg_wire.errors import DbgError, PeerError
 from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Hang, Message, Subscribe, Welcome
 from dbg_wire.version import MINOR_OF_EVENTS
 
 from .connection import Connection, Disconnected, dial
-from .deadline import in_thread
+from .deadline import read_in_thread
 
 FIRST_DELAY = 0.1
 """Seconds before the first redial, at most: a broker that is restarted at once is found at once."""
@@ -57,7 +58,7 @@ class BrokerLink:
     subscribes to the ranks, and with ``logs`` to the texts of their log points.
     """
 
-    def __init__(self, find: Callable[[], Reach], name: str, seconds: float, *, logs: bool = False) -> None:
+    def __init__(self, find: Callable[[Opening], Reach], name: str, seconds: float, *, logs: bool = False) -> None:
         self._find = find
         self._logs = logs
         self._name = name
@@ -90,7 +91,7 @@ class BrokerLink:
         return self._connection.welcome if self._connection else None
 
     async def open(self) -> None:
-        """Dial once, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise."""
+        """Dial once, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise; SilentFile."""
         self._use(await self._dial())
 
     def send(self, item: Message | Input) -> bool:
@@ -151,12 +152,7 @@ class BrokerLink:
     async def _dial(self, *, again: bool = False) -> Connection:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        try:
-            # In a thread, since a home directory on a network may hang for minutes.
-            reach = await in_thread(self._find, self._seconds)
-        except asyncio.TimeoutError:
-            why = f"nothing said within {self._seconds:g} s where it is"
-            raise BrokerUnreachable("its address", why) from None
+        reach = await read_in_thread(self._find, self._seconds)
         return await dial(reach, self._name, self._seconds, spent=loop.time() - begun, again=again)
 
     def _use(self, connection: Connection) -> None:

@@ -57,7 +57,7 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     from .reach import find_reach
 
     with contextlib.suppress(DbgError, OSError, ValueError, KeyError, TypeError):
-        reach = find_reach(None, environ)
+        reach = find_reach(None, environ, lambda path: None)
         connect, answer = patience(environ)
         ranks = glance(reach, "completion", connect_seconds=connect, seconds=answer)
         yield from targets_of(ranks)

@@ -134,7 +134,7 @@ def _told_by(evidence: Evidence) -> Iterable[tuple[GroupSeen, tuple[CollectiveSe
 
 def _with_ages(calls: tuple[CollectiveSeen, ...], one: RankEvidence) -> tuple[CollectiveSeen, ...]:
     """Take the age of the stack for a call that the rank is in and whose age the library does not tell."""
-    if one.answer.age is None or all(call.age is not None for call in calls) or not collective_of(one.answer.frames):
+    if one.answer.age is None or all(call.age is not None for call in calls) or not one.is_in_collective:
         return calls
     return tuple(
         replace(call, age=one.answer.age) if call.age is None and call.state is not CollectiveState.COMPLETED else call

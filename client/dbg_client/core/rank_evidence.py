@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dbg_wire.collectives import collective_of
 from dbg_wire.errors import PeerError
-from dbg_wire.evidence import Evidence, decode_evidence
+from dbg_wire.evidence import Evidence, WaitKind, decode_evidence
 from dbg_wire.messages import RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 
@@ -26,6 +27,16 @@ class RankEvidence:
     def tells_collectives(self) -> bool:
         """Return whether a library of the rank has told of its groups."""
         return self.evidence is not None and bool(self.evidence.groups or self.evidence.collectives)
+
+    @property
+    def is_in_collective(self) -> bool:
+        """Return whether the main thread is in a collective, a send or a receive, or in another call of their library.
+
+        Some libraries keep a processor busy while they wait there.
+        """
+        waits = self.evidence.waits if self.evidence is not None else ()
+        is_told = any(wait.is_main and wait.kind is WaitKind.COLLECTIVE for wait in waits)
+        return is_told or bool(collective_of(self.answer.frames))
 
     def would_tell_of(self, library: str) -> bool:
         """Return whether a call in a group of this library would be told: mpi4py tells nothing while there is none."""

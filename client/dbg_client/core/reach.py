@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
-from dbg_dial.find import PIPE_SECONDS, Seeker, find_broker, read_if_there, read_secret
+from dbg_dial.find import PIPE_SECONDS, Opening, Seeker, find_broker, read_if_there, read_secret
 from dbg_dial.memory import ask_memory
 from dbg_wire.endpoint import Reach
 from dbg_wire.environment import TOKEN, TOKEN_FILE
@@ -24,16 +25,16 @@ def use_token(token: str) -> None:
     _typed[:] = [token]
 
 
-def find_reach(broker: str | None, environ: Mapping[str, str]) -> Reach:
+def find_reach(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Reach:
     """Return where the broker is, with the terminal's token, read anew at each call.
 
-    Blocks for two small files. Raises NoBroker, BadInput, BadEndpoint or BadSecretFile for what the user has to mend,
-    and WrongHost if broker.json names the loopback of another host.
+    Blocks for small files, and ``opening`` gets the path of each before. Raises NoBroker, BadInput, BadEndpoint or
+    BadSecretFile for what the user has to mend, and WrongHost if broker.json names the loopback of another host.
     """
     if _typed:
         others = {name: value for name, value in environ.items() if name != TOKEN_FILE}
         environ = {**others, TOKEN: _typed[0]}
-    return find_broker(_SEEKER, broker, environ)
+    return find_broker(replace(_SEEKER, opening=opening), broker, environ)
 
 
 def _read_rendezvous(path: str) -> str | None:

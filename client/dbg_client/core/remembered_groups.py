@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dbg_dial.find import Opening
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.home import check_private, home_directory
 
@@ -124,10 +125,11 @@ def find_remembered_groups(environ: Mapping[str, str]) -> RememberedGroups | Non
     return RememberedGroups(Path(home) / DIRECTORY, _terminal())
 
 
-def read_target(text: str, environ: Mapping[str, str]) -> Target:
+def read_target(text: str, environ: Mapping[str, str], opening: Opening) -> Target:
     """Read a target as typed, its remembered groups looked up.
 
-    Blocks for a small file if there are any. Raises BadTarget, and UnknownGroup for a group that is not remembered.
+    Blocks for a small file if there are any, and ``opening`` gets its directory before. Raises BadTarget, and
+    UnknownGroup for a group that is not remembered.
     """
     from dbg_wire.target_grammar import Group, parse_target
 
@@ -135,7 +137,10 @@ def read_target(text: str, environ: Mapping[str, str]) -> Target:
     if not any(isinstance(term.what, Group) for term in (*target.include, *target.exclude)):
         return target
     memory = find_remembered_groups(environ)
-    return with_groups(target, memory.load() if memory is not None else {})
+    if memory is None:
+        return with_groups(target, {})
+    opening(str(memory.directory))
+    return with_groups(target, memory.load())
 
 
 def with_groups(target: Target, groups: Mapping[str, frozenset[str]]) -> Target:

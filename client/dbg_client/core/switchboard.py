@@ -13,7 +13,7 @@ from dbg_wire.codec import Input, Output
 from dbg_wire.errors import BrokerUnreachable, printable
 from dbg_wire.messages import Answers, Message, Progress, Question, Refusal, Welcome
 
-from ..errors import SlowBroker
+from ..errors import SlowBroker, TimedOut
 from .directory import Directory
 from .link import BrokerLink, Down, Event, Up
 from .news import News, is_whole, may_change
@@ -22,6 +22,12 @@ T = TypeVar("T")
 
 MAX_EVENTS = 1024
 """Pages of answers that wait for one question; its task takes each at once, so more are a fault of ours."""
+
+MAX_QUESTIONS = 15
+"""Pages of questions that are open at once: a broker takes one more of a program, which may have to withdraw one."""
+
+LOOK_SECONDS = 0.03
+"""Seconds from one look of those who wait to the next: each looks at all ranks, and a thousand may stop at once."""
 
 MINOR_OF_REQUESTS = 3
 """Protocol minor of brokers that say which question they refuse."""
@@ -78,9 +84,15 @@ class QuestionLine:
 
 
 class _Wait:
-    """Something that is waited for: ``look`` is called after each event, ``failed`` if no more comes."""
+    """Something that is waited for: ``look`` is called after events, ``failed`` if no more comes.
 
-    def __init__(self, look: Callable[[Event], None], failed: Callable[[BaseException], None]) -> None:
+    ``note`` is called at once when the link goes up or down.
+    """
+
+    def __init__(
+        self, note: Callable[[Event], None], look: Callable[[], None], failed: Callable[[BaseException], None]
+    ) -> None:
+        self.note = note
         self.look = look
         self.failed = failed
 
@@ -89,8 +101,9 @@ class Switchboard:
     """The broker of one program, over any number of the broker's restarts.
 
     Belongs to one event loop. A task reads the link from :meth:`dial` to :meth:`close`, and keeps ``directory`` as the
-    broker tells it. Any number of tasks may ask and wait meanwhile. Each is found anew at every dial, so the link
-    follows a broker that moves. ``seconds`` is the time for a dial, for the list of ranks, and usually for a question.
+    broker tells it. Any number of tasks may ask and wait meanwhile; the questions beyond MAX_QUESTIONS wait their turn.
+    The broker is found anew at every dial, so the link follows one that moves. ``seconds`` is the time for a dial, for
+    the list of ranks, and usually for a question.
     """
 
     def __init__(self, new_link: Callable[[], BrokerLink], seconds: float) -> None:
@@ -101,6 +114,10 @@ class Switchboard:
         self._numbers = count()
         self._lines: list[QuestionLine] = []
         self._waits: list[_Wait] = []
+        self._next_look: asyncio.TimerHandle | None = None
+        self._last_look = -LOOK_SECONDS
+        self._turns = asyncio.Semaphore(MAX_QUESTIONS)
+        self._open: set[int] = set()
         self._news: list[News] = []
         self._watchers: list[Watcher] = []
         self._reading: asyncio.Task[None] | None = None
@@ -165,6 +182,8 @@ class Switchboard:
         if reading is not None:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
+        if self._next_look is not None:
+            self._next_look.cancel()
         self._fail(BrokerUnreachable(self._link.url, "this program has closed its connection"))
         await self._link.close()
 
@@ -178,6 +197,14 @@ class Switchboard:
         """Return a number that no other question of this link has."""
         return next(self._numbers)
 
+    async def ask(self, question: Question, send: Callable[[Question], bool]) -> None:
+        """Send a question once fewer than MAX_QUESTIONS are open. Raises TimedOut if the broker is gone."""
+        await self._turns.acquire()
+        self._open.add(question.request)
+        if not send(question):
+            self._end_questions(question.request)
+            raise TimedOut("the broker is gone")
+
     @contextmanager
     def line(self) -> Iterator[QuestionLine]:
         """Yield the line of one question; an answer that comes afterwards is forgotten."""
@@ -189,7 +216,9 @@ class Switchboard:
             self._lines.remove(line)
 
     async def until(self, found: Callable[[], T | None], seconds: float | None = None, tell: Tell = tell_nobody) -> T:
-        """Return what ``found`` finds; it is called now, and after each event. The broker may come and go meanwhile.
+        """Return what ``found`` finds; it is called now, and after events, for several at once if they come fast.
+
+        The broker may come and go meanwhile.
 
         ``tell`` gets a sentence on that. Raises asyncio.TimeoutError after ``seconds``, and what ``found`` raises.
         """
@@ -203,8 +232,7 @@ class Switchboard:
             if not done.done():
                 done.set_exception(error)
 
-        def look(event: Event) -> None:
-            absence.note(event)
+        def look() -> None:
             try:
                 now = found()
             except Exception as error:
@@ -213,10 +241,16 @@ class Switchboard:
             if now is not None and not done.done():
                 done.set_result(now)
 
-        wait = _Wait(look, failed)
+        wait = _Wait(absence.note, look, failed)
         self._waits.append(wait)
         try:
             return await within(seconds, done)
+        except asyncio.TimeoutError:
+            # What came last may not have been looked at yet.
+            result = found()
+            if result is None:
+                raise
+            return result
         finally:
             self._waits.remove(wait)
 
@@ -260,11 +294,29 @@ class Switchboard:
             for watcher in tuple(self._watchers):
                 await watcher.take(event)
         # After the watchers: what is waited for may be something that one of them has learnt.
+        if isinstance(event, (Up, Down)):
+            for wait in tuple(self._waits):
+                wait.note(event)
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        if self._waits and self._next_look is None:
+            loop = asyncio.get_running_loop()
+            pause = max(0.0, self._last_look + LOOK_SECONDS - loop.time())
+            self._next_look = loop.call_later(pause, self._look)
+
+    def _look(self) -> None:
+        self._next_look = None
         for wait in tuple(self._waits):
-            wait.look(event)
+            wait.look()
+        self._last_look = asyncio.get_running_loop().time()
 
     def _note(self, event: Event) -> None:
         """Have the directory know an event, and listeners what it changes."""
+        if isinstance(event, Down):
+            self._end_questions(*self._open)
+        elif (isinstance(event, Answers) and event.last) or isinstance(event, Refusal):
+            self._end_questions(event.request)
         if isinstance(event, Up):
             self.directory.begin()
         elif isinstance(event, Down):
@@ -291,7 +343,15 @@ class Switchboard:
             return []
         return self._lines[:1]
 
+    def _end_questions(self, *requests: int | None) -> None:
+        """Let others ask once these questions have their answer, or will have none."""
+        for request in requests:
+            if request in self._open:
+                self._open.remove(request)
+                self._turns.release()
+
     def _fail(self, error: BaseException) -> None:
+        self._end_questions(*self._open)
         for line in self._lines:
             line.offer(error)
         for wait in tuple(self._waits):

@@ -9,7 +9,9 @@ from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.targets import Target, parse_target
 
 from ..core.switchboard import Switchboard
+from ..errors import bug, in_words_of
 from .capabilities import CAPABILITIES, Client
+from .console import COMMANDS
 from .messages import Message, Request, Send, event, refusal, response
 from .paths import read_mappings
 from .session import Do, Session
@@ -86,7 +88,11 @@ class Adapter:
             self._send(refusal(request, "cancelled"))
             raise
         except DbgError as error:
-            self._send(refusal(request, str(error), show_user=request.command == "attach"))
+            self._send(refusal(request, in_words_of(error, COMMANDS), show_user=request.command == "attach"))
+            return
+        except Exception as error:
+            # An IDE waits for ever for an answer that doesn't come.
+            self._send(refusal(request, bug(error), show_user=request.command == "attach"))
             return
         self._send(response(request, body))
         if request.command == "attach":
@@ -124,7 +130,8 @@ class Adapter:
         raise BadInput("a window does not end a job", "`dbg-attach TARGET --kill` ends ranks; disconnect leaves them")
 
     async def _cancel(self, arguments: Message) -> None:
-        task = self._open.get(arguments.get("requestId", -1))
+        number = arguments.get("requestId")
+        task = self._open.get(number) if isinstance(number, int) else None
         if task is not None and task is not asyncio.current_task():
             task.cancel()
 

@@ -10,10 +10,7 @@ from dbg_wire.errors import BadInput
 from .messages import Message
 
 SECRET_BYTES = 16
-"""Random bytes of a secret: nobody guesses 128 bits."""
-
-MAX_WRONG = 20
-"""Wrong secrets after which a new one is made, so that a guesser on this host never gets far with one."""
+"""Random bytes of a secret: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""
 
 
 class Admission:
@@ -26,7 +23,6 @@ class Admission:
         self._tell = tell
         self._new_secret = new_secret
         self._secret: str | None = None
-        self._wrong = 0
         self._is_taken = False
 
     def begin(self) -> None:
@@ -38,9 +34,6 @@ class Admission:
         given = arguments.get("secret")
         if self._secret is not None and not _is_same(given, self._secret):
             what = "this port asks for a secret, and none was sent" if given is None else "the secret is not the one"
-            self._wrong += 1
-            if self._wrong >= MAX_WRONG:
-                self._renew()
             raise BadInput(what, 'add `"secret": "…"` as the terminal of `dbg-attach --dap` shows it')
         if self._is_taken:
             raise BadInput("another IDE is attached at this port", "disconnect it, or run a second `dbg-attach --dap`")
@@ -52,7 +45,6 @@ class Admission:
         self._renew()
 
     def _renew(self) -> None:
-        self._wrong = 0
         if self._new_secret is not None:
             self._secret = self._new_secret()
             self._tell(self._secret)

@@ -10,6 +10,7 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_CONDITION, MAX_PATH
 from dbg_wire.line_breakpoints import BreakpointWish
 
+from ..api.given import given
 from .messages import Message
 from .paths import Paths
 
@@ -83,4 +84,7 @@ def _wish(one: object, file: str, first_line: int) -> BreakpointWish | str:
         if not isinstance(text, str) or len(text) > MAX_CONDITION:
             return f"{name} is no text of at most {MAX_CONDITION} characters"
         texts[ours] = text.strip() if ours != "log" else text
-    return BreakpointWish(file=file, line=line + 1 - first_line, **texts)
+    try:
+        return given(BreakpointWish, file=file, line=line + 1 - first_line, **texts)
+    except BadInput as error:
+        return printable(str(error))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 from dbg_wire.errors import printable
 from dbg_wire.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
@@ -20,17 +21,26 @@ MAX_REASONS = 3
 NO_RANK = "no rank of the target is there yet; it is set in each that comes"
 
 
+Spot = tuple[str, int]
+"""A file and a line: of the breakpoint that was asked for, or of where it is set."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A breakpoint that the IDE shows. With ``is_told`` a rank's debugger has set it, and the IDE was told of it."""
+    """A breakpoint that the IDE shows. With ``is_told`` a rank's debugger has set it, and the IDE was told of it.
+
+    ``is_listed`` tells that a list of the IDE has had it: a later list without it removes it.
+    """
 
     id: int
     wish: BreakpointWish
     is_told: bool = False
+    is_listed: bool = False
 
-    def fits(self, state: BreakpointState) -> bool:
-        """Tell whether a rank speaks of this breakpoint."""
-        return state.file == self.wish.file and self.wish.line in (state.asked, state.line)
+    @property
+    def place(self) -> Spot:
+        """Return where it was asked for."""
+        return self.wish.file, self.wish.line
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,9 @@ class BreakpointTable:
         self._ids = count(1)
         self._lines: dict[int, Line] = {}
         self._states: dict[str, tuple[BreakpointState, ...]] = {}
+        self._by_place: dict[str, dict[Spot, BreakpointState]] = {}
         self._problems: dict[str, str] = {}
+        self._told_to: tuple[str, ...] | None = None
         self._shown: dict[int, Message] = {}
 
     @property
@@ -58,22 +70,29 @@ class BreakpointTable:
         return tuple(line.wish for line in self._lines.values() if not line.is_told)
 
     def replace(self, file: str, wishes: Sequence[BreakpointWish]) -> Plan:
-        """Have these and no others in a file. What ranks' debuggers have set without the IDE's knowledge stays."""
+        """Have these in a file, and none that an earlier list has had. What others have set in ranks stays.
+
+        A breakpoint of others that the list lacks is forgotten here, so that :meth:`news` tells of it again: IDEs that
+        show it may have taken it away, and others have never taken notice of it.
+        """
+        self._told_to = None
         before = {line.wish.line: line for line in self._lines.values() if line.wish.file == file}
         lines: dict[int, Line] = {}
         for wish in wishes:
             known = before.get(wish.line)
             if known is None:
-                lines[wish.line] = Line(next(self._ids), wish)
+                lines[wish.line] = Line(next(self._ids), wish, is_listed=True)
             else:
                 # A breakpoint that a rank's debugger has set stays that rank's own until the IDE changes it.
-                lines[wish.line] = replace(known, wish=wish, is_told=known.is_told and known.wish == wish)
+                lines[wish.line] = replace(
+                    known, wish=wish, is_told=known.is_told and known.wish == wish, is_listed=True
+                )
         gone = [line for number, line in before.items() if number not in lines]
         for line in gone:
             self._drop(line.id)
         self._lines.update((line.id, line) for line in lines.values())
         return Plan(
-            clear=tuple(LineOfFile(file=file, line=line.wish.line) for line in gone),
+            clear=tuple(LineOfFile(file=file, line=line.wish.line) for line in gone if line.is_listed),
             set=tuple(line.wish for line in lines.values() if not line.is_told),
             lines=tuple(lines[wish.line] for wish in wishes),
         )
@@ -84,32 +103,46 @@ class BreakpointTable:
         told = {(state.file, state.asked) for state in states}
         refused = (one for one in self._states.get(key, ()) if not one.is_set and (one.file, one.asked) not in told)
         known = {(line.wish.file, line.wish.line) for line in self._lines.values()}
-        self._states[key] = (*states, *(one for one in refused if (one.file, one.asked) in known))
-        self._problems.pop(key, None)
+        states = (*states, *(one for one in refused if (one.file, one.asked) in known))
+        if self._problems.pop(key, None) is None and self._states.get(key) == states:
+            return
+        self._states[key] = states
+        by_place = self._by_place[key] = {}
+        for state in states:
+            by_place.setdefault((state.file, state.asked), state)
+            by_place.setdefault((state.file, state.line), state)
+        self._told_to = None
 
     def failed(self, key: str, problem: str) -> None:
         """Take why a rank has not answered."""
-        self._problems[key] = problem
+        if self._problems.get(key) != problem:
+            self._problems[key] = problem
+            self._told_to = None
 
     def keep_only(self, keys: Iterable[str]) -> None:
         """Forget the ranks that are no longer there."""
         there = set(keys)
-        for known in (self._states, self._problems):
+        known: dict[str, Any]
+        for known in (self._states, self._by_place, self._problems):
             for key in known.keys() - there:
                 del known[key]
 
     def shown(self, line: Line, ranks: Sequence[RankInfo]) -> Message:
         """Return a breakpoint as the protocol tells it, and take note that the IDE is told."""
-        shown = _Told(line, ranks, self._states, self._problems).message()
+        shown = _Told(line, ranks, self._by_place, self._problems).message()
         self._shown[line.id] = shown
         return shown
 
     def news(self, ranks: Sequence[RankInfo]) -> list[tuple[str, Line, Message]]:
         """Return what the IDE is not told yet: ``new``, ``changed`` or ``removed``, with each breakpoint."""
+        keys = tuple(rank.key for rank in ranks)
+        if keys == self._told_to:
+            return []
         told: list[tuple[str, Line, Message]] = []
+        naming = Naming(ranks)
         for line in list(self._lines.values()):
             before = self._shown.get(line.id)
-            now = _Told(line, ranks, self._states, self._problems).message()
+            now = _Told(line, ranks, self._by_place, self._problems, naming).message()
             if before == now:
                 continue
             if self._is_cleared(line, before, now, ranks):
@@ -118,24 +151,28 @@ class BreakpointTable:
             else:
                 self._shown[line.id] = now
                 told.append(("changed", line, now))
-        return [*told, *(("new", line, self.shown(line, ranks)) for line in self._unknown(ranks))]
+        told += [("new", line, self.shown(line, ranks)) for line in self._unknown(ranks)]
+        self._told_to = keys
+        return told
 
     def _is_cleared(self, line: Line, before: Message | None, now: Message, ranks: Sequence[RankInfo]) -> bool:
         """Tell whether every rank that had the breakpoint has answered without it."""
         if before is None or not before["verified"] or now["verified"]:
             return False
         answered = [rank.key for rank in ranks if rank.key in self._states and rank.key not in self._problems]
-        return bool(answered) and not any(line.fits(state) for key in answered for state in self._states[key])
+        return bool(answered) and not any(line.place in self._by_place[key] for key in answered)
 
     def _unknown(self, ranks: Sequence[RankInfo]) -> list[Line]:
         found: list[Line] = []
+        known = {line.place for line in self._lines.values()}
         for state in (state for rank in ranks for state in self._states.get(rank.key, ()) if state.is_set):
-            if not any(line.fits(state) for line in self._lines.values()):
+            if known.isdisjoint([(state.file, state.asked), (state.file, state.line)]):
                 wish = BreakpointWish(
                     file=state.file, line=state.line, condition=state.condition, hits=state.hits, log=state.log
                 )
                 line = Line(next(self._ids), wish, is_told=True)
                 self._lines[line.id] = line
+                known.add(line.place)
                 found.append(line)
         return found
 
@@ -151,17 +188,18 @@ class _Told:
         self,
         line: Line,
         ranks: Sequence[RankInfo],
-        states: Mapping[str, tuple[BreakpointState, ...]],
+        states: Mapping[str, Mapping[Spot, BreakpointState]],
         problems: Mapping[str, str],
+        naming: Naming | None = None,
     ) -> None:
         self._line = line
-        self._naming = Naming(ranks)
+        self._naming = naming or Naming(ranks)
         self._ranks = ranks
         self._at: dict[int, list[RankInfo]] = {}
         self._lacking: dict[str, list[RankInfo]] = {}
         self._notes: dict[str, list[RankInfo]] = {}
         for rank in ranks:
-            state = next((one for one in states.get(rank.key, ()) if line.fits(one)), None)
+            state = states.get(rank.key, {}).get(line.place)
             if state is None or not state.is_set:
                 told = state.problem if state is not None else problems.get(rank.key, "")
                 self._lacking.setdefault(printable(told) or "it is not set there", []).append(rank)

@@ -46,7 +46,7 @@ class Breakpoints:
         self._turn = asyncio.Lock()
 
     async def set(self, arguments: Message) -> Message:
-        """Have these breakpoints and no others of the IDE in a file of all ranks; return what ranks say of each.
+        """Have these breakpoints and no others of this IDE in a file of all ranks; return what ranks say of each.
 
         Raises BadInput for a file that ranks can't have.
         """
@@ -65,6 +65,8 @@ class Breakpoints:
                 {"verified": False, "message": one} if isinstance(one, str) else self._row(next(lines), ranks)
                 for one in asked
             ]
+            # What others have set there is told after the answer.
+            self._is_due.set()
         return {"breakpoints": rows}
 
     async def set_exceptions(self, arguments: Message) -> Message:

@@ -31,6 +31,15 @@ give               leave it to the terminals
 help               these lines
 RANKS are as on the command line: 5, 0-7, all, stopped, @1, gpu013:*."""
 
+COMMANDS = {
+    "--list": "`where all` in the debug console",
+    "--wait": "this window",
+    "-i": "`pause {ranks}` in the debug console",
+    "--release": "`continue {ranks}` in the debug console",
+    "": "`where {ranks}` in the debug console",
+}
+"""What does it in an IDE where an error names a command of the terminal."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Command:

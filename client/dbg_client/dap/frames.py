@@ -61,6 +61,7 @@ class Frames:
         if self._threads.table.version(rank.key) != version:
             raise _stale(rank)
         self._threads.focus = rank
+        self._threads.seen(rank)
         begin = _count(arguments.get("startFrame"))
         levels = _count(arguments.get("levels")) or len(frames)
         shown = [

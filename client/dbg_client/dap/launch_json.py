@@ -33,6 +33,8 @@ PyCharm ("Attach to DAP"): run `dbg-attach {target} --dap` and give it the host,
 nvim-dap:
     local dap = require('dap')
     dap.adapters.ranks = {{ type = 'executable', command = {command}, args = {{ 'dap' }} }}
+    -- Without this nvim-dap lets every rank go on but the first that stops.
+    dap.defaults.ranks.auto_continue_if_many_stopped = false
     dap.configurations.python = dap.configurations.python or {{}}
     table.insert(dap.configurations.python,
       {{ type = 'ranks', request = 'attach', name = {name}, target = {lua_target} }})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import takewhile
 
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Refusal
@@ -19,6 +20,9 @@ from .window import Window
 
 COALESCE_SECONDS = 0.03
 """Seconds for which changes of ranks are gathered: a thousand ranks that stop at once are one look."""
+
+TYPED_SECONDS = 0.1
+"""Seconds after a stop in which nobody can have read of it and typed `continue`: the IDE has sent that by itself."""
 
 MAX_SHOWN = 60
 """Columns for the ranks that are not listed."""
@@ -39,11 +43,17 @@ class Threads:
         self._had_ranks = False
         self._known: dict[str, RankInfo] = {}
         self._patient_until = 0.0
+        self._told_at: dict[str, float] = {}
+        """When the IDE was told of the stop of each rank, the earliest first; steps are told as asked for."""
+        self._unseen: set[str] = set()
+        """Ranks that stood when the window attached, and whose stack the IDE has not asked for."""
+        self._has_explained = False
 
     def begin(self) -> None:
         """Tell the IDE of the ranks that stand, and from now on of all changes."""
         self._is_begun = True
         self.look()
+        self._unseen = set(self._told_at)
 
     # ------------------------------------------------------------------------------------------------------ the broker
 
@@ -139,6 +149,32 @@ class Threads:
             raise BadInput(f"{printable(rank.address)} is running", "pause it first")
         return rank
 
+    def require_typed(self, rank: RankInfo) -> None:
+        """Raise BadInput for a `continue` that an IDE sends by itself where a rank stops while another one stands.
+
+        nvim-dap does so by default. An error leaves its view as it is; a new stop would bring the next `continue`.
+        """
+        earlier = takewhile(lambda key: key != rank.key, self._told_at)
+        age = asyncio.get_running_loop().time() - self._told_at.get(rank.key, 0.0)
+        is_typed = rank.key not in self._unseen and age >= TYPED_SECONDS
+        if is_typed or not any(self.table.stands(key) for key in earlier):
+            return
+        # Who asks once more after a while means it.
+        self._unseen.discard(rank.key)
+        error = BadInput(
+            f"{printable(rank.address)} stays: its `continue` came by itself when the rank was shown as stopped",
+            "send it again; in nvim-dap set `dap.defaults.ranks.auto_continue_if_many_stopped = false`",
+        )
+        if not self._has_explained:
+            # An IDE doesn't show what becomes of requests that the user has not made.
+            self._has_explained = True
+            self._window.tell(str(error), "important")
+        raise error
+
+    def seen(self, rank: RankInfo) -> None:
+        """Note that the IDE has asked for the stack of a rank."""
+        self._unseen.discard(rank.key)
+
     # ----------------------------------------------------------------------------------------------------------- inner
 
     def _tell(self, told: ThreadEvent) -> None:
@@ -152,6 +188,9 @@ class Threads:
 
     def _tell_stop(self, told: Stopped) -> None:
         rank = self.rank(told.thread)
+        self._unseen.discard(rank.key)
+        self._told_at.pop(rank.key, None)
+        self._told_at[rank.key] = asyncio.get_running_loop().time() if told.reason != "step" else -TYPED_SECONDS
         focus = self.focus if self.focus is not None and self.table.stands(self.focus.key) else rank
         keeps_focus = not told.is_ours and focus.key != rank.key
         if not keeps_focus:
@@ -171,6 +210,8 @@ class Threads:
         if asyncio.get_running_loop().time() < self._patient_until:
             ranks += tuple(rank for key, rank in self._known.items() if key not in listed)
         self._known = {rank.key: rank for rank in ranks}
+        self._told_at = {key: at for key, at in self._told_at.items() if key in self._known}
+        self._unseen &= self._known.keys()
         return ranks
 
     def _tell_of_end(self, ranks: tuple[RankInfo, ...]) -> None:

@@ -17,8 +17,8 @@ from .messages import Message
 from .threads import REST
 from .window import Window
 
-STEPS = {"next": "next", "stepIn": "step", "stepOut": "return"}
-"""The requests that are steps, and pdb's commands for them."""
+STEPS = {"next": "step over", "stepIn": "step in", "stepOut": "step out"}
+"""The requests that are steps, and the rank's commands for them, which end at lines as IDEs' users expect."""
 
 
 class Moves:
@@ -55,6 +55,7 @@ class Moves:
     async def go_on(self, arguments: Message) -> Message:
         """Carry out ``continue``: a stopped rank goes on, a held one waits no longer."""
         rank = self._threads.standing(arguments.get("threadId"))
+        self._threads.require_typed(rank)
         self._keyboard.require_free(rank)
         action = Action.RELEASE if rank.state is RankState.HELD else Action.CONTINUE
         if self._window.may_act:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from functools import partial
 from typing import TextIO
 
 from dbg_dial.deadline import within
@@ -12,6 +13,7 @@ from dbg_wire.errors import BadInput
 from dbg_wire.targets import Target
 
 from ..core.broker import switchboard_to
+from ..core.deadline import read_in_thread
 from ..core.remembered_groups import read_target
 from ..core.switchboard import Switchboard
 from ..streams import tell
@@ -25,7 +27,7 @@ from .messages import Message, Send, output
 LOOPBACK = "127.0.0.1"
 
 MAX_STRANGERS = 8
-"""Clients of the port that have not attached; more are turned away."""
+"""Clients of the port that have not attached; one more has the oldest of them turned away, not the user's IDE."""
 
 STRANGER_SECONDS = 30.0
 """Seconds in which a client has to attach: an IDE does in one."""
@@ -33,7 +35,7 @@ STRANGER_SECONDS = 30.0
 
 async def serve_dap(settings: CommandSettings) -> int:
     """Serve IDEs until stdin ends, or for ever on a port; return the exit status. Raises LostFrames or BadInput."""
-    target = _target(settings)
+    target = await _target(settings)
     connect = _Connect(settings)
     if settings.port is not None:
         await _Port(connect, target, settings).serve(settings.port)
@@ -45,8 +47,10 @@ async def serve_dap(settings: CommandSettings) -> int:
     return 0
 
 
-def _target(settings: CommandSettings) -> Target | None:
-    return read_target(settings.target, os.environ) if settings.target is not None else None
+async def _target(settings: CommandSettings) -> Target | None:
+    if settings.target is None:
+        return None
+    return await read_in_thread(partial(read_target, settings.target, os.environ), settings.timeout)
 
 
 class _Connect:
@@ -67,7 +71,7 @@ class _Port:
         self._connect = connect
         self._target = target
         self._number = 0
-        self._strangers = 0
+        self._strangers: dict[asyncio.StreamWriter, None] = {}
         self._talks: set[asyncio.Task[None]] = set()
         self._admission = Admission(self._tell_secret, None if settings.no_secret else random_secret)
 
@@ -94,9 +98,11 @@ class _Port:
         tell(f"Secret for the next session: {secret}\nIn launch.json of VS Code: {entry}")
 
     def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._strangers >= MAX_STRANGERS:
-            writer.transport.abort()
-            return
+        if len(self._strangers) >= MAX_STRANGERS:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.transport.abort()
+        self._strangers[writer] = None
         talk = asyncio.create_task(self._talk(reader, writer))
         self._talks.add(talk)
         talk.add_done_callback(self._talks.discard)
@@ -105,13 +111,13 @@ class _Port:
         visit = _Visit(self._admission)
         streams = Streams(reader, writer.transport, writer.wait_closed)
         talk = Conversation(streams, lambda send: Adapter(self._connect, self._target, send, visit.admit))
-        self._strangers += 1
         watch = asyncio.create_task(self._until_attached(visit, talk.send, writer))
         try:
             await talk.hold()
         except LostFrames as error:
             tell(f"dbg-attach: {error}")
         finally:
+            self._strangers.pop(writer, None)
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
             if visit.is_attached.is_set():
@@ -124,7 +130,7 @@ class _Port:
             send(output(f"this client has not attached within {STRANGER_SECONDS:g} s", "important"))
             writer.close()
         finally:
-            self._strangers -= 1
+            self._strangers.pop(writer, None)
 
 
 class _Visit:

@@ -25,7 +25,7 @@ MAX_COMPARED = 1024 * 1024
 MAX_PARTS = 400
 """Answers that one file is put together from, at least 12,000 characters each."""
 
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3")
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3")
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from dbg_wire.inspection import MAX_VARIABLES, Inspection, Parts, Scope, Sight, 
 from dbg_wire.ranks import RankInfo
 
 from ..api.answers import safe_text
+from ..api.given import given
 from .frames import Frames
 from .handles import Handles
 from .keyboard import Keyboard
@@ -72,7 +73,8 @@ class Values:
         """Carry out ``setVariable``."""
         rank, holder = self._holder(arguments.get("variablesReference"))
         await self._keyboard.hold_if_open(rank)
-        question = Inspection(
+        question = given(
+            Inspection,
             sight=Sight.ASSIGN,
             scope=holder.scope or Scope.LOCALS,
             handle=holder.handle,
@@ -86,7 +88,7 @@ class Values:
         """Answer ``evaluate`` for one frame; with ``runs`` statements are run."""
         at = self._frames.frame(arguments.get("frameId"))
         text = str(arguments.get("expression", ""))
-        question = Inspection(sight=Sight.VALUE, text=text, runs=runs)
+        question = given(Inspection, sight=Sight.VALUE, text=text, runs=runs)
         found = (await self._window.inspect(at.rank, question, at.name)).variables
         if not found:
             return {"result": "", "variablesReference": 0}
@@ -95,7 +97,7 @@ class Values:
     async def completions(self, text: str, begin: int, frame: object) -> list[Message]:
         """Return what may follow in ``text`` with the cursor behind ``begin`` characters."""
         at = self._frames.frame(frame)
-        question = Inspection(sight=Sight.COMPLETIONS, text=text, begin=begin)
+        question = given(Inspection, sight=Sight.COMPLETIONS, text=text, begin=begin)
         found = (await self._window.inspect(at.rank, question, at.name)).completions
         return [{"label": printable(one.text), "start": one.begin, "length": one.length} for one in found]
 
@@ -124,7 +126,8 @@ class Values:
         rows: list[Variable] = []
         while len(rows) < count:
             wanted = min(count - len(rows), MAX_VARIABLES)
-            question = Inspection(
+            question = given(
+                Inspection,
                 sight=Sight.PARTS,
                 scope=holder.scope or Scope.LOCALS,
                 handle=holder.handle,
@@ -139,7 +142,7 @@ class Values:
         return rows
 
     async def _value(self, rank: RankInfo, frame: str, expression: str) -> Variable:
-        question = Inspection(sight=Sight.VALUE, text=expression)
+        question = given(Inspection, sight=Sight.VALUE, text=expression)
         return _only((await self._window.inspect(rank, question, frame)).variables, rank)
 
     def _holder(self, reference: object) -> tuple[RankInfo, Holder]:

@@ -63,6 +63,15 @@ def named_differently(standing: Standing) -> bool:
     return len({call.name for call in standing.all_calls.values() if call.name}) > 1
 
 
+def is_certain_conflict(standing: Standing) -> bool:
+    """Return whether ranks call it by different names and their library records name and number together.
+
+    Its age makes no difference then. A rank's count and its stack are read one after the other, and may not agree.
+    """
+    is_recorded = all(call.timeout is not None and call.sequence is not None for call in standing.all_calls.values())
+    return is_recorded and not standing.has_peer and named_differently(standing)
+
+
 def payload(standing: Standing, number: int) -> tuple[str, int | str]:
     """Return what must be equal in all ranks: the types, and the size or else the shapes; nothing for a free one."""
     call = standing.all_calls[number]

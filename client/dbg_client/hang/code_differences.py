@@ -39,14 +39,17 @@ class CodeVersion:
 
 
 def code_versions(roster: Roster) -> list[CodeVersion]:
-    """Return the different codes of a run, the one that most ranks run first; ranks that do not tell are left out."""
+    """Return the different codes of a run, the one that most ranks run first; ranks that do not tell are left out.
+
+    Ranks that have not read all their files and packages yet come last.
+    """
     ranks: defaultdict[CodeSeen, list[int]] = defaultdict(list)
     for number, one in roster.items():
         code = one.evidence.code if one.evidence is not None else None
         if code is not None and (code.files or code.packages or code.environment):
             ranks[code].append(number)
     versions = [CodeVersion(code=code, numbers=tuple(numbers)) for code, numbers in ranks.items()]
-    return sorted(versions, key=lambda version: (-len(version.numbers), version.numbers))
+    return sorted(versions, key=lambda one: ("" in (one.code.files, one.code.packages), -len(one.numbers), one.numbers))
 
 
 def differing(versions: Sequence[CodeVersion]) -> list[str]:
@@ -64,14 +67,15 @@ def different_verdict(scene: Scene, parts: Mapping[int, Sequence[CodePart]]) -> 
     ``parts`` are those of the ranks that were asked, by their number.
     """
     versions = code_versions(scene.matched.roster)
-    what = differing(versions)
-    if not what:
+    unusual = [version for version in versions[1:] if differing([versions[0], version])]
+    if not unusual:
         return None
-    usual = versions[0]
-    others = tuple(sorted(number for version in versions[1:] for number in version.numbers))
+    usual = versions[0].numbers
+    what = differing([versions[0], *unusual])
+    others = tuple(sorted(number for version in unusual for number in version.numbers))
     run = "runs" if len(others) == 1 else "run"
     with_what = " and ".join(filter(None, [", ".join(what[:-1]), what[-1]]))
-    sentence = f"{scene.names.described(others)} {run} with other {with_what} than {scene.names.ranks(usual.numbers)}"
+    sentence = f"{scene.names.described(others)} {run} with other {with_what} than {scene.names.ranks(usual)}"
     table = code_table(scene.matched.roster, parts)
     left_out = len(table) - MAX_EVIDENCE
     evidence = [*table[:MAX_EVIDENCE], *([f"and {left_out} more; `dbg-attach report` has all"] if left_out > 0 else [])]
@@ -80,7 +84,7 @@ def different_verdict(scene: Scene, parts: Mapping[int, Sequence[CodePart]]) -> 
         job=scene.job,
         sentence=sentence,
         ranks=others,
-        others=usual.numbers,
+        others=usual,
         evidence=tuple(evidence),
     )
 
@@ -93,15 +97,18 @@ def code_table(roster: Roster, parts: Mapping[int, Sequence[CodePart]]) -> list[
 
 
 def difference_table(told: Sequence[tuple[Sequence[int], Iterable[CodePart]]]) -> list[str]:
-    """Return a line for each part that differs: its name, and each value with the ranks that have it."""
-    if len(told) < 2:
-        return []
+    """Return a line for each part that differs: its name, and each value with the ranks that have it.
+
+    A rank that tells no part of a kind is still reading them: nothing of that kind is absent there.
+    """
     values = [{(part.kind, part.name): part.value for part in parts} for _, parts in told]
+    kinds = [{kind for kind, _ in one} for one in values]
     lines = []
     for kind, name in sorted({key for one in values for key in one}, key=lambda key: (key[0].value, key[1])):
         ranks: defaultdict[str, list[int]] = defaultdict(list)
-        for (numbers, _), one in zip(told, values, strict=True):
-            ranks[one.get((kind, name), ABSENT)] += numbers
+        for (numbers, _), one, has in zip(told, values, kinds, strict=True):
+            if kind in has:
+                ranks[one.get((kind, name), ABSENT)] += numbers
         if len(ranks) > 1:
             said = "; ".join(
                 f"{printable(value, MAX_VALUE)}: {format_ranks(some)[:40]}" for value, some in ranks.items()

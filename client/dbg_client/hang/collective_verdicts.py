@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbg_wire.errors import printable
@@ -13,7 +13,7 @@ from ..core.collective_matching import Matched, Standing
 from .causes import Cause, Causes, named_differently, payload
 from .condition import Condition
 from .named_ranks import NamedRanks
-from .payload_words import full_name, payload_of, short_name, since, time_left
+from .payload_words import full_name, other_roots, payload_of, short_name, since, tag_of, time_left
 from .rank_lines import rank_lines, thread_lines
 from .verdict import Verdict, VerdictKind
 
@@ -25,6 +25,8 @@ MAX_DEADLOCKS = 4
 
 MAX_SIDES = 4
 """Different calls of one collective that a sentence names."""
+
+OTHER_TAGS = "a send with another tag that has ended would not be seen: no record is kept of it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +43,17 @@ class Scene:
         return self.matched.run[0]
 
     def lines(
-        self, numbers: Sequence[int], standing: Standing | None = None, *, is_cause_told: bool = False
+        self,
+        numbers: Sequence[int],
+        standing: Standing | None = None,
+        *,
+        is_cause_told: bool = False,
+        told: Sequence[str] = (),
     ) -> list[str]:
-        """Return the lines of evidence about these ranks, then deadlocked threads and what the kernel tells."""
+        """Return the lines of evidence about these ranks, then deadlocked threads and what the kernel tells.
+
+        Threads that have ended follow, apart from those that the sentence has ``told``.
+        """
         group = standing.group if standing is not None else None
         conditions = {} if is_cause_told else self.conditions
         lines = rank_lines(numbers, self.matched.roster, conditions, group, self._waits(standing))
@@ -51,8 +61,28 @@ class Scene:
             if number in self.conditions:
                 condition = self.conditions[number]
                 lines += thread_lines(condition)
-                lines += [f"rank {number}: {condition.note}"] if condition.note else []
+                notes = [condition.note, *condition.ended]
+                lines += [f"rank {number}: {note}" for note in notes if note and note not in told]
         return lines
+
+    def holder(self, number: int) -> int | None:
+        """Return the rank that has what a rank waits for, None if none is known to have it."""
+        condition, one = self.conditions.get(number), self.matched.roster.get(number)
+        if condition is None or condition.holder is None or one is None:
+            return None
+        place = (one.rank.host, condition.holder)
+        # Containers of one host may count their processes each for itself.
+        found = [other for other, each in self.matched.roster.items() if (each.rank.host, each.rank.pid) == place]
+        return found[0] if len(found) == 1 else None
+
+    def is_held_up_by(self, number: int, others: Collection[int]) -> bool:
+        """Tell whether a rank waits, perhaps through what further ranks hold, for what one of the others has."""
+        seen: set[int] = set()
+        holder = self.holder(number)
+        while holder is not None and holder not in seen and holder not in others:
+            seen.add(holder)
+            holder = self.holder(holder)
+        return holder in others
 
     def _waits(self, told: Standing | None) -> dict[int, str]:
         """Return what each rank waits in, apart from what the sentence has told."""
@@ -118,12 +148,23 @@ def _missing(scene: Scene, cause: Cause) -> Verdict:
         sentence = f"{who} {stand}; {count} for {them} in {full_name(standing)}{since(standing.age)}{inferred}"
     else:
         why = _common_cause(scene, culprits)
-        sentence = f"{wait}; {who} {have} not come{f': {why}' if why else ''}"
+        sentence = f"{wait}; {who} {have} not come{f': {why}' if why else ''}{_held_by_rank(scene, culprits, why)}"
+    circle = bool(culprits) and all(scene.is_held_up_by(number, standing.calls) for number in culprits)
+    if circle:
+        sentence += ": they wait for each other"
     lines = scene.lines(culprits, standing, is_cause_told=len(culprits) == 1)
-    evidence = [*lines, *_others(scene, cause), *time_left(standing)]
-    return _with(
-        _about(scene, VerdictKind.MISSING, sentence, standing, culprits), evidence, scene.names.entering(culprits)
-    )
+    evidence = [*lines, *_others(scene, cause), *other_roots(standing), *time_left(standing)]
+    kind = VerdictKind.DEADLOCK if circle else VerdictKind.MISSING
+    return _with(_about(scene, kind, sentence, standing, culprits), evidence, scene.names.entering(culprits))
+
+
+def _held_by_rank(scene: Scene, numbers: Sequence[int], why: str) -> str:
+    """Return which rank the process is for whose lock or pipe all of these ranks wait; empty if it is none."""
+    holders = {scene.holder(number) for number in numbers}
+    holder = holders.pop() if len(holders) == 1 else None
+    if holder is None or holder in numbers:
+        return ""
+    return f", and that is rank {holder}" if why else f", since rank {holder} has what each of them waits for"
 
 
 def _is_stopped(scene: Scene, number: int) -> bool:
@@ -135,7 +176,12 @@ def _common_cause(scene: Scene, culprits: Sequence[int]) -> str:
     causes = {scene.conditions[number].cause if number in scene.conditions else "" for number in culprits}
     if not any(number in scene.matched.roster for number in culprits):
         return "it has never connected" if len(culprits) == 1 else "they have never connected"
-    return causes.pop() if len(culprits) == 1 else ""
+    if len(culprits) == 1:
+        return causes.pop()
+    # What all of them wait for is worth a word; what each of them does else is told below.
+    texts = {scene.conditions[number].text for number in culprits if number in scene.conditions}
+    kinds = {scene.conditions[number].kind for number in culprits if number in scene.conditions}
+    return f"each {texts.pop()}" if len(causes) == len(texts) == 1 and kinds == {VerdictKind.WAITING} else ""
 
 
 def _others(scene: Scene, cause: Cause) -> list[str]:
@@ -227,19 +273,29 @@ def _circle(scene: Scene, circle: tuple[Standing, ...]) -> Verdict:
     for standing, following in zip(circle, (*circle[1:], circle[0]), strict=True):
         awaited = [number for number in standing.missing if number in following.calls] or list(standing.missing)
         waits = "waits" if len(standing.calls) == 1 else "wait"
-        pieces.append(f"{scene.names.ranks(standing.waiting)} {waits} in {short_name(standing)} for {_few(awaited)}")
+        what = f"{short_name(standing)}{_tag(standing)}"
+        pieces.append(f"{scene.names.ranks(standing.waiting)} {waits} in {what} for {_few(awaited)}")
     peers = all(standing.has_peer for standing in circle)
     kind = VerdictKind.PARTNER if peers else VerdictKind.ORDER
+    ended = [number for number in ranks if number in scene.conditions and scene.conditions[number].ended]
     if peers:
         end = "nobody sends" if all(standing.is_receive for standing in circle) else "nobody takes the other's call"
+    elif ended:
+        end = f"in rank {ended[0]} {scene.conditions[ended[0]].ended[-1]}"
     else:
         end = "they call them in different orders"
     shown = ", and ".join(pieces[:MAX_SIDES])
     sentence = f"{shown}{since(max((one.age or 0.0 for one in circle), default=None))}: {end}"
-    evidence = [*scene.lines(ranks), *time_left(circle[0])]
+    told = [scene.conditions[ended[0]].ended[-1]] if ended and not peers else []
+    evidence = [*scene.lines(ranks, told=told), *time_left(circle[0])]
     verdict = _about(scene, kind, sentence, circle[0], ranks)
     first = [standing.waiting[0] for standing in circle[:2]]
     return _with(verdict, evidence, scene.names.looking(first))
+
+
+def _tag(standing: Standing) -> str:
+    tag = tag_of(standing)
+    return f" ({tag})" if tag else ""
 
 
 def _few(numbers: Sequence[int]) -> str:
@@ -251,7 +307,7 @@ def _few(numbers: Sequence[int]) -> str:
 def _no_partner(scene: Scene, cause: Cause) -> Verdict:
     standing, (peer, *_) = cause.standing, cause.culprits
     waits = "waits to receive from" if standing.is_receive else "waits to send to"
-    does_not = "has not sent" if standing.is_receive else "does not receive"
+    does_not = _does_not(standing)
     elsewhere = next((other for other in cause.behind if peer in other.calls), None)
     why = f"it waits in {short_name(elsewhere)}" if elsewhere is not None else _common_cause(scene, cause.culprits)
     who = scene.names.described([peer])
@@ -264,10 +320,24 @@ def _no_partner(scene: Scene, cause: Cause) -> Verdict:
         *scene.lines([peer], standing, is_cause_told=True),
         *scene.lines(standing.waiting, standing),
         *_others(scene, cause),
+        *([OTHER_TAGS] if standing.is_receive and "no send" in does_not else []),
     ]
     evidence += time_left(standing)
     verdict = _about(scene, VerdictKind.PARTNER, sentence, standing, [peer])
-    return _with(verdict, evidence, scene.names.entering([peer]))
+    # Of two tags, either may be the wrong one.
+    names, both = scene.names, (standing.waiting[0], peer)
+    return _with(verdict, evidence, names.looking(both) if tag_of(standing) else names.entering([peer]))
+
+
+def _does_not(standing: Standing) -> str:
+    """Say what the peer of a send or receive lacks; what was sent with another tag does not count."""
+    (call,) = standing.calls.values()
+    if call.tag is not None and call.tag >= 0:
+        return f"has no {'send' if standing.is_receive else 'receive'} with tag {call.tag}"
+    if call.tag is None and call.timeout is None:
+        # Nobody has recorded it, and its tag can't be read.
+        return f"is in no {'send' if standing.is_receive else 'receive'} for it"
+    return "has not sent" if standing.is_receive else "does not receive"
 
 
 def _peerless(scene: Scene, standing: Standing) -> Verdict:
@@ -308,6 +378,6 @@ def _complete(scene: Scene, standing: Standing) -> Verdict:
     else:
         end = "nobody is missing, so that it is the network or a device that does not go on"
         sentence = f"{who} {are} in {full_name(standing)}{since(standing.age)}; {end}"
-    evidence = [*scene.lines(ranks, standing), *time_left(standing)]
+    evidence = [*scene.lines(ranks, standing), *other_roots(standing), *time_left(standing)]
     verdict = _about(scene, VerdictKind.UNKNOWN, sentence, standing, ranks)
     return _with(verdict, evidence, scene.names.looking(ranks))

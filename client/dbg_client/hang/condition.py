@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dbg_wire.collectives import collective_of
 from dbg_wire.errors import printable
 from dbg_wire.evidence import ThreadWait, WaitKind
-from dbg_wire.ranks import Place, RankInfo, RankState, describe_exit
+from dbg_wire.ranks import IN_FINALIZE, Place, RankInfo, RankState, describe_exit
 
 from ..core.rank_evidence import RankEvidence
 from ..views.ages import show_age
@@ -34,7 +34,8 @@ class Condition:
     """What is wrong with a rank, if anything: ``text`` follows ``rank 3``, as in ``is suspended (SIGSTOP)``.
 
     ``cause`` is the same after ``has not come:``. ``age`` is for how many seconds it has been so. ``is_still`` says
-    that the rank can't go on by itself, or has been at one instruction for ``age``.
+    that the rank can't go on by itself, or has been at one instruction for ``age``. ``holder`` is the process on its
+    host that alone has what it waits for.
     """
 
     kind: VerdictKind | None
@@ -42,8 +43,11 @@ class Condition:
     age: float | None = None
     is_still: bool = False
     threads: tuple[ThreadWait, ...] = ()
+    holder: int | None = None
     note: str = ""
     """What the kernel tells of the process, such as that a tracer has stopped it."""
+    ended: tuple[str, ...] = ()
+    """Threads that an exception has ended, as in ``thread pump ended by OSError (data.py:7)``."""
 
     @property
     def cause(self) -> str:
@@ -55,7 +59,13 @@ def condition_of(one: RankEvidence, now: float) -> Condition:
     """Return the condition of a rank; ``now`` is wall-clock seconds, as the broker tells them."""
     process = one.evidence.process if one.evidence is not None else None
     note = printable(process.note, 2 * MAX_TEXT) if process is not None else ""
-    return replace(_condition(one, now), note=note)
+    waits = one.evidence.waits if one.evidence is not None else ()
+    ended = tuple(
+        f"thread {printable(wait.thread, MAX_NAME)} {printable(wait.text, MAX_TEXT)}"
+        for wait in waits
+        if wait.kind is WaitKind.ENDED
+    )
+    return replace(_condition(one, now), note=note, ended=ended[-MAX_THREADS:])
 
 
 def _condition(one: RankEvidence, now: float) -> Condition:
@@ -103,7 +113,11 @@ def _of_threads(one: RankEvidence) -> Condition:
     if main is None or collective_of(one.answer.frames):
         return Condition(kind=None, age=age)
     kind = _WAITS.get(main.kind)
-    return Condition(kind=kind, text=printable(main.text, MAX_TEXT) if kind else "", age=age)
+    if kind is None:
+        # Not all calls of a library are known as collectives, and so are told by the thread alone.
+        text = printable(main.text, MAX_TEXT) if main.kind is WaitKind.COLLECTIVE else ""
+        return Condition(kind=None, text=text, age=age)
+    return Condition(kind=kind, text=printable(main.text, MAX_TEXT), age=age, holder=main.holder)
 
 
 def _circle(threads: tuple[ThreadWait, ...]) -> str:
@@ -115,6 +129,9 @@ def _circle(threads: tuple[ThreadWait, ...]) -> str:
 
 
 def _end(rank: RankInfo, since: float | None) -> str:
+    if rank.detail == IN_FINALIZE:
+        ended = f" {show_age(since)} ago" if since is not None else ""
+        return f"came to the end of its program{ended}; {IN_FINALIZE}"
     how = describe_exit(rank)
     verb = "" if how == "died" else "was " if how.startswith("killed") else "has "
     ago = f" {show_age(since)} ago" if since is not None else ""

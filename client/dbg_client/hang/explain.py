@@ -18,7 +18,7 @@ from ..core.process_groups import world_size
 from ..core.rank_evidence import RankEvidence
 from ..core.roll_call import Run
 from ..views.ages import show_age
-from .causes import find_causes
+from .causes import find_causes, is_certain_conflict
 from .code_differences import code_table, different_verdict
 from .collective_verdicts import Scene, collective_verdicts
 from .condition import condition_of
@@ -97,7 +97,7 @@ def explain(
         found += verdicts
         differences += code_table(one.roster, (parts or {}).get(one.run, {}))
         is_settled = is_settled and settled
-        numbers = {number for verdict in verdicts if verdict.kind is VerdictKind.MISSING for number in verdict.ranks}
+        numbers = {number for verdict in verdicts if _names_missing(verdict) for number in verdict.ranks}
         missing += [one.roster[number].rank for number in sorted(numbers) if number in one.roster]
     if not matched:
         found.append(_nobody())
@@ -112,6 +112,11 @@ def explain(
         is_settled=is_settled or culprits,
         differences=tuple(differences),
     )
+
+
+def _names_missing(verdict: Verdict) -> bool:
+    # Ranks that wait for what one in the collective holds have not come either.
+    return verdict.kind is VerdictKind.MISSING or (verdict.kind is VerdictKind.DEADLOCK and bool(verdict.others))
 
 
 def _nobody() -> Verdict:
@@ -136,7 +141,8 @@ class _RunVerdicts:
         """Return the verdicts, and whether another look would tell nothing more."""
         judged = self._judge()
         found = judged.certain
-        culprits = {n for one in found if one.kind in (VerdictKind.MISSING, VerdictKind.PARTNER) for n in one.ranks}
+        named = (VerdictKind.MISSING, VerdictKind.PARTNER, VerdictKind.DEADLOCK)
+        culprits = {n for one in found if one.kind in named for n in one.ranks}
         found += own_verdicts(self._scene, culprits, self._moved.moved, has_waits=bool(found) or not self._has_two)
         found += absent_verdict(self._scene, culprits)
         silence = silence_verdict(self._scene)
@@ -144,7 +150,9 @@ class _RunVerdicts:
         unmoved = self._unmoved(judged.young)
         is_quiet = not any(verdict.kind not in (VerdictKind.ABSENT, VerdictKind.DEAD) for verdict in found)
         answers = any(one.answer.kind is Kind.VALUE for one in self._matched.roster.values())
-        if is_quiet and silence is None and (answers or not found):
+        # What is young is no reason to call a job busy in which nothing has moved.
+        tells = answers and (unmoved or self._moved.moved)
+        if is_quiet and silence is None and (tells or not found):
             found.append(self._of_quiet_job(judged, unmoved, different))
         if different is not None and not (
             found and found[-1].kind is VerdictKind.BUSY and _is_environment_alone(different)
@@ -156,8 +164,8 @@ class _RunVerdicts:
         return found, self._has_two and not is_open
 
     def _of_quiet_job(self, judged: _Judged, unmoved: set[int], different: Verdict | None) -> Verdict:
-        if unmoved or not (self._moved.moved or judged.young):
-            return unmoved_verdict(self._scene, unmoved, self._moved)
+        if unmoved or not self._moved.moved:
+            return unmoved_verdict(self._scene, unmoved or self._unmoved(set()), self._moved)
         notes = list(judged.notes)
         if different is not None and _is_environment_alone(different):
             notes += [different.sentence, *different.evidence]
@@ -167,7 +175,7 @@ class _RunVerdicts:
         judged = _Judged()
         causes = find_causes(self._matched, self._scene.conditions)
         for verdict, standings in collective_verdicts(self._scene, causes):
-            if not any(self._is_old(standing) for standing in standings):
+            if not any(self._is_old(standing, verdict) for standing in standings):
                 self._keep_open(judged, standings)
             elif self._may_work(verdict, standings):
                 self._note_work(judged, verdict, standings)
@@ -177,15 +185,22 @@ class _RunVerdicts:
                 judged.certain.append(verdict)
         return judged
 
-    def _is_old(self, standing: Standing) -> bool:
+    def _is_old(self, standing: Standing, verdict: Verdict) -> bool:
+        if is_certain_conflict(standing):
+            return True
         if self._has_two and _key(standing) not in self._seen:
             # Calls may be enqueued long before their turn comes: what was finished meanwhile counts for more.
             return False
-        return max(standing.age or 0.0, self._seconds) >= OLD_SECONDS or self._is_held_up(standing)
+        return max(standing.age or 0.0, self._seconds) >= OLD_SECONDS or self._is_held_up(standing, verdict)
 
-    def _is_held_up(self, standing: Standing) -> bool:
+    def _is_held_up(self, standing: Standing, verdict: Verdict) -> bool:
         """Tell whether those that have not come are known to wait elsewhere, however new the collective is."""
         conditions = [self._scene.conditions.get(number) for number in standing.missing]
+        if not conditions and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER):
+            # Ranks that tell nothing may have come before they ended, unless others still wait at a later look.
+            gone = [self._scene.conditions.get(number) for number in verdict.ranks]
+            long = min(self._seconds, OLD_SECONDS) if self._has_two else OLD_SECONDS
+            return all(one is not None and (one.age or 0.0) >= long for one in gone)
         return bool(conditions) and all(
             one is not None and one.kind is not None and (one.is_still or (one.age or 0.0) >= OLD_SECONDS)
             for one in conditions

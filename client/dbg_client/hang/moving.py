@@ -12,6 +12,7 @@ from dbg_wire.evidence import ProcessSeen
 from ..core.collective_matching import Matched
 from ..core.process_groups import ProcessGroup
 from ..core.rank_evidence import RankEvidence, Roster
+from ..views.tree import is_library
 from .collective_verdicts import Scene
 from .verdict import Verdict, VerdictKind
 
@@ -54,9 +55,7 @@ def movement(before: Matched, now: Matched, seconds: float) -> Movement:
         seconds=seconds,
         collectives=_collectives(before, now),
         stacks=frozenset(
-            number
-            for number, (old, new) in both.items()
-            if new.answer.frames and old.answer.frames != new.answer.frames
+            number for number, (old, new) in both.items() if new.answer.frames and _is_elsewhere(old, new)
         ),
         computing=frozenset(
             number
@@ -116,10 +115,19 @@ def _is_same(before: Matched, number: int, one: RankEvidence) -> bool:
     return number in before.roster and before.roster[number].rank.key == one.rank.key
 
 
+def _is_elsewhere(old: RankEvidence, new: RankEvidence) -> bool:
+    """Tell whether a stack has changed; in a collective, its part in the user's code."""
+    frames = old.answer.frames, new.answer.frames
+    if old.is_in_collective and new.is_in_collective:
+        before, now = ([place for place in stack if not is_library(place.file)] for stack in frames)
+        return before != now
+    return frames[0] != frames[1]
+
+
 def _free(now: Matched) -> frozenset[int]:
     """Return the ranks that wait in no collective: some libraries keep a processor busy while they wait."""
     waiting = {number for standing in now.standings for number in standing.calls}
-    return frozenset(now.roster.keys() - waiting)
+    return frozenset(number for number, one in now.roster.items() if number not in waiting and not one.is_in_collective)
 
 
 def _grown(old: RankEvidence, new: RankEvidence, name: str) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dbg_wire.errors import printable
+from dbg_wire.rank_set import format_ranks
 
 from ..core.collective_matching import Standing
 from ..views.ages import show_age
+from ..views.naming import clip
 
 MAX_TYPES = 40
 """Characters of the types of one collective."""
@@ -33,10 +35,28 @@ def payload_of(standing: Standing) -> str:
 
 
 def full_name(standing: Standing) -> str:
-    """Return the collective with its group and payload: ``all_reduce #3172 of group dp_0 (float32, 1.2 GiB)``."""
+    """Return the collective with its group and payload: ``all_reduce #3172 of group dp_0 (float32, 1.2 GiB)``.
+
+    The tag of a send or receive stands there, too, and the root that all ranks have passed.
+    """
     group = f" of group {printable(standing.group.label, 100)}" if standing.group.label else ""
-    payload = payload_of(standing)
+    tag = tag_of(standing)
+    root = f"root {next(iter(standing.roots))}" if len(standing.roots) == 1 else ""
+    payload = ", ".join(filter(None, [tag, root, payload_of(standing)]))
     return f"{printable(standing.call, 80)}{group}" + (f" ({payload})" if payload else "")
+
+
+def tag_of(standing: Standing) -> str:
+    """Return ``tag 12`` of a send or receive; empty for any tag, for 0, which calls without one have, or an unknown."""
+    tag = next((call.tag for call in standing.calls.values()), None) if standing.has_peer else None
+    return f"tag {tag}" if tag is not None and tag > 0 else ""
+
+
+def other_roots(standing: Standing) -> list[str]:
+    """Return the line that says which ranks have passed which root, if these differ."""
+    roots = standing.roots
+    said = "; ".join(f"root {root} in {clip(format_ranks(some), MAX_TYPES)}" for root, some in sorted(roots.items()))
+    return [f"their calls differ: {said}"] if len(roots) > 1 else []
 
 
 def short_name(standing: Standing) -> str:

@@ -98,7 +98,12 @@ def _line_of(one: RankEvidence, condition: Condition | None, group: ProcessGroup
     news = []
     if waits_in:
         news.append(f"{'waits' if one.rank.state in LIVE_STATES else 'was'} in {waits_in}")
-    if condition is not None and condition.text:
+    # A thread's call of the library says no more than the collective.
+    if (
+        condition is not None
+        and condition.text
+        and not (waits_in and condition.kind is None and not condition.is_still)
+    ):
         news.append(condition.text)
     last = last_finished(one, group)
     return _Line("  ".join(pieces), tuple(news), f"last collective it finished: {last}" if last else "")

@@ -26,7 +26,7 @@ class VerdictKind(str, enum.Enum):
     """A rank has never connected."""
     SUSPENDED = "suspended"
     DEADLOCK = "deadlock"
-    """Threads of a rank wait for each other."""
+    """Threads of a rank wait for each other, or ranks for what a rank in their collective holds."""
     STUCK = "stuck"
     """A rank is in C code that does not return."""
     WAITING = "waiting"

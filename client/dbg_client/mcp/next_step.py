@@ -9,6 +9,15 @@ _NEXT = re.compile(
     r"^try: dbg-attach (?:([^/\s]+)/)?(\S+)(?: (-i|-w)(?: (--all|--threads))?)?(?:\s+\(.*\))?$", re.MULTILINE
 )
 
+TOOLS_OF_COMMANDS = {
+    "--list": "`ranks`",
+    "--wait": "`wait_for_stop` with ranks='{ranks}'",
+    "-i": "`interrupt` with ranks='{ranks}'",
+    "--release": "`continue` with ranks='{ranks}'",
+    "": "`where` with ranks='{ranks}'",
+}
+"""What an agent calls where an error names a command of the terminal."""
+
 
 def with_tools(text: str, *, may_change: bool) -> str:
     """Return verdicts that name the tool to call next in place of a command of the terminal.

@@ -12,7 +12,7 @@ from typing import Any
 VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
 """Versions of the protocol that are spoken, the newest first. Their tools are the same for what is used here."""
 
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 """Error codes of JSON-RPC."""
 
 RequestId = str | int
@@ -64,6 +64,19 @@ def result_line(request: RequestId, result: dict[str, Any]) -> bytes:
 def error_line(request: RequestId | None, code: int, text: str) -> bytes:
     """Return the line that refuses a request."""
     return _line({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": text}})
+
+
+def progress_line(token: str | int, seconds: float, text: str) -> bytes:
+    """Return the line that tells how long a call has been worked on, by the token that its client gave."""
+    params = {"progressToken": token, "progress": seconds, "message": text}
+    return _line({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+
+def progress_token(params: dict[str, Any]) -> str | int | None:
+    """Return the token by which a client wants to be told of progress, None if it does not."""
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    return token if isinstance(token, (str, int)) and not isinstance(token, bool) else None
 
 
 def text_result(text: str, *, is_error: bool = False) -> dict[str, Any]:

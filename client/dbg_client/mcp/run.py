@@ -26,20 +26,25 @@ async def start_run(command: Sequence[str], *, directory: str | None, stop_at: s
         raise BadInput("command is empty", "give a program and its arguments")
     if directory is not None and not await asyncio.to_thread(os.path.isdir, directory):
         raise BadInput(f"there is no directory {printable(directory)!r}", "name one of this host")
+    if any("\0" in word for word in (*command, directory or "", stop_at or "")):
+        raise BadInput("an argument of run has a NUL character", "leave it out")
     output = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="dbg-run-")) / "output.txt"
     words = [_broker(), "run", f"--output={output}"]
     words += [f"--stop-at={stop_at}"] if stop_at else []
     words += ["--post-mortem"] if post_mortem else []
-    process = await asyncio.create_subprocess_exec(
-        *words,
-        "--",
-        *command,
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            "--",
+            *command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (OSError, UnicodeEncodeError) as error:
+        raise BadInput(f"dbg-broker can't be started: {printable(str(error), 200)}", "change the arguments") from None
     told = await _first_words(process)
     if process.returncode:
         return f"it ended with status {process.returncode}: {told or 'it said nothing'}"

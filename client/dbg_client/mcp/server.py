@@ -7,22 +7,29 @@ import contextlib
 import os
 import select
 import sys
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from dbg_wire.errors import DbgError
+from dbg_wire.errors import DbgError, printable
 from dbg_wire.version import RELEASE
 
 from ..api.broker import AsyncBroker
+from ..errors import bug, in_words_of
 from ..words.settings import CommandSettings
+from .next_step import TOOLS_OF_COMMANDS
 from .protocol import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     BadCall,
     Call,
     RequestId,
     agreed_version,
     error_line,
+    progress_line,
+    progress_token,
     read_call,
     result_line,
     text_result,
@@ -35,7 +42,7 @@ MAX_LINE = 1024 * 1024
 """Bytes of one line of the client; an expression or a command is far shorter."""
 
 MAX_AT_ONCE = 16
-"""Calls that are worked on at the same time, as many as the broker takes questions of one terminal."""
+"""Calls that are worked on at the same time; a model asks for a few."""
 
 INSTRUCTIONS = (
     "These tools look into a distributed training job: each rank is one Python process of it. For a hang ask `why` "
@@ -57,6 +64,9 @@ MORE = {
     },
     "annotations": {"readOnlyHint": True, "openWorldHint": False},
 }
+
+PROGRESS_SECONDS = 10.0
+"""Seconds between two notices of progress: clients give a call up after 60 s in which they have heard nothing."""
 
 Write = Callable[[bytes], None]
 Connect = Callable[[str], Awaitable[AsyncBroker]]
@@ -84,6 +94,14 @@ class McpServer:
             return
         if call is None:
             return
+        try:
+            await self._take(call)
+        except Exception as error:
+            # Whatever fails, the client's other calls go on, and this one is answered.
+            if call.id is not None:
+                self._write(error_line(call.id, INTERNAL_ERROR, bug(error)))
+
+    async def _take(self, call: Call) -> None:
         if call.id is None:
             self._notified(call)
         elif call.method == "tools/call":
@@ -119,13 +137,17 @@ class McpServer:
 
     def _notified(self, call: Call) -> None:
         if call.method == "notifications/cancelled":
-            task = self._open.get(call.params.get("requestId", ""))
-            if task is not None:
-                task.cancel()
+            request = call.params.get("requestId")
+            if isinstance(request, (str, int)) and request in self._open:
+                self._open[request].cancel()
 
     def _begin(self, call: Call, request: RequestId) -> None:
-        if request in self._open or len(self._open) >= MAX_AT_ONCE:
-            self._write(error_line(request, INVALID_PARAMS, f"{MAX_AT_ONCE} calls are open, or one has this id"))
+        if request in self._open:
+            shown = printable(str(request), 60)
+            self._write(error_line(request, INVALID_REQUEST, f"a call with the id {shown} is open; give another id"))
+            return
+        if len(self._open) >= MAX_AT_ONCE:
+            self._write(error_line(request, INVALID_REQUEST, f"{MAX_AT_ONCE} calls are open; wait for one of them"))
             return
         task = asyncio.create_task(self._call(call, request))
         self._open[request] = task
@@ -136,14 +158,36 @@ class McpServer:
         try:
             if not isinstance(given, dict):
                 raise BadCall(INVALID_PARAMS, "the arguments are no object", request)
-            result = text_result(await self._do(name, given))
+            async with self._telling_progress(call):
+                result = text_result(await self._do(name, given))
         except BadCall as bad:
             self._write(error_line(request, bad.code, bad.text))
             return
         except DbgError as error:
             # What an agent can mend is the answer of the tool, so that the model reads it.
-            result = text_result(str(error), is_error=True)
+            result = text_result(in_words_of(error, TOOLS_OF_COMMANDS), is_error=True)
+        except Exception as error:
+            result = text_result(bug(error), is_error=True)
         self._write(result_line(request, result))
+
+    @contextlib.asynccontextmanager
+    async def _telling_progress(self, call: Call) -> AsyncIterator[None]:
+        """Tell the client that a call goes on, as long as it does, if the client wants to be told."""
+        token = progress_token(call.params)
+        begin = time.monotonic()
+
+        async def tell(token: RequestId) -> None:
+            while True:
+                await asyncio.sleep(PROGRESS_SECONDS)
+                seconds = round(time.monotonic() - begin, 3)
+                self._write(progress_line(token, seconds, f"no answer after {seconds:.0f} s, waiting"))
+
+        telling = asyncio.create_task(tell(token)) if token is not None else None
+        try:
+            yield
+        finally:
+            if telling is not None:
+                telling.cancel()
 
     async def _do(self, name: object, given: dict[str, Any]) -> str:
         if name == MORE["name"]:

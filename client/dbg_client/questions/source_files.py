@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import posixpath
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -49,8 +50,7 @@ def files_named(name: str, paths: Iterable[str]) -> list[str]:
 
 
 def _of_this_host(name: str) -> list[str]:
-    path = Path(name)
-    return [str(path.absolute())] if name and path.is_file() else []
+    return [str(Path(name).absolute())] if os.path.isfile(name) else []  # noqa: PTH113 - Path raises for odd names
 
 
 def _several(paths: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dbg_wire.errors import DbgError, printable
+from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 from dbg_wire.run_terminal import Task, Told
@@ -49,6 +49,10 @@ INTERRUPT_SECONDS = 1.0
 
 SHOWN_EVERY_SECONDS = 1.0
 """Seconds between two looks at what is waited for; the line that says so counts seconds."""
+
+
+DIAL_EVERY_SECONDS = 1.0
+"""Seconds between two attempts to reach the broker, as long as none has succeeded."""
 
 
 async def follow_job(settings: CommandSettings, descriptor: int) -> int:
@@ -104,10 +108,11 @@ async def _follow(settings: CommandSettings, run: RunSocket, output: JobOutput) 
     home = os.environ.get("HOME") if settings.rc else None
     try:
         startup = await asyncio.to_thread(read_startup, home, settings.commands)
-        switchboard = switchboard_to(settings.broker, settings.timeout)
-        await switchboard.dial()
+        switchboard = await _opened(settings, run, output)
     except DbgError as error:
         tell(f"dbg-attach: {error}; the job goes on without this terminal")
+        return
+    if switchboard is None:
         return
     try:
         attaching = Attaching(settings, switchboard, startup, may_run_again=True)
@@ -116,6 +121,32 @@ async def _follow(settings: CommandSettings, run: RunSocket, output: JobOutput) 
         tell(f"dbg-attach: {error}; the job goes on without this terminal")
     finally:
         await switchboard.close()
+
+
+async def _opened(settings: CommandSettings, run: RunSocket, output: JobOutput) -> Switchboard | None:
+    """Return a switchboard that knows the ranks; None if the job is over before the broker answers.
+
+    A broker that is suspended, or slow, keeps the stops of its ranks, so this terminal has to come to them later. Raise
+    DbgError for what no other attempt changes, such as a wrong token.
+    """
+    over = asyncio.ensure_future(run.over.wait())
+    try:
+        while not over.done():
+            switchboard = switchboard_to(settings.broker, settings.timeout)
+            opening = asyncio.ensure_future(switchboard.open())
+            await asyncio.wait([opening, over], return_when=asyncio.FIRST_COMPLETED)
+            try:
+                if opening.done():
+                    await opening
+                    return switchboard
+                await _end(opening)
+            except (BrokerUnreachable, SilentFile) as error:
+                output.keep_last(f"{error}; this terminal keeps trying")
+                await asyncio.wait([over], timeout=DIAL_EVERY_SECONDS)
+        return None
+    finally:
+        output.keep_last("")
+        await _end(over)
 
 
 class _Following:

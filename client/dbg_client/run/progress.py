@@ -1,4 +1,4 @@
-"""What a run waits for, in a sentence: ranks that have not connected, or a stop that none has reached. Pure."""
+"""What a run waits for, in a sentence: ranks that have not connected, or a stop that none has stopped at. Pure."""
 
 from __future__ import annotations
 
@@ -29,9 +29,17 @@ def progress(ranks: Sequence[RankInfo], stops: Sequence[str], target: str, secon
     stopped = [rank for rank in own if rank.state is RankState.STOPPED]
     if stopped and target != "all":
         sentence += f", {len(stopped)} stopped, waiting for {printable(target)}"
+    elif passed := [rank for rank in own if rank.passed]:
+        return _passed(passed, size) + after
     elif len(there) == size:
         sentence += _not_there(stops, had_stop=had_stop)
     return sentence + after
+
+
+def _passed(passed: Sequence[RankInfo], size: int) -> str:
+    """Return which stop ranks have passed without stopping, and why."""
+    how_many = f"all {size} ranks" if len(passed) == size > 1 else f"{len(passed)} of {size} rank{'s' * (size > 1)}"
+    return f"{how_many} passed {printable(passed[0].passed)}"
 
 
 def _not_there(stops: Sequence[str], *, had_stop: bool) -> str:
@@ -39,7 +47,7 @@ def _not_there(stops: Sequence[str], *, had_stop: bool) -> str:
         return ", none is stopped"
     if not stops:
         return ", none has stopped"
-    return f", none has reached {printable(stops[0]) if len(stops) == 1 else f'any of the {len(stops)} stops'}"
+    return f", none has stopped at {printable(stops[0]) if len(stops) == 1 else f'any of the {len(stops)} stops'}"
 
 
 def panes_beside(stopped: Sequence[RankInfo]) -> str:

@@ -21,6 +21,7 @@ from ..attachment.breakpoints import Breakpoints
 from ..core.breakpoint_file import write_breakpoints
 from ..core.broker import switchboard_to
 from ..core.choose import Choice, choose, choose_when_ready
+from ..core.deadline import read_in_thread
 from ..core.directory import Directory
 from ..core.remembered_groups import read_target
 from ..core.stock_debugger import Stock, dial_stock, parse_stock
@@ -54,7 +55,7 @@ async def attach(settings: CommandSettings) -> int:
     stock = parse_stock(settings.target)
     target = None
     if settings.target is not None and stock is None:
-        target = await asyncio.to_thread(read_target, settings.target, os.environ)
+        target = await read_in_thread(partial(read_target, settings.target, os.environ), settings.timeout)
     home = os.environ.get("HOME") if settings.rc else None
     startup = await asyncio.to_thread(read_startup, home, settings.commands)
     switchboard = switchboard_to(settings.broker, settings.timeout)

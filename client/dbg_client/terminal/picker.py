@@ -204,6 +204,7 @@ class Picker:
         if self.mode is Mode.BUSY:
             return f" {self._asked}   Esc gives up"
         return " " + footer_text(
+            self._application.output.get_size().columns - 1,
             away=self._directory.away,
             filtering=self.mode is Mode.FILTER,
             chosen=self.list.chosen,

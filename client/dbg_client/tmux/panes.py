@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dbg_wire.errors import BadInput, printable
@@ -27,6 +28,7 @@ from dbg_wire.targets import unique_target
 
 from ..core.broker import switchboard_to
 from ..core.choose import find
+from ..core.deadline import read_in_thread
 from ..core.remembered_groups import read_target
 from ..core.waiting import open_and_list
 from ..core.waiting_line import WaitingLine
@@ -124,7 +126,7 @@ def _place(environ: Mapping[str, str]) -> WindowPlace:
 
 async def _find(settings: CommandSettings, text: str) -> tuple[tuple[RankInfo, ...], tuple[RankInfo, ...]]:
     """Return the ranks of the target, and all that are known."""
-    target = await asyncio.to_thread(read_target, text, os.environ)
+    target = await read_in_thread(partial(read_target, text, os.environ), settings.timeout)
     switchboard = switchboard_to(settings.broker, settings.timeout)
     try:
         await open_and_list(switchboard, WaitingLine(show_waiting))

@@ -166,6 +166,8 @@ def _row(rank: RankInfo, now: float, standing: StillRanks) -> tuple[str, ...]:
     state = standing.show_wait(rank.waits_in, rank.job) or show_state(rank)
     # The state already names the signal that killed a rank, but not its core file.
     detail = printable(without_limit(rank))
+    if rank.passed and rank.state is RankState.RUNNING and not detail:
+        detail = printable(f"passed {rank.passed}")
     return *who, state, place, since, show_people(rank), queued, "" if detail in state else detail
 
 

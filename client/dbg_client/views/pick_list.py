@@ -12,6 +12,7 @@ from ..core.choose import is_ready, may_be_picked
 from .list import align
 from .pick_rows import PickRow, index_of, make_rows
 from .time_limits import first_limits
+from .width import text_width
 
 MOST_ROWS = 100_000
 """Rows before the first look at the screen: nothing is folded by then."""
@@ -174,9 +175,9 @@ def empty_text(*, known: int, filtered: str, away: str | None, url: str) -> str:
     if known:
         return "All ranks have exited; `dbg-attach --list --all` lists them."
     return (
-        f"No rank has connected to the broker at {printable(url)} yet.\n\n"
-        "A rank appears here when it first calls `set_trace()` of `dbg_agent`,\n"
-        "or when `python -m dbg_agent train.py` starts it."
+        f"No rank is connected to the broker at {printable(url)} yet.\n\n"
+        "Start a job by `dbg-broker run -- COMMAND`, or each rank by\n"
+        "`python -m dbg_agent train.py`; for a job that runs: `dbg-attach adopt --mine`."
     )
 
 
@@ -188,8 +189,23 @@ def title_text(*, count: int, total: int, selected: int, chosen: RankInfo | None
     return f"Pick a rank to attach to   {shown}{several}{limit}"
 
 
-def footer_text(*, away: str | None, filtering: bool, chosen: RankInfo | None, folded: bool | None = None) -> str:
-    """Return the line below the list: which keys work now, those that are needed first in front.
+_KEYS = (
+    "q leaves",
+    "? help",
+    "/ narrows",
+    "Space selects",
+    "w where",
+    "e value",
+    "c command",
+    "i break in",
+)
+"""The list's keys besides Enter."""
+
+
+def footer_text(
+    columns: int, *, away: str | None, filtering: bool, chosen: RankInfo | None, folded: bool | None = None
+) -> str:
+    """Return the line below the list: the keys that work now, as many as fit into ``columns``, important ones first.
 
     ``folded`` tells of a group whether its ranks are not listed; it is None for a rank.
     """
@@ -197,14 +213,18 @@ def footer_text(*, away: str | None, filtering: bool, chosen: RankInfo | None, f
         return f"broker gone, reconnecting ({printable(away)})   q leaves"
     if filtering:
         return "type to narrow   Enter attaches   Tab selects   Esc shows all"
-    keys = "q leaves   ? help   / narrows   Space selects   w where   e value   c command   i break in"
+    text = "Enter attaches"
     if folded is not None:
-        return f"Enter {'unfolds' if folded else 'folds'}   {keys}"
-    if chosen is not None and may_break_in(chosen):
-        return f"{printable(chosen.address)} is running; Enter breaks in   {keys}"
-    if chosen is not None and not may_be_picked(chosen):
-        return f"{printable(chosen.address)} is {chosen.state.value}; it can be attached to when it stops   {keys}"
-    return f"Enter attaches   {keys}"
+        text = f"Enter {'unfolds' if folded else 'folds'}"
+    elif chosen is not None and may_break_in(chosen):
+        text = f"{printable(chosen.address)} is running; Enter breaks in"
+    elif chosen is not None and not may_be_picked(chosen):
+        text = f"{printable(chosen.address)} is {chosen.state.value}; it can be attached to when it stops"
+    for key in _KEYS:
+        if text_width(text) + 3 + len(key) > columns:
+            break
+        text += f"   {key}"
+    return text
 
 
 def may_break_in(rank: RankInfo) -> bool:

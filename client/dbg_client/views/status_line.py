@@ -113,7 +113,7 @@ def _by_priority(status: Status) -> Sequence[tuple[str, Sequence[str]]]:
     detail = _texts(status.detail)
     return (
         ("address", _texts(status.address)),
-        ("state", (_state_text(status),)),
+        ("state", _state_texts(status)),
         *((leave, notice) if status.pending else (notice, leave)),
         ("cropped", ("part of a larger screen", "cut off") if status.cropped else ()),
         ("whom", _texts(_wait(status)[1])),
@@ -135,13 +135,14 @@ def _shown_safely(foreign: str) -> str:
     return "".join(char for char in printable(foreign) if not unicodedata.name(char, "").startswith("VARIATION SEL"))
 
 
-def _state_text(status: Status) -> str:
+def _state_texts(status: Status) -> Sequence[str]:
     if status.waits:
-        return _shown_safely(_wait(status)[0])
+        return (_shown_safely(_wait(status)[0]),)
     state = "silent" if status.state == "unresponsive" else _shown_safely(status.state)
     if status.since is None or status.state in ("stopped", "exited"):
-        return state
-    return f"{state} for {_duration(status.since)}"
+        return (state,)
+    # A number whose unit is cut off would be read as another one.
+    return (f"{state} for {_duration(status.since)}", state)
 
 
 def _wait(status: Status) -> tuple[str, str]:

@@ -6,6 +6,7 @@ in. Frames without a branch between them share a line. A few ranks that are else
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -42,6 +43,9 @@ class Step:
 
     text: str
 
+
+_LEFT_OUT = re.compile(r"\[(\d{1,12}) frames left out\]")
+"""What stands in place of frames that a rank has left out."""
 
 _HERE = Step("(no deeper)")
 """Stands for stacks that end where others go on."""
@@ -223,9 +227,16 @@ def _odd_ones(root: _Branch) -> set[_Branch]:
     return set(few) if most * 3 >= root.count * 2 else {node for node in few if node.count * SMALL_PART <= root.count}
 
 
+def _frames_of(text: str) -> int:
+    """Return how many frames a step stands for: a rank says so of those that it has left out of a deep stack."""
+    left_out = _LEFT_OUT.match(text)
+    return int(left_out[1]) if left_out is not None else 1
+
+
 def _joined(steps: Sequence[Step]) -> str:
     texts = [step.text for step in steps]
     if len(texts) > MAX_JOINED:
         inner = MAX_JOINED - KEPT_OUTER
-        texts = [*texts[:KEPT_OUTER], f"[{len(texts) - MAX_JOINED} frames]", *texts[-inner:]]
+        hidden = sum(map(_frames_of, texts[KEPT_OUTER:-inner]))
+        texts = [*texts[:KEPT_OUTER], f"[{hidden} frames]", *texts[-inner:]]
     return " > ".join(texts)

@@ -15,7 +15,7 @@ from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 from .near import is_target, refuse_mistyped, refuse_unknown_option
 from .options import MAYBE_PORT, OPTIONS
-from .verbs import BY_FLAG, BY_NAME, VERBS, Operands, VerbRow
+from .verbs import BY_FLAG, BY_NAME, OF_THE_BROKER, VERBS, Operands, VerbRow
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -36,13 +36,14 @@ class Arguments:
     """The command line as it was typed, before options are checked against each other.
 
     ``verb`` is the verb that was spoken if no flag means the same; ``spoken`` is it in any case, None for a flag.
-    ``notes`` are told to the user, each a sentence.
+    ``operand`` is the shell behind ``completion``, or the verb behind ``help``. ``notes`` are told to the user, each a
+    sentence.
     """
 
     target: str | None = None
     verb: str | None = None
     spoken: str | None = field(default=None, compare=False)
-    shell: str | None = None
+    operand: str | None = None
     pids: tuple[str, ...] = ()
     mine: bool = False
     list: bool = False
@@ -113,10 +114,10 @@ class _ArgumentParser(argparse.ArgumentParser):
             file.write(message)
 
     def format_help(self) -> str:
-        """Return the page that is made of the table."""
-        from .help import help_page  # hardly any command asks for it
+        """Return the page of one screen."""
+        from .help import SHORT  # hardly any command asks for it
 
-        return help_page()
+        return SHORT
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -158,6 +159,9 @@ def read_arguments(words: Sequence[str], *, help_page: str = HELP_PAGE) -> Argum
     found, left = parser.parse_known_args(front)
     if left and (row := BY_NAME.get(left[0])) is not None and row.operands is Operands.PROGRAM:
         return Arguments(**vars(found), **_beside(row, left[1:], behind, help_page))
+    if left and left[0] in OF_THE_BROKER:
+        what, command = f"`{left[0]}` is a verb of dbg-broker", f"dbg-broker {left[0]}"
+        raise BadInput(what, f"type `{command}`; all ranks of a host of that name are {left[0]}:*")
     for word in left:
         if _is_option(word):
             refuse_unknown_option(word, parser._option_string_actions, help_page)
@@ -190,8 +194,10 @@ def _spoken(row: VerbRow, operands: list[str], given: dict[str, Any], help_page:
     given = given | {"spoken": row.name}
     if row.operands is Operands.NONE and operands:
         raise BadInput(f"{row.name} takes no word behind it, and has '{printable(operands[0])}'", "leave it out")
-    if row.operands is Operands.SHELL:
-        return given | {"verb": row.name, "shell": " ".join(operands)}
+    if row.operands is Operands.PROGRAM:
+        return given | _beside(row, *_part(operands), help_page)
+    if row.operands in (Operands.SHELL, Operands.VERB):
+        return given | {"verb": row.name, "operand": " ".join(operands)}
     if row.operands is Operands.PROCESSES:
         return given | {"verb": row.name, "pids": tuple(operands)}
     if row.operands in (Operands.EXPRESSION, Operands.COMMAND):

@@ -60,6 +60,8 @@ def _operand(verb: VerbRow | None, operands: Sequence[str], current: str) -> Com
     if verb.operands is Operands.SHELL:
         shells = tuple((shell, "") for shell in verb.operands.value.split("|"))
         return Completion(_starting(shells, current))
+    if verb.operands is Operands.VERB:
+        return Completion(_starting((*((row.name, row.help) for row in VERBS), ("all", "everything")), current))
     if verb.operands not in _WITH_TARGET:
         return Completion()
     return Completion(_starting(TARGET_WORDS, current), targets=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import textwrap
 
 from dbg_wire.environment import ASK_TOKEN, BROKER, CA, ENGINE, HOME, TOKEN, TOKEN_FILE
+from dbg_wire.errors import BadInput, printable
 
-from .options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow
-from .verbs import VERBS, VerbRow
+from .near import refuse_mistyped
+from .options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow, options_of
+from .verbs import BY_NAME, VERBS, VerbRow
 
 _USAGE = "usage: dbg-attach [VERB] [TARGET] [options]"
 
@@ -89,18 +91,74 @@ EXIT_STATUSES: tuple[tuple[str, str], ...] = (
 )
 
 
-def help_page() -> str:
-    """Return what ``dbg-attach --help`` prints."""
+SHORT = """\
+usage: dbg-attach [VERB] [TARGET] [options]
+
+  attach 5         attach to the debugger of rank 5, as `dbg-attach 5` does
+  wait 5           wait until rank 5 stops, then attach
+  list             list the ranks and their states
+  where            merge the stacks of all ranks into one tree
+  why              say why the job does not go on, and which rank is at fault
+  eval all EXPR    evaluate EXPR on each stopped rank; group equal answers
+  command all CMD  run a pdb command on each stopped rank
+  interrupt 5      break into rank 5 while it runs, and attach
+  continue all     let all stopped ranks go on
+  release all      let the ranks go on that are held for others
+  kill 5           end rank 5; asks first
+  adopt --mine     make ranks of processes that were started without dbg-broker
+
+  --watch   look only                       --json       print one JSON document
+  --take    take the keyboard               --timeout S  wait S seconds at most
+  --follow  wait for each further stop      --engine E   open pudb or pdb
+  --live    with eval: running ranks, too   --broker A   broker's host:port
+  -y        don't ask                       --version    show the version
+
+TARGET: 5, 0-3,5, all, stopped, gpu013:5, gpu013:*, job/5; without one, a picker
+Attached, Ctrl-] d leaves, Ctrl-] ? helps. More: dbg-attach help VERB, help all
+"""
+"""The help of one screen, 24 rows by 80 columns: the verbs and options of a first week."""
+
+ALL = "all"
+"""What is asked of ``help`` for the page of everything."""
+
+
+def help_on(topic: str) -> str:
+    """Return what ``dbg-attach help`` prints: the short page, that of a verb, or of everything. Raise BadInput."""
+    if not topic:
+        return SHORT
+    if topic == ALL:
+        return whole_page()
+    row = BY_NAME.get(topic)
+    if row is None:
+        refuse_mistyped(topic, [row.name for row in VERBS])
+        raise BadInput(f"`{printable(topic)}` is no verb", "`dbg-attach help all` lists them")
+    own = [option for option in options_of(row.name) if option.verbs]
+    parts = [
+        f"usage: dbg-attach {row.usage} [options]\n",
+        f"{row.help[0].upper()}{row.help[1:]}.\n",
+        f"example:\n  dbg-attach {row.example}\n",
+        *([f"also: {', '.join(filter(None, (row.short, *row.flags)))}\n"] if row.short or row.flags else []),
+        *(["options:\n" + "".join(_option_line(option, option.help) for option in own)] if own else []),
+        TARGETS if "TARGET" in row.operands.value else "",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def whole_page() -> str:
+    """Return what ``dbg-attach help all`` prints."""
     parts = [
         f"{_USAGE}\n",
         f"{DESCRIPTION}\n",
         "examples:\n" + "".join(_line(command, meaning, 33) for command, meaning in EXAMPLES),
         "verbs; a flag beside one says the same:\n" + "".join(map(_verb_line, VERBS)),
         TARGETS,
-        *(f"{group}:\n" + "".join(_option_line(row) for row in _in_group(group)) for group in (ASKING, ATTACH)),
+        *(
+            f"{group}:\n" + "".join(_option_line(row, row.full_help) for row in _in_group(group))
+            for group in (ASKING, ATTACH)
+        ),
         f"{OTHER}:\n"
-        + "".join(map(_option_line, _in_group(OTHER)))
-        + _line("-h, --help", "show this page")
+        + "".join(_option_line(row, row.full_help) for row in _in_group(OTHER))
+        + _line("-h, --help", "show a page of one screen")
         + _line("--version", "show release and protocol"),
         MORE,
         "environment (an argument goes before it, ~/.config/dbg-broker/config.toml and broker.json after it):\n"
@@ -139,9 +197,9 @@ def _verb_line(row: VerbRow) -> str:
     return _line(f"{row.usage:<22} {', '.join(row.flags)}", row.help, 42)
 
 
-def _option_line(row: OptionRow) -> str:
+def _option_line(row: OptionRow, text: str) -> str:
     value = "" if row.metavar is None else f" {row.metavar}"
-    return _line(f"{', '.join(row.flags)}{value}", row.full_help)
+    return _line(f"{', '.join(row.flags)}{value}", text)
 
 
 def _line(name: str, text: str, column: int = 24) -> str:

@@ -30,7 +30,7 @@ def refuse_mistyped(word: str, verbs: Iterable[str]) -> None:
 
     meant = nearest(word.lower(), [*verbs, *(known.value for known in Word)])
     if meant is not None:
-        raise BadInput(f"`{printable(word)}` is no verb and no rank", f"did you mean `{meant}`?")
+        raise BadInput(f"unknown verb or rank `{printable(word)}`", f"did you mean `{meant}`?")
 
 
 def refuse_unknown_option(word: str, known: Iterable[str], help_page: str) -> None:

@@ -108,7 +108,7 @@ OPTIONS: tuple[OptionRow, ...] = (
         group=ASKING,
         verbs=("eval", "command", "exec"),
         in_session=True,
-        help="tell memory addresses apart",
+        help="also count differing memory addresses as a difference",
     ),
     OptionRow(
         flags=("--tol",),

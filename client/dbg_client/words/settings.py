@@ -96,9 +96,10 @@ class CommandSettings:
     frame that is meant, empty for the usual one; ``tolerance`` and ``every`` are None where not asked for. ``run`` is
     the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal.
     ``replay`` is the recording to play, ``idle`` the longest pause in it in seconds.
-    ``breakpoints_to`` is the file in which a pane of that run tells its breakpoints, None anywhere else. ``shell`` is
-    the one to complete for, ``pager`` the command for long answers, empty for none. ``port`` is where an IDE is
-    served, 0 for a free one, None for stdin and stdout. ``notes`` are sentences for the user, told before all else.
+    ``breakpoints_to`` is the file in which a pane of that run tells its breakpoints, None anywhere else. ``operand``
+    is the shell to complete for, or the verb that help is asked for, ``pager`` the command for long answers, empty for
+    none. ``port`` is where an IDE is served, 0 for a free one, None for stdin and stdout. ``notes`` are sentences for
+    the user, told before all else.
     """
 
     target: str | None
@@ -139,7 +140,7 @@ class CommandSettings:
     color: bool = False
     run: int | None = None
     breakpoints_to: str | None = None
-    shell: str = ""
+    operand: str = ""
     pids: tuple[int, ...] = ()
     mine: bool = False
     port: int | None = None
@@ -204,7 +205,7 @@ def settle(
         verbose=arguments.verbose,
         run=arguments.run,
         breakpoints_to=arguments.breakpoints_to,
-        shell=_shell(arguments.shell, verb),
+        operand=_operand(arguments.operand, verb),
         pids=_pids(arguments, verb),
         mine=arguments.mine,
         port=port,
@@ -336,9 +337,9 @@ def _pids(arguments: Arguments, verb: Verb) -> tuple[int, ...]:
     return tuple(int(text) for text in arguments.pids)
 
 
-def _shell(text: str | None, verb: Verb) -> str:
+def _operand(text: str | None, verb: Verb) -> str:
     if verb is not Verb.COMPLETION:
-        return ""
+        return text or ""
     if text not in SHELLS:
         what = f"'{printable(text)}' is no shell that is completed for" if text else "completion needs a shell"
         raise BadInput(what, f"write {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")

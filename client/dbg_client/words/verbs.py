@@ -21,6 +21,7 @@ class Operands(enum.Enum):
     SHELL = "bash|zsh|fish"
     PROGRAM = "TARGET -- CMD..."
     PROCESSES = "PID…|--mine"
+    VERB = "[VERB|all]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,9 +254,9 @@ VERBS: tuple[VerbRow, ...] = (
     ),
     VerbRow(
         name="help",
-        operands=Operands.NONE,
-        help="show this page",
-        example="help",
+        operands=Operands.VERB,
+        help="show a page of one screen, that of VERB, or the page of everything",
+        example="help where",
         in_session=Operands.NONE,
         help_in_session="this page",
         short="h",
@@ -268,6 +269,9 @@ A new one is a row here, a field in Arguments if it has a flag, and a member of 
 
 ATTACHING = ("attach", "wait", "interrupt", "tmux")
 """Verbs that may open a session."""
+
+OF_THE_BROKER = ("serve", "run", "status", "token", "certificate", "log", "check")
+"""Verbs that ``dbg-broker`` has and this command has not."""
 
 BY_NAME = {row.name: row for row in VERBS} | {row.short: row for row in VERBS if row.short is not None}
 """The rows by the words that stand for them."""

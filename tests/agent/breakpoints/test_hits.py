@@ -41,3 +41,8 @@ def test_any_other_text_is_refused_and_no_comparison_fails(text: str) -> None:
     except NoHits:
         return
     assert compare is None or compare(1) in (True, False)
+
+
+def test_a_remainder_that_never_comes_is_refused() -> None:
+    with pytest.raises(NoHits, match=r"`% 3 == 5` is never true: a remainder of 3 is below 3"):
+        hits_of("% 3 == 5")

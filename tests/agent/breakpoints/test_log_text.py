@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dbg_agent.breakpoints.log_text import MAX_VALUE, LogText, NoLogText
 
-NAMES = {"loss": 0.125, "batch": {"x": [1, 2]}, "long": "x" * 2 * MAX_VALUE}
+NAMES = {"loss": 0.125, "width": 8, "digits": 2, "batch": {"x": [1, 2]}, "long": "x" * 2 * MAX_VALUE}
 
 
 def evaluate(code: CodeType) -> object:
@@ -29,6 +29,12 @@ def evaluate(code: CodeType) -> object:
         ("{1 / 0} {loss}", "<ZeroDivisionError: division by zero> 0.125"),
         ("{__import__('sys').exit(3)}", "<SystemExit: 3>"),
         ("}", "}"),
+        ("{loss!s} {loss!r:>7} {loss=}", "0.125   0.125 loss=0.125"),
+        ("{loss:{width}.{digits}f}", "    0.12"),
+        ("it's '{loss}'", "it's '0.125'"),
+        ("C:\\new\\{loss}\\", "C:\\new\\0.125\\"),
+        ('{loss} "', '0.125 "'),
+        ("two\nlines {loss}", "two\nlines 0.125"),
     ],
 )
 def test_values_stand_in_braces(text: str, filled: str) -> None:

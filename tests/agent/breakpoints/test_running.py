@@ -18,6 +18,7 @@ from dbg_agent.stop.thread_frames import thread_frames
 from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.agent.pdb_driver import Driver, drive
+from tests.support.deep_calls import with_calls_left
 from tests.support.time_unit import seconds
 
 PROGRAM = """\
@@ -351,9 +352,11 @@ def test_a_condition_that_raises_is_told_once_and_stops(
     driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str], condition: str, raised: str
 ) -> None:
     ask(driver, wish(program, "# adds", condition))
+    problems: list[str] = []
 
     def script() -> None:
         assert driver.output_of("p step") == "0\n"
+        problems.append(ask(driver)[0].problem)
         driver.say("c")
         # The rank may be on its way to the next stop.
         ask(driver, clear=[wish(program, "# adds")])
@@ -365,6 +368,19 @@ def test_a_condition_that_raises_is_told_once_and_stops(
     told = [line for line in capsys.readouterr().err.splitlines() if "the condition raised" in line]
     assert len(told) == 1
     assert told[0].endswith(f"the condition raised {raised}; stopping all the same")
+    assert problems == [f"the condition raised {raised}; it stops all the same"]
+
+
+def test_a_breakpoint_in_a_text_that_has_changed_since_it_was_loaded_is_told_so(
+    driver: Driver, program: ModuleType
+) -> None:
+    # With a breakpoint there the loaded text is known, and the line is one of that text.
+    adds = wish(program, "# adds")
+    assert [state.problem for state in ask(driver, adds)] == [""]
+    file = Path(adds.file)
+    file.write_text("# A line more.\n" + file.read_text().replace("# adds", "+ 1"))
+    problems = {state.asked: state.problem for state in ask(driver, BreakpointWish(file=adds.file, line=adds.line + 1))}
+    assert "the file has changed since it was loaded" in problems[adds.line + 1]
 
 
 def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, program: ModuleType) -> None:
@@ -387,3 +403,11 @@ def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, p
     finish = drive(driver, script)
     assert program.train(4) == 10
     finish()
+
+
+def test_close_to_the_recursion_limit_it_stops(driver: Driver, program: ModuleType) -> None:
+    limit = sys.getrecursionlimit()
+    deep = lambda: with_calls_left(30, lambda: program.doubled(4))  # noqa: E731
+    assert stops(driver, program, "# decorated", deep, "number=4") == 8
+    assert driver.rank.warned == set()
+    assert sys.getrecursionlimit() == limit

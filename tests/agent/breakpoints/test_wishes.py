@@ -168,7 +168,7 @@ def test_a_breakpoint_of_pdb_is_in_the_answer_and_a_wish_changes_it(driver: Driv
         ({"condition": "1 +"}, "the condition `1 +` is no expression"),
         ({"hits": "often"}, "`often` compares no number of hits"),
         ({"hits": "% 0"}, "`% 0` compares no number of hits"),
-        ({"log": "a {b"}, "`{b` holds no expression"),
+        ({"log": "a {b"}, "`a {b` holds no expression"),
         ({"condition": "\u20ac" * 800, "log": "\u20ac" * 800, "hits": "\u20ac" * 800}, "its texts together"),
         ({"log": "{}"}, "`{}` holds no expression"),
     ],

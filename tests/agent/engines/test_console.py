@@ -9,7 +9,7 @@ import pytest
 
 from dbg_agent.engines.console import MAX_TAIL, Console
 from dbg_agent.stop.inbox import TypedLine
-from dbg_wire.messages import PromptState
+from dbg_wire.messages import PromptInfo, PromptState
 from tests.agent.pdb_driver import SECONDS, Driver
 
 
@@ -114,6 +114,32 @@ def test_no_timer_runs_for_what_is_begun_while_a_prompt_stands(shown: Shown) -> 
     shown.run_out(0)
     shown.write("more")
     assert shown.timers == 1
-    shown.driver.rank.inbox.put(shown.driver.rank.stops.number, TypedLine(""))
+    shown.driver.rank.inbox.put(shown.driver.rank.stops.number, TypedLine("", 1))
     asking.join(SECONDS)
     assert shown.timers == 2
+
+
+def test_a_prompt_takes_one_reply_and_is_closed_by_it_at_once(shown: Shown) -> None:
+    """Whoever gets the keyboard before the stopped thread has woken up must not answer the prompt, too."""
+    console = shown.console
+    console._prompt = PromptInfo(number=7, offset=0, text="(Pdb) ", state=PromptState.COMMAND)
+
+    assert not console.reply(6, "early")
+    assert console.reply(7, "first")
+    assert console.prompt is None
+    assert not console.reply(7, "second")
+
+
+def test_a_reply_to_a_prompt_that_has_gone_answers_no_other(shown: Shown) -> None:
+    rank = shown.driver.rank
+    replies: list[str] = []
+    rank.inbox.put(rank.stops.number, TypedLine("rm -r", 0))
+    asking = threading.Thread(target=lambda: replies.append(shown.console.ask(PromptState.COMMAND)))
+    asking.start()
+    shown.driver.wait_for(lambda: shown.driver.heard("replied"), "that the reply is refused")
+    prompt = shown.driver.prompt()
+    assert shown.console.reply(prompt.number, "p x")
+    asking.join(SECONDS)
+    assert replies == ["p x"]
+    (refusal,) = shown.driver.heard("replied")
+    assert (refusal["prompt"], refusal["taken"]) == (0, False)

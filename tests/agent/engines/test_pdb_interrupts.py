@@ -51,10 +51,10 @@ def test_ctrl_c_between_a_reply_and_its_command_interrupts_the_command(
 def test_ctrl_c_right_behind_a_reply_interrupts_its_command(driver: Driver) -> None:
     def script() -> None:
         prompt = driver.prompt()
+        driver.pass_over_prompt()
         on_message = driver.rank.from_broker.on_message
         on_message(Reply(prompt=prompt.number, generation=1, text="import time; time.sleep(3600)"))
         on_message(Interrupt(generation=1))
-        driver.pass_over_prompt()
         driver.prompt()
         assert "KeyboardInterrupt" in driver.text
         assert driver.output_of("6 * 7") == "42\n"

@@ -18,6 +18,7 @@ from dbg_agent.stop.crash import Crash
 from dbg_agent.stop.inbox import ProgramRaised
 from tests.agent.pudb_stops import stop_with, stop_with_each
 from tests.agent.pudb_viewer import Viewer, drive, let_go, play
+from tests.support.deep_calls import with_calls_left
 
 ERRORS = [SystemExit, KeyboardInterrupt, RecursionError, MemoryError, ValueError, GeneratorExit]
 
@@ -374,19 +375,13 @@ def test_a_handler_of_the_programs_own_still_ends_it_while_pudb_draws(
 
 
 def test_a_stop_close_to_the_recursion_limit(viewer: Viewer) -> None:
-    def deep(left: int) -> str:
-        return deep(left - 1) if left else stop_with(viewer.rank, 5)
-
     def script() -> None:
         steps_on(viewer)
         viewer.type(b"c")
 
-    frame, depth = sys._getframe(), 0
-    while frame is not None:
-        frame, depth = frame.f_back, depth + 1  # type: ignore[assignment] # the outermost has none
     limit = sys.getrecursionlimit()
     finish = drive(viewer, script)
-    assert deep(limit - depth - 60) == "went on"
+    assert with_calls_left(30, lambda: stop_with(viewer.rank, 5)) == "went on"
     finish()
     assert sys.getrecursionlimit() == limit
     assert viewer.rank.warned == set()

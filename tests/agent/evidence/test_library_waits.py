@@ -79,3 +79,49 @@ for batch in torch.utils.data.DataLoader(Data(), num_workers=2):
     )
     assert match is not None, text
     assert match[3] == match[2]
+
+
+HOLDER = """
+import subprocess
+holds = "import sys; {}; print(flush=True); sys.stdin.read()"
+holder = subprocess.Popen(
+    [sys.executable, "-c", holds, "{}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+)
+holder.stdout.readline()
+threading.Thread(target=look, args=("{}",), name="dbg-agent-look", daemon=True).start()
+"""
+
+
+@needs_torch
+def test_a_file_lock_is_told_with_the_process_that_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "dataset.lock"
+    take = "import filelock; lock = filelock.FileLock(sys.argv[1]).acquire()"
+    wait = f"import filelock\nfilelock.FileLock({str(path)!r}).acquire()\n"
+    kind, _, text = told(tmp_path, HOLDER.format(take, path, "holds") + wait)["MainThread"]
+    assert kind == "file"
+    held = rf"waits for the lock of the file {re.escape(str(path))}, which the process \d+ \(`python.*`\) holds"
+    assert re.fullmatch(held, text), text
+
+
+@needs_torch
+def test_a_file_baton_is_told_with_the_process_that_has_it_or_with_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_text("")
+    wait = f"import torch.utils.file_baton\ntorch.utils.file_baton.FileBaton({str(path)!r}).wait()\n"
+    text = f"waits until the file {path} is gone (torch's FileBaton), which "
+    found = told(tmp_path, HOLDER.format("pass", path, "no process") + wait)["MainThread"]
+    assert found[2] == f"{text}no process seen from here has open; a killed build leaves it"
+    found = told(tmp_path, HOLDER.format("file = open(sys.argv[1])", path, "holds") + wait)["MainThread"]
+    assert found[2].startswith(f"{text}the process ")
+
+
+@needs_torch
+def test_a_key_of_a_store_that_nobody_has_set_is_named(tmp_path: Path) -> None:
+    program = """
+import torch.distributed as dist
+store = dist.PrefixStore("run", dist.TCPStore("127.0.0.1", 0, is_master=True))
+threading.Thread(target=look, args=("run_name",), name="dbg-agent-look", daemon=True).start()
+store.get("run_name")
+"""
+    kind, _, text = told(tmp_path, program)["MainThread"]
+    assert (kind, text) == ("data", "waits for the key run_name of the PrefixStore store to be set")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dbg_agent.evidence import mpi
+from dbg_agent.evidence.variables import UNKNOWN
 from dbg_wire.evidence import CollectiveSeen, GroupSeen
 
 MULTIPLE, SERIALIZED = 3, 2
@@ -98,6 +99,30 @@ def test_partners_are_ranks_of_the_whole_job(seen: SimpleNamespace) -> None:
     assert (seen.records[1].peer, seen.records[1].is_receive) == (1, True)
 
 
+def test_tags_and_roots_stand_in_the_call(seen: SimpleNamespace) -> None:
+    def tag() -> int | None:
+        told: int | None = seen.records[1].tag
+        return told
+
+    tags = {"data": 7}
+    seen.part.Send(b"", 1, tag=5)
+    assert tag() == 5
+    seen.part.send(b"", 1)
+    assert tag() == 0
+    seen.part.recv(None, 0, 12)
+    assert tag() == 12
+    seen.part.recv(source=0)
+    assert tag() == -1
+    seen.part.recv(source=0, tag=tags["data"])
+    assert tag() is None
+    seen.part.bcast(b"")
+    assert (tag(), seen.records[1].root) == (None, 1)
+    seen.part.bcast(b"", root=1)
+    assert seen.records[1].root == 3
+    seen.part.Allreduce(1, 2)
+    assert seen.records[1].root is None
+
+
 @pytest.mark.parametrize("source", [-2, 7, None, True, "1"])
 def test_a_partner_that_is_no_rank_is_unknown(seen: SimpleNamespace, source: object) -> None:
     seen.part.recv(source=source)
@@ -137,9 +162,18 @@ def test_a_telling_name_counts_even_if_the_object_is_unknown(seen: SimpleNamespa
     assert seen.records == []
 
 
+def test_any_call_of_mpi4py_is_one_that_keeps_a_processor_busy(seen: SimpleNamespace) -> None:
+    window = type("Win", (), {"__module__": mpi.MODULE})()
+    derived = type("MyComm", (Comm,), {})("mine")
+    here = sys._getframe()
+    assert [mpi.is_in_mpi(here, one) for one in (window, derived, Request(), seen.module)] == [True] * 4
+    assert not any(mpi.is_in_mpi(here, one) for one in (sys, UNKNOWN, "text", None))
+
+
 def test_nothing_is_told_of_a_program_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, mpi.MODULE, raising=False)
     assert mpi.mpi_seen() == []
+    assert not mpi.is_in_mpi(sys._getframe(), None)
 
 
 def test_the_source_says_what_it_lacks(seen: SimpleNamespace) -> None:

@@ -26,9 +26,12 @@ def test_this_process_is_told_with_amounts_that_grow() -> None:
     assert after.output is not None
 
 
-def test_the_main_threads_system_call_is_told() -> None:
-    program = """\
-import os, threading
+@pytest.mark.parametrize("begin", ["", "if os.fork(): raise SystemExit(os.wait()[1])"])
+def test_the_main_threads_system_call_is_told(begin: str) -> None:
+    program = f"""\
+import os, signal, threading
+{begin}
+signal.alarm(60)
 from dbg_agent.evidence.process import process_seen
 
 def look():
@@ -43,6 +46,7 @@ child = os.posix_spawn("/bin/sleep", ["sleep", "3600"], os.environ)
 threading.Thread(target=look).start()
 os.waitpid(child, 0)
 """
+    # A forked rank keeps the number that its main thread had in its parent.
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True, text=True)
     assert ran.stdout == "S\n"
 

@@ -20,7 +20,7 @@ from dbg_agent.evidence import descriptors, system_calls, threads
 from dbg_agent.evidence.descriptors import waits_in
 from dbg_agent.evidence.system_calls import SystemCall
 from dbg_agent.evidence.threads import threads_seen
-from dbg_agent.evidence.variables import HAS_PROXY
+from dbg_agent.stop.frame_locals import WRITES_THROUGH
 from dbg_wire.evidence import MAX_WAIT_FRAMES, WaitKind
 from tests.agent.evidence import waiting_threads
 from tests.agent.evidence.waiting_threads import cases
@@ -143,6 +143,28 @@ def test_a_thread_that_computes_in_python_says_so() -> None:
     assert re.fullmatch(r"runs Python code \(test_threads\.py:\d+\)", found.text)
 
 
+def test_a_forked_main_thread_is_told_by_its_own_kernel_thread() -> None:
+    program = """\
+import os, signal, threading
+if os.fork(): raise SystemExit(os.wait()[1])
+signal.alarm(60)
+from dbg_agent.evidence.threads import threads_seen
+
+def look():
+    while not (text := threads_seen(None)[0].text).startswith("reads"):
+        pass
+    print(text, flush=True)
+    os.write(ours, b"\\n")
+
+theirs, ours = os.pipe()
+os.dup2(theirs, 0)
+threading.Thread(target=look).start()
+input()
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=seconds(60), check=True)
+    assert ran.stdout.decode() == "reads its standard input\n"
+
+
 def test_a_thread_that_stands_in_a_stop_says_so() -> None:
     with _Thread(_wait) as thread:
         found = thread.told(thread.ident)
@@ -189,7 +211,7 @@ def _wait_traced(thread: _Thread) -> None:
     _wait(thread)
 
 
-@pytest.mark.skipif(HAS_PROXY, reason="from Python 3.13 on, variables of a traced thread are read like others")
+@pytest.mark.skipif(WRITES_THROUGH, reason="from Python 3.13 on, variables of a traced thread are read like others")
 def test_of_a_thread_that_is_traced_no_variable_is_read() -> None:
     with _Thread(_wait_traced) as thread:
         found = thread.told()
@@ -236,6 +258,24 @@ def test_a_pipe_whose_other_end_nobody_has_is_told(monkeypatch: pytest.MonkeyPat
         assert waits_in(call) == (WaitKind.UNKNOWN, "reads a pipe")
     finally:
         os.close(reading)
+
+
+@pytest.mark.parametrize(
+    ("family", "address", "host"),
+    [
+        (socket.AF_INET6, "::1", "[::1]"),
+        (socket.AF_INET6, "::ffff:127.0.0.1", "127.0.0.1"),
+        (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
+    ],
+)
+def test_the_addresses_of_a_socket_are_those_of_its_family(family: int, address: str, host: str) -> None:
+    with socket.socket(family) as server, socket.socket(family) as client:
+        server.bind((address, 0))
+        server.listen()
+        client.connect(server.getsockname())
+        here, there = client.getsockname()[1], server.getsockname()[1]
+        told = waits_in(SystemCall("recvfrom", (client.fileno(), 0, 0, 0, 0, 0)))
+    assert told == (WaitKind.SOCKET, f"reads the socket {host}:{here} → {host}:{there}")
 
 
 def test_a_socket_of_a_program_with_a_default_time_out_stays_as_it_is() -> None:

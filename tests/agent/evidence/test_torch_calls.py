@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from dbg_agent.evidence.process_groups import process_groups
-from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, shape_of
+from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, shape_of
 
 from .fake_torch import FakeTorch
 
@@ -33,20 +35,48 @@ def test_a_collective_has_its_group(torch: FakeTorch) -> None:
 
 
 def test_partners_are_told_as_the_caller_gave_them(torch: FakeTorch) -> None:
-    assert during(torch, lambda: torch.module.recv("t", 2)) == [Call(group=None, name="recv", peer=2, tensor="t")]
-    assert during(torch, lambda: torch.module.recv("t")) == [Call(group=None, name="recv", tensor="t")]
-    expected = [Call(group=None, name="recv", peer=1, is_local=True, tensor="t")]
+    assert during(torch, lambda: torch.module.recv("t", 2)) == [
+        Call(group=None, name="recv", peer=2, tensor="t", tag=0)
+    ]
+    assert during(torch, lambda: torch.module.recv("t")) == [Call(group=None, name="recv", tensor="t", tag=0)]
+    expected = [Call(group=None, name="recv", peer=1, is_local=True, tensor="t", tag=0)]
     assert during(torch, lambda: torch.module.recv("t", group_src=1)) == expected
+    (call,) = during(torch, lambda: torch.module.recv("t", 2, tag=12))
+    assert call.tag == 12
 
 
 def test_a_send_is_one_call_though_it_calls_isend(torch: FakeTorch) -> None:
-    assert during(torch, lambda: torch.module.send("t", 5)) == [Call(group=None, name="send", peer=5, tensor="t")]
-    assert during(torch, lambda: torch.module.isend("t", 5)) == [Call(group=None, name="send", peer=5, tensor="t")]
+    assert during(torch, lambda: torch.module.send("t", 5)) == [
+        Call(group=None, name="send", peer=5, tensor="t", tag=0)
+    ]
+    assert during(torch, lambda: torch.module.isend("t", 5)) == [
+        Call(group=None, name="send", peer=5, tensor="t", tag=0)
+    ]
 
 
 def test_a_thread_that_is_elsewhere_is_in_no_call(torch: FakeTorch) -> None:
     assert calls_on_stacks(torch.module) == []
     assert during(torch, torch.module.new_group) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (([2, 0, 1],), [(0, 1, 2)]),
+        (([0, 1], False, True), [(0, 1, 2, 3)]),
+        (([0, 1], True, True), [(0, 1)]),
+        ((None,), []),
+        ((["0"],), []),
+    ],
+)
+def test_the_group_that_a_thread_makes_is_told_by_whom_it_waits_for(
+    torch: FakeTorch, arguments: tuple[object, ...], expected: list[tuple[int, ...]]
+) -> None:
+    seen: list[list[tuple[int, ...]]] = []
+    vars(torch.module)["look"] = lambda: seen.append(groups_in_making(torch.module, (0, 1, 2, 3)))
+    torch.module._new_group_with_tag(*arguments)
+    assert seen == [expected]
+    assert groups_in_making(torch.module, ()) == []
 
 
 def test_an_object_that_is_no_tensor_has_no_shape(torch: FakeTorch) -> None:

@@ -14,7 +14,6 @@ import pytest
 from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import LOCK
 from dbg_agent.evidence.variables import (
-    HAS_PROXY,
     UNKNOWN,
     attribute,
     attributes,
@@ -25,6 +24,7 @@ from dbg_agent.evidence.variables import (
     local,
     variable,
 )
+from dbg_agent.stop.frame_locals import WRITES_THROUGH
 
 
 class Hostile:
@@ -174,7 +174,7 @@ def test_a_variable_that_was_read_lives_no_longer_than_it_would() -> None:
 def test_names_that_exec_has_made_are_left_alone() -> None:
     exec("made = 5")  # noqa: S102 - as programs do
     local(_frame(), "missing")
-    if not HAS_PROXY:
+    if not WRITES_THROUGH:
         assert locals()["made"] == 5
 
 
@@ -217,7 +217,7 @@ def test_the_body_of_a_class_with_a_mapping_of_its_own_is_not_read() -> None:
     assert Body.found is UNKNOWN
 
 
-@pytest.mark.skipif(HAS_PROXY, reason="from Python 3.13 on, reading a frame's variables changes none")
+@pytest.mark.skipif(WRITES_THROUGH, reason="from Python 3.13 on, reading a frame's variables changes none")
 def test_a_thread_that_is_traced_is_not_read() -> None:
     frame = _frame()
     assert not is_traced([frame])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import fcntl
 import hashlib
 import json
 import multiprocessing
@@ -311,6 +312,43 @@ class Program:
     def sleeps(self) -> None:
         time.sleep(3605)
 
+    def polls(self) -> None:
+        path = f"{self.folder}/ready"
+        while not os.path.exists(path):  # noqa: PTH110 - what programs do
+            time.sleep(3607)
+
+    def polls_path(self) -> None:
+        ready = Path(self.folder, "loaded")
+        while True:
+            if ready.exists():
+                break
+            time.sleep(3608)
+
+    def polls_nothing(self) -> None:
+        if os.path.exists(self.folder):  # noqa: PTH110
+            while not self.sockets[:0]:
+                time.sleep(3609)
+
+    def locks_file(self) -> None:
+        path = f"{self.folder}/index"
+        holder = "import fcntl, sys; fcntl.flock(f := open(sys.argv[1], 'w'), 2); print(flush=True); sys.stdin.read()"
+        child = subprocess.Popen([sys.executable, "-c", holder, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.children.append(child)
+        assert child.stdout is not None
+        child.stdout.readline()
+        with Path(path).open() as index:
+            fcntl.flock(index, fcntl.LOCK_EX)
+
+    def fills_pipe(self) -> None:
+        _, end = os.pipe()
+        os.write(end, bytes(10**6))
+
+    def fills_pipe_of_child(self) -> None:
+        child = subprocess.Popen(["sleep", "3610"], stdin=subprocess.PIPE)
+        self.children.append(child)
+        assert child.stdin is not None
+        child.stdin.write(bytes(10**6))
+
     def waits_for_signal(self) -> None:
         signal.sigwait({signal.SIGUSR1})
 
@@ -435,6 +473,24 @@ def cases(program: Any) -> dict[str, Case]:
         "waits_for_child": Case(program.waits_for_child, "child", r"waits for the process \d+ \(`sleep 3603`\)"),
         "waits_for_pid": Case(program.waits_for_pid, "child", r"waits for the process \d+ \(`sleep 3604`\)"),
         "sleeps": Case(program.sleeps, "sleep", r"sleeps \(time\.sleep\(3605\)\)"),
+        "polls": Case(
+            program.polls, "file", r"looks for the file /\S+/ready again and again \(time\.sleep\(3607\) between\)"
+        ),
+        "polls_path": Case(
+            program.polls_path,
+            "file",
+            r"looks for the file /\S+/loaded again and again \(time\.sleep\(3608\) between\)",
+        ),
+        "polls_nothing": Case(program.polls_nothing, "sleep", r"sleeps \(time\.sleep\(3609\)\)"),
+        "locks_file": Case(
+            program.locks_file,
+            "file",
+            r"waits for the lock of the file /\S+/index, which the process \d+ \(`.*`\) holds",
+        ),
+        "fills_pipe": Case(program.fills_pipe, "child", "writes to a full pipe to this process itself.*"),
+        "fills_pipe_of_child": Case(
+            program.fills_pipe_of_child, "child", r"writes to a full pipe to the process \d+ \(`sleep 3610`\)"
+        ),
         "waits_for_signal": Case(program.waits_for_signal, "unknown", "waits for a signal"),
         "computes": Case(program.computes, "native", rf"is in C code \(hashlib\.pbkdf2_hmac called at {PLACE[2:]}"),
     }

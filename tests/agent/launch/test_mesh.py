@@ -28,7 +28,7 @@ def test_every_rank_has_its_own_place(sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "mesh", [{}, {"pp": 0}, {"a b": 2}, "pp", "pp=x", {"x" * 99: 2}, {f"a{n}": 2 for n in range(9)}, 3]
+    "mesh", [{}, {"pp": 0}, {"a b": 2}, "pp", "pp=x", "dp=2,dp=4", {"x" * 99: 2}, {f"a{n}": 2 for n in range(9)}, 3]
 )
 def test_what_is_no_mesh_is_refused(mesh: object) -> None:
     with pytest.raises((ValueError, TypeError)):

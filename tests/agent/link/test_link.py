@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import queue
@@ -21,13 +22,18 @@ from websockets.http11 import Request, Response
 
 from dbg_agent.link import outgoing
 from dbg_agent.link.link import Link
-from dbg_agent.link.lookup import Opening
+from dbg_dial.find import Opening
+from dbg_dial.tcp import OwnSocket
 from dbg_wire.codec import Input, decode, encode, encode_data
 from dbg_wire.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_wire.errors import DbgError, NoBroker, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Goodbye, Message, Probe, Sender, Welcome
+from tests.support.time_unit import seconds
 
 SECONDS = 10.0
+LOOK_SECONDS = seconds(SILENT_SECONDS + 5.0)
+"""Until a loop that nobody can wake looks at its connection, and so at its own sockets."""
 TOKEN = "t" * 43
 WELCOME = Welcome(minor=0, release="0.1.0", host="login1", pid=1, uptime=0.0, address="h:0")
 
@@ -114,6 +120,7 @@ class FakeDesk:
         self.messages: queue.Queue[Message] = queue.Queue()
         self.inputs: queue.Queue[Input] = queue.Queue()
         self.disconnects: queue.Queue[None] = queue.Queue()
+        self.given_up: queue.Queue[DbgError] = queue.Queue()
         self.registrations = 0
         self.attended = False
 
@@ -143,6 +150,9 @@ class FakeDesk:
 
     def on_disconnect(self) -> None:
         self.disconnects.put(None)
+
+    def on_give_up(self, problem: DbgError) -> None:
+        self.given_up.put(problem)
 
 
 @pytest.fixture
@@ -239,6 +249,47 @@ def test_it_starts_afresh_and_restates_itself_where_messages_would_get_lost(
     assert broker.connections.get(timeout=SECONDS) is not None
     assert link.wait_connected(SECONDS) is None
     assert desk.registrations == 2
+
+
+def test_timers_outlive_the_loop_that_runs_them_and_a_loop_that_dies_has_a_successor(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = start_broker()
+    desk.reach = reach(broker)
+    link.start()
+    assert link.wait_connected(SECONDS) is None
+    first = broker.connections.get(timeout=SECONDS)
+    called = threading.Event()
+    link.call_later(seconds(0.5), called.set)
+    with monkeypatch.context() as patch:
+        patch.setattr(OwnSocket, "is_open", lambda _socket: False)
+        desk.disconnects.get(timeout=LOOK_SECONDS)
+    assert broker.connections.get(timeout=SECONDS) is not None
+    assert link.wait_connected(SECONDS) is None
+    assert called.wait(SECONDS)
+    assert desk.given_up.empty()
+    # Its socket was given up unclosed, as if the number were the program's.
+    broker.cut(first)
+
+
+def test_a_link_that_can_make_no_loop_any_more_says_so(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = start_broker()
+    desk.reach = reach(broker)
+    link.start()
+    assert link.wait_connected(SECONDS) is None
+
+    first = broker.connections.get(timeout=SECONDS)
+
+    def no_room() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socketpair", no_room)
+    monkeypatch.setattr(OwnSocket, "is_open", lambda _socket: False)
+    assert "Too many open files" in str(desk.given_up.get(timeout=SECONDS + LOOK_SECONDS))
+    assert not link.keeps_trying
+    broker.cut(first)
 
 
 def test_a_broken_frame_ends_the_connection_and_not_the_link(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -158,3 +159,21 @@ def test_where_nobody_takes_a_connection_who_is_in_a_hurry_does_not_wait(
         assert done.wait(SECONDS)
         for each in queued:
             each.close()
+
+
+def test_a_link_is_served_as_long_as_a_process_listens(desk: FakeDesk, link: Link) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        desk.reach = Reach(
+            endpoint=Endpoint(host="127.0.0.1", port=silent.getsockname()[1], secure=False, fingerprint=None),
+            token=f"{MARK}{TOKEN}",
+            sources={},
+        )
+        assert not link.is_served
+        link.start()
+        connection, _ = silent.accept()
+        assert connection.recv(1)
+        assert link.wait_connected(0.0) is not None
+        assert link.is_served
+    connection.close()
+    assert link.wait_connected(math.inf, unanswered=0.2) is not None
+    assert not link.is_served

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from dbg_agent.engines.passing_pdb import with_rank
 from dbg_agent.rank.evaluate import Evaluated, digests_of, evaluate, run_command
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
+from dbg_agent.stop_at.at_frame import evaluate_at
 from dbg_agent.values.answer_text import MAX_ANSWER, abridged
 from dbg_wire.messages import Action, Ask, Kind
 
@@ -35,6 +37,19 @@ def test_a_value_is_that_of_the_frame() -> None:
     said = value_of("[local + n for n in range(2)]")
     assert (said.kind, said.text) == (Kind.VALUE, "[5, 6]")
     assert said.digest == value_of("[5, 6]").digest != ""
+
+
+class Tensor:
+    """A value that the program deletes."""
+
+
+def test_a_frame_keeps_no_value_that_it_was_asked_for() -> None:
+    tensor = Tensor()
+    alive = weakref.ref(tensor)
+    assert evaluate(ask("tensor is not None"), sys._getframe()).text == "True"
+    assert evaluate_at(compile("tensor is not None", "<condition>", "eval"), sys._getframe(), lambda: 0) is True
+    del tensor
+    assert alive() is None
 
 
 @pytest.mark.parametrize(
@@ -113,3 +128,7 @@ def test_addresses_count_for_the_exact_digest_only() -> None:
     one, other = "<object object at 0x7f01020304>", "<object object at 0x7f0a0b0c0d>"
     assert digests_of(one)[0] == digests_of(other)[0]
     assert digests_of(one)[1] != digests_of(other)[1]
+
+
+def test_a_hexadecimal_number_that_a_command_prints_is_compared() -> None:
+    assert digests_of("0x1a2b3c4d")[0] != digests_of("0x99887766")[0]

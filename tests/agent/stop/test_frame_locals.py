@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.stop.frame_locals import release, write_back
+from dbg_agent.stop.frame_locals import read_locals, release, write_back
 
 
 def values_after(assign: Callable[[FrameType, Any], object]) -> list[object]:
@@ -124,3 +124,17 @@ def test_no_variable_is_lost_in_a_frame_whose_trace_function_looks(install: Call
     finally:
         sys.settrace(before[0])
         sys.setprofile(before[1])
+
+
+def test_variables_that_were_read_are_not_kept_by_their_frame() -> None:
+    class Tensor:
+        pass
+
+    def step() -> tuple[object, list[str]]:
+        tensor = Tensor()
+        alive = weakref.ref(tensor)
+        names = sorted(read_locals(sys._getframe()))
+        del tensor
+        return alive(), names
+
+    assert step() == (None, ["Tensor", "alive", "tensor"])

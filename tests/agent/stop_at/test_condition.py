@@ -49,8 +49,9 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return the values of ``step`` or ``x`` where a stop came, or the name of the function."""
     found: list[Any] = []
 
-    def stop_at(frame: Any, *_arguments: object, before_line: bool) -> None:
+    def stop_at(frame: Any, *_arguments: object, before_line: bool, asked_for: bool) -> None:
         assert before_line
+        assert asked_for
         variables = frame.f_locals
         found.append(variables.get("step", variables.get("x", frame.f_code.co_name)))
 
@@ -123,8 +124,9 @@ def test_what_the_stop_raises_comes_out_and_is_not_the_conditions(
 ) -> None:
     names = module(monkeypatch, 7, "step == 1")
 
-    def interrupted(*_arguments: object, before_line: bool) -> None:
+    def interrupted(*_arguments: object, before_line: bool, asked_for: bool) -> None:
         assert before_line
+        assert asked_for
         reached.append("stopped")
         raise ValueError("by a signal handler of the program")
 

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from dbg_agent.stop_at import reached
+
 TRAIN = """\
 from __future__ import annotations
 import dbg_agent.program.entry, helper
-def told(frame, arguments, unexpected, before_line):
+def told(frame, arguments, unexpected, before_line, asked_for):
     print("stopped", frame.f_code.co_name, frame.f_lineno, sorted(set(frame.f_locals) & {"step", "x"}))
 dbg_agent.program.entry.stop_at = told
 import loop
@@ -199,7 +201,7 @@ def test_a_script_with_stops_ends_as_it_would_without(folder: Path, last_line: s
 
 SPAWNS = """\
 import multiprocessing, dbg_agent.program.entry
-def told(frame, arguments, unexpected, before_line):
+def told(frame, arguments, unexpected, before_line, asked_for):
     print("stopped", frame.f_code.co_name, frame.f_lineno, [], flush=True)
 dbg_agent.program.entry.stop_at = told
 def work():
@@ -246,7 +248,7 @@ LATE = """\
 import dbg_agent.when_imported, dbg_agent.program.entry, sys
 changed = []
 dbg_agent.when_imported.when_loaded("helper", changed.append)
-def told(frame, arguments, unexpected, before_line):
+def told(frame, arguments, unexpected, before_line, asked_for):
     print("stopped", frame.f_code.co_name, frame.f_lineno, len(changed))
 dbg_agent.program.entry.stop_at = told
 import helper
@@ -320,3 +322,23 @@ def test_what_a_child_has_reached_is_not_said_to_have_never_been(folder: Path) -
     assert told == [
         "dbg-agent: --stop-at script.py:8, number == 5 was never reached: in rank 0 its condition was never true"
     ]
+
+
+def test_a_stop_that_was_passed_by_is_told_with_its_reason(folder: Path) -> None:
+    (folder / "train.py").write_text(TRAIN.replace('"x"}))\n', '"x"}))\n    return "no broker answers"\n', 1))
+    result = run(folder, at="helper.py:3", RANK="0")
+    assert len(stops(result)) == 3
+    assert result.stderr == (
+        "dbg-agent: --stop-at helper.py:3 was passed without stopping, because no broker answers\n"
+    )
+
+
+def test_what_a_child_has_told_stays_whatever_another_child_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(reached.VARIABLE, raising=False)
+    environ: dict[str, str] = {}
+    reached.share(environ)
+    where = environ[reached.VARIABLE]
+    reached.tell(where, 1, reached.HELD)
+    reached.tell(where, 1, reached.REACHED)
+    assert [reached.told(where, number) for number in range(3)] == [0, reached.HELD, 0]
+    os.close(int(where.split(":")[1]))

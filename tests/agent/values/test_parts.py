@@ -19,6 +19,13 @@ class Config:
     names: list[str]
 
 
+class Held:
+    """An object with the default repr."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+
 Point = namedtuple("Point", ["x", "y"])
 
 
@@ -59,11 +66,24 @@ def changed(size: int, at: int, by: Any) -> list[Any]:
         (OrderedDict(lr=0.1), OrderedDict(lr=0.2), ("['lr']", "0.1", "0.2")),
         (Config(0.1, ["a"]), Config(0.1, ["b"]), (".names[0]", "'a'", "'b'")),
         (Point(1, 2), Point(1, 3), (".y", "2", "3")),
+        ([Held([1])], [Held([2])], ("[0].held[0]", "1", "2")),
         ("a" * 9999, "a" * 5000 + "b" + "a" * 4998, ("[4992:5040]", repr("a" * 48), repr("a" * 8 + "b" + "a" * 39))),
         (np.zeros((300, 400)), np.eye(300, 400, 399), ("[0, 399]", "0.0", "1.0")),
         ([np.float32([0.1, 0.5])], [np.float32([0.1000010, 0.5])], ("[0][0]", "0.1", "0.100001")),
     ],
-    ids=["list", "long", "nested", "many keys", "ordered", "dataclass", "namedtuple", "string", "array", "float32"],
+    ids=[
+        "list",
+        "long",
+        "nested",
+        "many keys",
+        "ordered",
+        "dataclass",
+        "namedtuple",
+        "object",
+        "string",
+        "array",
+        "float32",
+    ],
 )
 def test_the_first_difference_is_found(a: object, b: object, found: tuple[str, str, str]) -> None:
     assert first(a, b) == found

@@ -16,7 +16,7 @@ from dbg_wire.messages import Hang, RankReport
 from dbg_wire.ranks import RankState
 from tests.broker.peers import RUNNING, STOP, WHERE, registration
 
-HANG = Hang(job="4711.0", kind="missing", sentence="rank 3 is missing", ranks="3", next="dbg-attach 3 -i")
+HANG = Hang(job="4711.0", kind="missing", sentence="rank 3 is missing", ranks="3")
 
 
 class Clock:
@@ -162,7 +162,7 @@ def test_the_same_hang_is_told_once(broker: Broker) -> None:
     assert (event.sentence, event.ranks, event.next) == (
         "job 4711.0 hangs: rank 3 is missing",
         "3",
-        "dbg-attach 3 -i",
+        "dbg-attach why 4711.0/all",
     )
     broker.occasions.hang(replace(HANG, ranks="4"))
     broker.clock.pass_by(SELDOM_SECONDS)

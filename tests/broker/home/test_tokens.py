@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import hmac
 import os
 from collections.abc import Iterator
@@ -14,13 +15,17 @@ from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.issued import IssuedToken
 from dbg_broker.home.rendezvous import write_private
 from dbg_broker.home.tokens import (
+    DIAL_MARK,
     JOB_MARK,
     PATHS,
     TOKENS_DIRECTORY,
     Tokens,
     digest_of,
+    job_token,
     load_tokens,
     may_open,
+    new_token,
+    proof,
     rotate_tokens,
 )
 from dbg_wire.endpoint import parse_token
@@ -183,6 +188,39 @@ def test_a_jobs_token_can_not_be_made_into_that_of_another() -> None:
     assert bearer_of(TOKENS, token.replace("train-1", "train-2")) is None
     assert bearer_of(TOKENS, f"{JOB_MARK}train-1.") is None
     assert bearer_of(replace(TOKENS, rank=TOKENS.driver), token) is None
+
+
+@pytest.mark.parametrize("form", ["{}", "ranks of {}", "job: {}", "dbg-broker job: {}"])
+@pytest.mark.parametrize("what", ["train-1", "driver until 9999999999"])
+def test_no_code_made_for_one_purpose_is_a_token_of_another(what: str, form: str) -> None:
+    words = form.format(what)
+    codes = {proof(TOKENS.of(role), words) for role in Role}
+    codes.add(TOKENS.for_a_while(Role.WATCHER, 9999999999).rpartition(".")[2])
+    if words != "train-1":
+        codes.add(TOKENS.for_job(words).rpartition(".")[2])
+    forged = [f"{mark}.{code}" for code in codes for mark in (f"{JOB_MARK}train-1", f"{DIAL_MARK}driver.9999999999")]
+    assert [bearer_of(TOKENS, token) for token in forged] == [None] * len(forged)
+
+
+def test_a_typed_token_goes_through_scrypt_before_others_hold_a_code_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    stretched: list[bytes] = []
+    scrypt = hashlib.scrypt
+
+    def counting(password: bytes, *, salt: bytes, n: int, r: int, p: int) -> bytes:
+        stretched.append(password)
+        return scrypt(password, salt=salt, n=n, r=r, p=p)
+
+    monkeypatch.setattr(hashlib, "scrypt", counting)
+    typed, made = f"{new_token()[:15]}!", new_token()
+    for token in (typed, made, f"{MARK}{made}"):
+        proof(token, "c0ffee")
+        job_token(token, "train-1")
+    tokens = Tokens(rank=made, driver=typed, watcher=new_token())
+    bearer = bearer_of(tokens, tokens.for_a_while(Role.DRIVER, 9999999999))
+    assert bearer is not None
+    assert bearer.role is Role.DRIVER
+    # Once, as a stranger who sends many tokens is not to make the broker do it again.
+    assert stretched == [typed.encode()]
 
 
 def test_an_issued_token_stands_for_what_it_was_made_for() -> None:

@@ -129,10 +129,10 @@ async def test_children_get_numbers_and_are_told(broker: Broker) -> None:
     terminal = await broker.terminal()
     await terminal.say(Subscribe())
     await snapshot(terminal)
-    child = await broker.rank(0, key="child", pid=9000, ancestors=(8800,))
+    child = await broker.rank(0, key="4711.0/child", pid=9000, ancestors=(8800,))
     assert (await terminal.expect(Change)).rank.address == "gpu013:0"
     await broker.rank(0)
-    renamed = await terminal.expect(Change, lambda change: change.rank.key == "child")
+    renamed = await terminal.expect(Change, lambda change: change.rank.key == "4711.0/child")
     assert renamed.rank.address == "gpu013:0.1"
     welcome = await child.expect(Welcome)
     assert (welcome.address, welcome.child) == ("gpu013:0.1", 1)

@@ -25,6 +25,7 @@ from dbg_wire.messages import (
     Greet,
     Kind,
     Logged,
+    Message,
     Mode,
     Notice,
     Question,
@@ -87,6 +88,43 @@ async def test_nobody_takes_the_place_of_a_rank_of_another_job(broker: Broker) -
     impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.job)), Sender.AGENT)
     await impostor.say(registration(0, key=THEIRS.key))
     await turned_away(impostor, "this one is of job other")
+
+
+async def test_nobody_takes_a_key_before_the_rank_of_another_job_does(broker: Broker) -> None:
+    token = broker.tokens.for_job(OURS.job)
+    said = registration(0, key=THEIRS.key)
+    for message in (said, GuardsWord(minor=0, key=said.key, kind=Finding.SUSPENDED, registration=said)):
+        squatter = Peer(await broker.dial("/agent", token), Sender.AGENT)
+        await squatter.say(message)
+        await turned_away(squatter, "this one is of job other")
+    await broker.rank(1, job="other", key=THEIRS.key)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        registration(0, key=THEIRS.key),
+        registration(0, key=f"{OURS.job}x/0"),
+        GuardsWord(minor=0, key=THEIRS.key, kind=Finding.SUSPENDED, registration=registration(0, key=THEIRS.key)),
+    ],
+)
+async def test_a_key_begins_with_the_job_whatever_the_token(broker: Broker, message: Message) -> None:
+    peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    await peer.say(message)
+    assert (await peer.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
+    assert not broker.hub.registry.keys()
+
+
+async def test_a_rank_of_another_job_does_not_push_a_lost_rank_off_the_list(broker: Broker) -> None:
+    lost = await broker.rank(1, job="other", key=THEIRS.key, secret="a" * 32)
+    await lost.cut()
+    driver = await broker.terminal()
+    await driver.say(Subscribe())
+    await driver.expect(Snapshot, lambda page: page.ranks[0].state is RankState.LOST)
+    impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.job)), Sender.AGENT)
+    await impostor.say(registration(0, pid=THEIRS.pid, kernel=THEIRS.kernel))
+    await impostor.expect(Audience)
+    assert set(broker.hub.registry.keys()) == {OURS.key, THEIRS.key}
 
 
 async def test_a_guard_says_nothing_of_another_job(broker: Broker) -> None:

@@ -13,6 +13,7 @@ from websockets.frames import Frame, Opcode
 from websockets.typing import Subprotocol
 
 from dbg_broker.home.bearer import Role
+from dbg_broker.hub.admission import FIGURES_SECONDS
 from dbg_broker.net import capacity
 from dbg_broker.net.connection import PeerConnection
 from dbg_wire import limits
@@ -156,6 +157,34 @@ async def test_metrics_count_and_tell_no_secret(broker: Broker) -> None:
     assert "dbg_broker_drivers 1\n" in page
     assert "dbg_broker_handshakes_total 2\n" in page
     assert not any(token in page for token in broker.tokens.by_name().values())
+
+
+async def figures(broker: Broker, token: str | None = None) -> str:
+    authorization = f"Authorization: Bearer {token}\r\n" if token else ""
+    return (await http(broker, f"GET /metrics HTTP/1.1\r\n{authorization}\r\n".encode())).decode()
+
+
+async def test_strangers_can_not_see_from_the_figures_when_a_key_is_typed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank = await broker.rank()
+    driver = await broker.seated(KEY)
+    before = await figures(broker)
+    assert "dbg_broker_input_bytes_total 0\n" in await figures(broker, broker.tokens.watcher)
+    await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"x"))
+    await rank.expect_data()
+    assert "dbg_broker_input_bytes_total 1\n" in await figures(broker, broker.tokens.watcher)
+    assert await figures(broker) == before
+    now = broker.hub.clock
+    monkeypatch.setattr(broker.hub, "clock", lambda: now() + FIGURES_SECONDS)
+    assert "dbg_broker_input_bytes_total 1\n" in await figures(broker)
+
+
+async def test_a_wrong_token_is_no_better_off_at_the_figures_than_elsewhere(broker: Broker) -> None:
+    assert (await figures(broker, "x" * 43)).startswith("HTTP/1.1 401 ")
+    assert broker.hub.meters.refusals[401] == 1
+    for token in (broker.tokens.rank, broker.tokens.for_job("j")):
+        assert (await figures(broker, token)).startswith("HTTP/1.1 403 ")
 
 
 async def test_first_message_must_be_the_first(broker: Broker) -> None:

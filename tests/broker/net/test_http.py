@@ -127,16 +127,43 @@ def test_health_is_one_word() -> None:
     assert page("/health", Meters(), GAUGES, TIMES, TOKENS) is None
 
 
-def test_health_proves_to_who_knows_a_token_that_the_broker_knows_it() -> None:
-    answer = page("/healthz?prove=c0ffee", Meters(), GAUGES, TIMES, TOKENS)
+CHALLENGE = "c0ffee" * 10
+THROW_AWAY = Tokens(rank="insecure-" + "r" * 43, driver="insecure-" + "d" * 43, watcher="insecure-" + "w" * 43)
+
+
+def proofs(query: str, tokens: Tokens) -> list[str]:
+    answer = page(f"/healthz?{query}", Meters(), GAUGES, TIMES, tokens)
     assert answer is not None
-    first, *proofs = answer.body.splitlines()
-    assert first == "ok"
-    assert proofs == [proof(TOKENS.of(role), "c0ffee") for role in Role]
-    assert proof(TOKENS.rank, "c0ffee") != proof(TOKENS.rank, "c0ffef")
-    assert not any(TOKENS.of(role) in answer.body for role in Role)
+    first, *lines = answer.body.splitlines()
+    assert (answer.status, first) == (200, "ok")
+    return lines
 
 
-@pytest.mark.parametrize("query", ["prove=", "x=1", "prove=" + "x" * 129, "prove"])
-def test_a_challenge_that_is_none_is_not_answered(query: str) -> None:
-    assert page(f"/healthz?{query}", Meters(), GAUGES, TIMES, TOKENS) == HttpAnswer(200, "ok\n")
+def test_health_without_tls_proves_to_who_knows_a_token_that_the_broker_knows_it() -> None:
+    given = proofs(f"prove={CHALLENGE}", THROW_AWAY)
+    assert given == [proof(THROW_AWAY.of(role), CHALLENGE) for role in Role]
+    assert given != proofs(f"prove={CHALLENGE[1:]}", THROW_AWAY)
+    assert not any(THROW_AWAY.of(role) in line for line in given for role in Role)
+
+
+def test_no_lasting_token_is_proved_to_strangers() -> None:
+    assert proofs(f"prove={CHALLENGE}", TOKENS) == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "prove=",
+        "prove",
+        CHALLENGE,
+        "prove=c0ffee",
+        f"prove={CHALLENGE.upper()}",
+        "prove=" + "a" * 129,
+        f"prove={CHALLENGE}\n",
+        f"prove={CHALLENGE}&x=1",
+        "prove=driver until 9999999999",
+        "prove=dial: driver until 9999999999",
+    ],
+)
+def test_what_is_not_hex_digits_is_not_answered(query: str) -> None:
+    assert proofs(query, THROW_AWAY) == []

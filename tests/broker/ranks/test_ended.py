@@ -42,17 +42,42 @@ def test_the_oldest_go_by_time_and_number(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(limits, "MAX_ENDED_RANKS", 2)
     ended = Ended()
     for number in range(4):
-        ended.put(str(number), 10, float(number))
+        ended.put(str(number), "j", 10, float(number))
     assert list(ended.overdue(5.0)) == ["0", "1"]
     assert list(ended.overdue(2.5 + limits.ENDED_RANK_SECONDS)) == ["2"]
     assert (len(ended), ended.size) == (1, 10)
 
 
+@pytest.mark.parametrize("size", [10, limits.MAX_ENDED_BYTES // 10])
+def test_a_job_with_many_ended_ranks_pushes_off_its_own(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(limits, "MAX_ENDED_RANKS", 4)
+    ended = Ended()
+    ended.put("crashed", "mine", 2 * size, 0.0)
+    for number in range(20):
+        ended.put(str(number), "theirs", size, 1.0)
+    gone = list(ended.overdue(2.0))
+    assert gone == [str(number) for number in range(17)]
+    assert ended.size == 5 * size
+    # The jobs that have nothing left are forgotten as well.
+    assert list(ended.overdue(1.0 + limits.ENDED_RANK_SECONDS)) == ["crashed", "17", "18", "19"]
+    assert (len(ended), ended.size, len(ended._jobs)) == (0, 0, 0)
+
+
+def test_the_heaviest_of_the_job_with_most_bytes_go() -> None:
+    ended = Ended()
+    ended.put("crashed", "mine", limits.MAX_ENDED_BYTES // 4, 0.0)
+    for number in range(50):
+        ended.put(str(number), "theirs", limits.MAX_ENDED_BYTES // 20 + number, 1.0)
+    gone = list(ended.overdue(2.0))
+    assert "crashed" not in gone
+    assert ended.size <= limits.MAX_ENDED_BYTES
+
+
 def test_the_heaviest_go_by_bytes() -> None:
     ended = Ended()
-    ended.put("crashed", 10_000, 0.0)
+    ended.put("crashed", "j", 10_000, 0.0)
     for number in range(10):
-        ended.put(str(number), limits.MAX_ENDED_BYTES // 4 + number, 1.0)
+        ended.put(str(number), "j", limits.MAX_ENDED_BYTES // 4 + number, 1.0)
     assert list(ended.overdue(2.0)) == ["9", "8", "7", "6", "5", "4", "3"]
     assert ended.size <= limits.MAX_ENDED_BYTES
     ended.resize("crashed", limits.MAX_ENDED_BYTES)

@@ -255,6 +255,17 @@ def test_a_lost_process_that_comes_back_as_another_rank_is_listed_once() -> None
     assert registry.counts == Counter(rank.state for rank in registry.ranks())
 
 
+def test_a_process_of_the_same_kernel_and_pid_without_the_secret_does_not_become_a_lost_rank() -> None:
+    registry = Registry()
+    lost = enter(registry, 0, key="a", pid=7, secret="a" * 32)
+    registry.disconnected(lost, 1.0)
+    for number, secret in enumerate(("", "b" * 32)):
+        impostor = registration(1, key=f"other/{number}", job="other", pid=7, secret=secret)
+        assert registry.register(impostor, 2.0).gone is None
+    assert registry.find("a") is lost
+    assert registry.register(registration(2, key="b", pid=7, secret="a" * 32), 3.0).gone == "a"
+
+
 def test_message_costs_the_same_among_twenty_thousand_ranks() -> None:
     def seconds_per_report(count: int) -> float:
         registry = Registry()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dbg_broker.recording.directory import MAX_SAME, RecordingDirectory, file_stem, open_directory, safe_name
 from dbg_wire.errors import BadInput
+from tests.broker.home.test_path import OTHER, needs_root
 from tests.broker.recording.events import ABOUT
 
 
@@ -41,6 +42,35 @@ class TestOpening:
         tmp_path.chmod(0o777)
         with pytest.raises(BadInput, match=r"others may write to it; .*chmod go-w"):
             open_directory(str(tmp_path))
+
+    def test_nothing_is_written_through_a_link_before_it_is_looked_at(self, tmp_path: Path) -> None:
+        (tmp_path / "casts").mkdir(mode=0o700)
+        (tmp_path / "casts").chmod(0o777)
+        (tmp_path / "casts" / f".{os.getpid()}").symlink_to(tmp_path / "victim")
+        with pytest.raises(BadInput, match="others may write to it"):
+            open_directory(str(tmp_path / "casts"))
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["casts"]
+        assert [file.name for file in (tmp_path / "casts").iterdir()] == [f".{os.getpid()}"]
+
+    def test_a_link_there_already_is_neither_followed_nor_removed(self, tmp_path: Path) -> None:
+        (tmp_path / "casts").mkdir(mode=0o700)
+        link = tmp_path / "casts" / f".{os.getpid()}"
+        link.symlink_to(tmp_path / "victim")
+        open_directory(str(tmp_path / "casts"))
+        assert link.is_symlink()
+        assert not (tmp_path / "victim").exists()
+
+    @needs_root
+    @pytest.mark.parametrize("name", ["casts", "link"])
+    def test_what_lies_below_another_users_directory_is_refused(self, tmp_path: Path, name: str) -> None:
+        theirs, mine = tmp_path / "theirs", tmp_path / "mine"
+        theirs.mkdir()
+        mine.mkdir()
+        (mine / "link").symlink_to(theirs / "casts")
+        os.chown(theirs, OTHER, -1)
+        with pytest.raises(BadInput, match=f"--record .* lies below {theirs}, which belongs to user {OTHER}, .*; name"):
+            open_directory(str((theirs if name == "casts" else mine) / name))
+        assert list(theirs.iterdir()) == []
 
     def test_what_is_no_directory_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()

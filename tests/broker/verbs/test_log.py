@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -40,8 +41,17 @@ def test_an_entry_is_one_line_that_no_terminal_obeys() -> None:
     )
     assert shown(Entry(at=0.0, what=What.CUT, count=7)).endswith("cut (7 entries were lost)")
     assert shown(Entry(at=0.0, what=What.REFUSE, address="h:1", text="no", count=3)).endswith(
-        "refuse from h:1: no (3 times)"
+        "refuse from h:1 (3 times): no"
     )
+
+
+@pytest.mark.parametrize("name", ['me" from 10.0.0.1:1', 'me\\" from 10.0.0.1:1', 'a: b "c\\', "é\x1b", "\\x1b"])
+def test_a_name_ends_where_the_log_says_so(name: str) -> None:
+    line = shown(Entry(at=0.0, what=What.ATTACH, role="watcher", terminal=name, address="h:1", text="x : y (9 times)"))
+    found = re.fullmatch(r'.* by a watcher ("(?:[^"\\]|\\.)*") from h:1: x : y \(9 times\)', line)
+    assert found is not None
+    # The form is that of a string in Python, so that each name has a line of its own.
+    assert ast.literal_eval(found[1]) == name
 
 
 @pytest.fixture

@@ -43,8 +43,9 @@ def test_each_verb_and_option_says_what_it_does() -> None:
 @pytest.mark.parametrize(
     ("words", "left", "says"),
     [
-        (["serv"], [], "`serv` is no verb of dbg-broker; did you mean `serve`?"),
-        (["zebra\x1b"], [], "is no verb of dbg-broker; take serve, run,"),
+        (["serv"], [], "unknown verb `serv`; did you mean `serve`?"),
+        (["list"], [], "`list` is a verb of dbg-attach; type `dbg-attach list`"),
+        (["zebra\x1b"], [], "unknown verb `zebra\\x1b`; type one of serve, run,"),
         (["serve", "--lisen=x"], ["--lisen=x"], "there is no option --lisen; did you mean `--listen`?"),
         (["status", "--zebra"], ["--zebra"], "there is no option --zebra; see `dbg-broker --help`"),
         (["status", "x"], ["x"], "'x' is one word too many"),

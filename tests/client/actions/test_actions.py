@@ -116,7 +116,7 @@ def test_an_empty_list_is_no_error_and_says_why(environ: dict[str, str]) -> None
         table, document = desk.run("-l"), desk.run("-l", "--json")
 
     assert (table.returncode, table.stdout) == (0, "")
-    assert "No rank has connected" in table.stderr
+    assert "No rank is connected" in table.stderr
     assert json.loads(document.stdout) == {"schema": 1, "ranks": [], "missing": []}
 
 

@@ -24,7 +24,7 @@ def test_the_worst_verdict_on_each_job_is_sent() -> None:
     ]
     tell_of_hang(sent.append, verdicts)
     assert sent == [
-        Hang(job="a", kind="missing", sentence="rank\\x1b is missing", ranks="3-5", next="dbg-attach 3 -i"),
+        Hang(job="a", kind="missing", sentence="rank\\x1b is missing", ranks="3-5"),
         Hang(job="b", kind="stuck", sentence="it is stuck"),
     ]
 

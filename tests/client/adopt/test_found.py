@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dbg_agent.launch.launchers import ROWS
-from dbg_client.adopt.found import find_mine, topmost
+from dbg_client.adopt.found import find_mine, overlooked, topmost
 from dbg_client.adopt.process import Seen
 from dbg_wire.launchers import RANK_VARIABLES
 
@@ -58,4 +58,22 @@ def test_all_launchers_that_the_agent_knows_are_known() -> None:
 
 
 def test_the_processes_of_this_machine_can_be_looked_through() -> None:
-    assert all(candidate.rank >= 0 for candidate in find_mine())
+    assert all(candidate.rank >= 0 for candidate in find_mine()[0])
+
+
+def test_a_child_with_a_local_rank_of_its_own_and_no_address_is_not_passed_over_in_silence() -> None:
+    place = {"RANK": "0", "WORLD_SIZE": "2"}
+    seen = {
+        one.pid: one
+        for one in (
+            process(10, 1, "train.py", LOCAL_RANK="0", MASTER_ADDR="", **place),
+            process(11, 10, "worker.py", LOCAL_RANK="1", **place),
+            process(12, 11, "helper.py", LOCAL_RANK="1", **place),
+        )
+    }
+    assert found(*seen.values()) == [(10, 0, False)]
+    told = overlooked(seen, {})[-1]
+    assert told == (
+        "process 11 (worker.py) has LOCAL_RANK=1 and no MASTER_ADDR, so that it is taken for no rank; "
+        "`dbg-attach adopt 11` takes it all the same"
+    )

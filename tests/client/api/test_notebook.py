@@ -6,6 +6,7 @@ import importlib
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from html.parser import HTMLParser
 
 import pytest
@@ -13,8 +14,9 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 import dbg_client
-from dbg_client.api.answers import table_html, text_html
-from dbg_wire.messages import Action, Greet, Kind, RankAnswer
+from dbg_client.api.answers import Answer, table_html, text_html
+from dbg_client.api.notebook import RanksMagic
+from dbg_wire.messages import Action, Greet, Kind, Question, RankAnswer
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.time_unit import seconds
 
@@ -65,6 +67,22 @@ def test_a_cell_is_evaluated_on_ranks_and_shown_as_a_table(kernel: BlockingKerne
     assert second["text/html"].startswith("<p>lr: ")
     (ranks,) = run(kernel, "import dbg_client; b = dbg_client.connect(); b.job()[0:2]")
     assert "gpu013:1" in ranks["text/html"]
+
+
+def test_a_job_with_a_number_for_a_name_can_be_asked(
+    broker: FakeBroker, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (0, 1):
+        rank = make_rank(number, key=f"4712/{number}", job="4712")
+        broker.ranks[rank.key] = rank
+    for name, value in {**environ, **broker.environment}.items():
+        monkeypatch.setenv(name, value)
+    shown: list[Answer] = []
+    with closing(RanksMagic(shown.append)) as magic:
+        for line in ("4712/0-1", "4712/", "4712/0,1", "4712/0-1/1"):
+            magic(line, "loss")
+    asked = [item.keys for item in broker.received if isinstance(item, Question)]
+    assert asked == [("4712/0", "4712/1")] * 4
 
 
 def test_others_are_told_that_it_is_a_notebook(kernel: BlockingKernelClient, broker: FakeBroker) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+
 import pytest
 
 import dbg_client
+from dbg_client.api.ranks import split_by_stop
 from dbg_client.errors import RankEnded
 from dbg_wire.line_breakpoints import encode_breakpoints
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.targets import parse_target
 from dbg_wire.version import PROTOCOL_MINOR
 from tests.client.fake_broker import FakeBroker, make_rank
+from tests.support.time_unit import seconds
 
 
 def running(number: int) -> RankInfo:
@@ -83,3 +89,37 @@ def test_a_job_that_is_not_there_or_not_named_is_told_with_those_that_live(envir
         pytest.raises(dbg_client.DbgError, match=r"^no job is named; none lives: wait until its ranks have come$"),
     ):
         broker.job()
+
+
+def test_a_notebook_shows_that_there_is_no_such_rank(environment: pytest.MonkeyPatch) -> None:
+    with FakeBroker(make_rank(0)) as fake, visit(environment, fake) as broker:
+        assert "0 ranks" in broker.job()["7"]._repr_html_()
+        assert "gpu013:0" in broker.job()._repr_html_()
+
+
+def test_ranks_are_parted_without_comparing_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = [make_rank(number) if number % 2 else running(number) for number in range(50)]
+
+    def compare(*_: object) -> bool:
+        raise AssertionError("two records are compared")
+
+    monkeypatch.setattr(RankInfo, "__eq__", compare)
+    stopped, others = split_by_stop(parse_target("all"), ranks, ranks)
+    assert [rank.rank for rank in stopped] == list(range(1, 50, 2))
+    assert [rank.rank for rank in others] == list(range(0, 50, 2))
+
+
+def test_a_connection_that_is_dropped_gives_back_its_thread_and_descriptors(environment: pytest.MonkeyPatch) -> None:
+    with FakeBroker(make_rank(5)) as fake, visit(environment, fake):
+        before = set(threading.enumerate())
+        dropped = dbg_client.connect()
+        ranks, loop = dropped.job()["5"], dropped._thread._loop
+        (thread,) = [one for one in set(threading.enumerate()) - before if one.name == "dbg-client"]
+        del dropped
+        # What came of it works as long as the program has it.
+        assert len(ranks.list()) == 1
+        del ranks
+        gc.collect()
+        thread.join(seconds(20))
+        assert not thread.is_alive()
+        assert loop.is_closed()

@@ -457,6 +457,18 @@ def test_output_is_shown_and_a_hole_in_it_is_repainted() -> None:
     assert attachment.output(Output(1, 111, b"e"), 0.0) == [Show(b"e")]
 
 
+def test_what_was_drawn_behind_the_clients_text_is_drawn_anew_when_the_rank_has_stopped_again() -> None:
+    """PuDB draws differences: a row of the output that was not shown would stay as it is."""
+    attachment = seated()
+    attachment.output(Output(1, 0, b"> line 3"), 0.0)
+    attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 0.0)
+    assert attachment.output(Output(1, 8, b"  line 3, > line 4"), 0.0) == []
+
+    assert attachment.message(Report(report=make_report()), 0.0) == [Blank(), Send(Repaint())]
+    assert attachment.message(Report(report=make_report()), 0.0) == []
+    assert attachment.output(Output(1, 26, b"  line 4, > line 5"), 0.0) == [Show(b"  line 4, > line 5")]
+
+
 def test_many_holes_ask_for_few_repaints() -> None:
     attachment = seated()
     offsets = range(0, 1000, 10)
@@ -650,6 +662,14 @@ def test_a_resize_is_told_at_once_also_before_the_seat() -> None:
 def test_a_watchers_new_size_needs_a_repaint() -> None:
     assert Repaint() in sent(seated(None).resize(39, 120, 0.0))
     assert Repaint() not in sent(seated().resize(39, 120, 0.0))
+
+
+def test_a_window_that_is_as_large_again_as_the_ranks_screen_needs_a_repaint() -> None:
+    """The broker passes on the latest size alone, so the rank may never hear that the window was smaller."""
+    attachment = seated()
+    assert sent(attachment.resize(20, 80, 0.0)) == [Resize(rows=20, columns=80)]
+
+    assert sent(attachment.resize(23, 80, 0.0)) == [Resize(rows=23, columns=80), Repaint()]
 
 
 def test_the_new_size_is_offered_on_return() -> None:

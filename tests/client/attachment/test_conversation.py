@@ -43,9 +43,15 @@ def busy() -> Conversation:
 
 
 def told(
-    conversation: Conversation, prompt: PromptInfo | None, *, generation: int | None = 1, **changes: object
+    conversation: Conversation,
+    prompt: PromptInfo | None,
+    *,
+    generation: int | None = 1,
+    of_rank: int = 0,
+    **changes: object,
 ) -> Effects:
-    report = make_pdb_report(prompt, **changes)  # type: ignore[arg-type]
+    """Report ``prompt`` to the holder of ``generation``; the rank knows the driver of generation ``of_rank``."""
+    report = make_pdb_report(prompt, generation=of_rank, **changes)  # type: ignore[arg-type]
     return conversation.report(report, generation, 0.0, anew=False)
 
 
@@ -108,18 +114,29 @@ def test_a_reply_whose_prompt_has_gone_was_taken() -> None:
 def test_a_reply_is_discarded_when_another_driver_came() -> None:
     conversation = at(make_prompt(7))
     conversation.enter("p x", conversation.prompt)
-    effects = seated(conversation, make_prompt(7), generation=None)
+    effects = told(conversation, make_prompt(7), generation=None, of_rank=2)
 
     assert replies(effects) == []
     assert notes(effects) == ["discarded: 'p x' (the keyboard changed hands)"]
     assert conversation.prompt == make_prompt(7)
 
 
+def test_a_reply_that_the_rank_may_still_get_is_not_told_as_discarded() -> None:
+    """The broker hands the keyboard over while the reply is under way: the rank takes it, and may say so late."""
+    conversation = at(make_prompt(7))
+    conversation.enter("p x", conversation.prompt)
+    effects = conversation.report(make_pdb_report(make_prompt(7), generation=1), None, 0.0, anew=True)
+    assert (replies(effects), notes(effects), conversation.prompt) == ([], [], None)
+
+    conversation.message(Replied(prompt=7, taken=True))
+    assert notes(told(conversation, None, generation=None, of_rank=2)) == []
+
+
 def test_a_reply_may_have_been_discarded_when_another_driver_answered() -> None:
     conversation = at(make_prompt(7))
     conversation.enter("p x", conversation.prompt)
 
-    assert notes(seated(conversation, make_prompt(9), generation=3)) == [
+    assert notes(told(conversation, make_prompt(9), generation=3, of_rank=3)) == [
         "discarded: 'p x' (perhaps: the keyboard changed hands)"
     ]
 

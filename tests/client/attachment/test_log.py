@@ -157,6 +157,17 @@ def test_a_replay_that_does_not_come_is_asked_for_again_and_then_given_up() -> N
     assert (cuts(effects), text(effects)) == ([90], b"live")
 
 
+def test_a_replay_that_comes_slowly_is_waited_for() -> None:
+    log = following(100_000)
+    assert asked(log.output(frame(200_000, b"!"), 0.0)) == [100_000]
+    moments = [step * 0.9 * REPLAY_SECONDS for step in range(1, 11)]
+    for step, now in enumerate(moments):
+        log.output(frame(step * 10_000, b"." * 10_000), now)
+        assert log.tick(now + 0.8 * REPLAY_SECONDS) == []
+
+    assert len(text(log.output(frame(100_000, b"." * 100_001), moments[-1]))) == 100_001
+
+
 def test_replays_are_paced() -> None:
     log = following(10)
     log.output(frame(20, b"x"), 0.0)

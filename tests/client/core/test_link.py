@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from dbg_client.core.link import BrokerLink, Down, Up
+from dbg_dial.find import Opening
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Snapshot, Subscribe, Take
@@ -22,7 +23,7 @@ class Where:
         self.reach = reach
         self.asked = 0
 
-    def __call__(self) -> Reach:
+    def __call__(self, opening: Opening) -> Reach:
         self.asked += 1
         return self.reach
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.core.reach import find_reach
+from dbg_client.core import reach
+from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BadSecretFile, NoBroker, WrongHost
 from tests.client.fake_broker import TOKEN
 
@@ -30,6 +31,10 @@ def write_rendezvous(home: Path, *, mode: int = 0o600, **changes: object) -> Pat
     return path
 
 
+def find_reach(broker: str | None, variables: dict[str, str]) -> Reach:
+    return reach.find_reach(broker, variables, lambda path: None)
+
+
 def environ(home: Path, **more: str) -> dict[str, str]:
     return {"DBG_HOME": str(home), **more}
 
@@ -37,9 +42,9 @@ def environ(home: Path, **more: str) -> dict[str, str]:
 def test_broker_json_is_all_that_is_needed(tmp_path: Path) -> None:
     write_rendezvous(tmp_path)
 
-    reach = find_reach(None, environ(tmp_path))
+    found = find_reach(None, environ(tmp_path))
 
-    assert (reach.endpoint.port, reach.endpoint.fingerprint, reach.token) == (6900, PIN, TOKEN)
+    assert (found.endpoint.port, found.endpoint.fingerprint, found.token) == (6900, PIN, TOKEN)
 
 
 def test_it_is_read_anew_each_time(tmp_path: Path) -> None:

@@ -8,19 +8,23 @@ from pathlib import Path
 
 import pytest
 
+from dbg_client.core import remembered_groups
 from dbg_client.core.remembered_groups import (
     MAX_AGE_SECONDS,
     MAX_TERMINALS,
     RememberedGroups,
     UnknownGroup,
     find_remembered_groups,
-    read_target,
 )
 from dbg_wire.errors import BadTarget
-from dbg_wire.targets import parse_target, select
+from dbg_wire.targets import Target, parse_target, select
 from tests.client.fake_broker import make_rank
 
 RANKS = [make_rank(number) for number in range(8)]
+
+
+def read_target(text: str, environ: dict[str, str]) -> Target:
+    return remembered_groups.read_target(text, environ, lambda path: None)
 
 
 def keys(*numbers: int) -> list[str]:

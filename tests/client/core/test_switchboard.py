@@ -10,8 +10,8 @@ import pytest
 from dbg_client.core.asking import Asker
 from dbg_client.core.broker import switchboard_to
 from dbg_client.core.news import MAX_WAITING, News
-from dbg_client.core.switchboard import Switchboard
-from dbg_client.errors import Declined
+from dbg_client.core.switchboard import MAX_QUESTIONS, Switchboard
+from dbg_client.errors import Declined, TimedOut
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Change, Kind, Question, RankAnswer, Refusal, RefusalCode
 from dbg_wire.ranks import RankState
@@ -70,6 +70,60 @@ async def test_a_wait_ends_when_it_happens_or_its_time_is_over(board: Switchboar
     await asyncio.sleep(0)
     broker.tell(Change(rank=make_rank(rank.rank, state=RankState.RUNNING)))
     assert await waiting
+
+
+async def test_many_changes_at_once_are_looked_at_once(board: Switchboard) -> None:
+    looks = 0
+
+    def all_running() -> bool | None:
+        nonlocal looks
+        looks += 1
+        return all(rank.state is RankState.RUNNING for rank in board.directory.ranks) or None
+
+    waiting = asyncio.create_task(board.until(all_running))
+    await asyncio.sleep(0)
+    for number in range(500):
+        await board._take(Change(rank=make_rank(number, state=RankState.RUNNING)))
+    assert await waiting
+    # One at the beginning and one at the end.
+    assert looks == 2
+
+
+async def test_what_came_last_counts_at_the_end_of_a_wait(board: Switchboard) -> None:
+    def running() -> bool | None:
+        return board.directory.ranks[0].state is RankState.RUNNING or None
+
+    waiting = asyncio.create_task(board.until(running, 0.0))
+    await asyncio.sleep(0)
+    board.directory.take(Change(rank=make_rank(5, state=RankState.RUNNING)))
+    assert await waiting
+
+
+async def test_more_questions_than_a_broker_takes_wait_their_turn(board: Switchboard, broker: FakeBroker) -> None:
+    broker.silent.add(Question)
+    asker, ranks = Asker(board), board.directory.ranks
+    tasks = [asyncio.create_task(asker.ask(Action.EVAL, ranks, str(number))) for number in range(3 * MAX_QUESTIONS)]
+    said = {ranks[0].key: RankAnswer(key="", kind=Kind.VALUE, text="0.25")}
+    for number in range(len(tasks)):
+        question = await broker.heard(Question, number + 1)
+        asked = sum(isinstance(item, Question) for item in broker.received)
+        assert asked <= number + MAX_QUESTIONS
+        broker.reply(question, said)
+    assert [answer.text for answers in await asyncio.gather(*tasks) for answer in answers] == ["0.25"] * len(tasks)
+
+
+async def test_questions_that_wait_their_turn_end_when_the_connection_is_closed(
+    board: Switchboard, broker: FakeBroker
+) -> None:
+    broker.silent.add(Question)
+    asker = Asker(board)
+    tasks = [
+        asyncio.create_task(asker.ask(Action.EVAL, board.directory.ranks, "loss")) for _ in range(2 * MAX_QUESTIONS)
+    ]
+    await broker.heard(Question, MAX_QUESTIONS)
+    await board.close()
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {type(end) for end in ends} <= {BrokerUnreachable, TimedOut}
 
 
 async def test_what_is_open_when_the_connection_is_closed_ends_with_a_sentence(board: Switchboard) -> None:

@@ -106,6 +106,21 @@ def test_a_request_can_be_cancelled_and_an_end_cancels_all() -> None:
     held(talk, SilentBroker)
 
 
+def test_every_request_is_answered_whatever_fails() -> None:
+    async def talk(adapter: Adapter, said: Shown) -> None:
+        assert (await ask(adapter, said, 1, "cancel", requestId=[1]))["success"]
+
+    held(talk)
+
+    async def fail() -> None:
+        said = Shown()
+        adapter = Adapter(lambda name: cast("Switchboard", 1 // 0), None, said.take)
+        answer = await ask(adapter, said, 1, "attach")
+        assert answer["message"].startswith("a bug of dbg-attach: ZeroDivisionError: ")
+
+    asyncio.run(fail())
+
+
 def test_too_many_open_requests_are_refused() -> None:
     async def talk(adapter: Adapter, said: Shown) -> None:
         for seq in range(MAX_OPEN + 1):

@@ -24,6 +24,14 @@ def test_lines_count_from_where_the_ide_counts() -> None:
     assert asked_wishes({"breakpoints": None}, "/t.py", 1) == []
 
 
+@pytest.mark.parametrize("field", ["condition", "hitCondition", "logMessage"])
+def test_a_text_that_cannot_be_sent_is_a_sentence(field: str) -> None:
+    rows = asked_wishes({"breakpoints": [{"line": 3, field: "\ud800"}, {"line": 4}]}, "/t.py", 1)
+    assert isinstance(rows[0], str)
+    assert "is no text in UTF-8" in rows[0]
+    assert rows[1] == BreakpointWish(file="/t.py", line=4)
+
+
 values = st.none() | st.integers() | st.text() | st.lists(st.integers()) | st.booleans()
 rows = st.dictionaries(st.sampled_from(["line", "condition", "hitCondition", "logMessage", "column"]), values)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dbg_client.dap.breakpoint_table import NO_RANK, BreakpointTable, Line
+import pytest
+
+from dbg_client.dap import breakpoint_table
+from dbg_client.dap.breakpoint_table import NO_RANK, BreakpointTable, Line, _Told
+from dbg_client.dap.messages import Message
 from dbg_wire.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.ranks import RankInfo
 from tests.support.rank_infos import rank
@@ -73,7 +77,12 @@ def test_a_breakpoint_of_a_debugger_is_told_once_and_stays_in_its_rank() -> None
     ((reason, found, told),) = table.news(RANKS[:1])
     assert (reason, told["line"], told["message"]) == ("new", 12, "set in rank 0")
     assert table.news(RANKS[:1]) == []
-    # The IDE sends it with its own from then on, and it is not set in other ranks for that.
+    # An IDE that doesn't know such news lists its own alone: what others have set stays, and is told again.
+    assert table.replace("/t.py", [WISH]).clear == ()
+    table.note(RANKS[0].key, (state(), state(12)))
+    ((reason, found, _),) = [one for one in table.news(RANKS[:1]) if one[0] == "new"]
+    assert (reason, found.wish.line) == ("new", 12)
+    # Others send it with their own from then on, and it is not set in other ranks for that.
     plan = table.replace("/t.py", [WISH, found.wish])
     assert plan.set == (WISH,)
     # Removed in the IDE it is cleared.
@@ -103,3 +112,46 @@ def test_ranks_that_are_gone_are_forgotten() -> None:
     left: list[RankInfo] = RANKS[:1]
     table.keep_only(one.key for one in left)
     assert table.shown(line, RANKS)["message"].startswith("not in ranks 1-3")
+
+
+def test_ranks_are_looked_at_only_where_something_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = with_wish(*[state()] * 4)
+    table.news(RANKS)
+    looks = 0
+
+    class Counted(_Told):
+        def message(self) -> Message:
+            nonlocal looks
+            looks += 1
+            return super().message()
+
+    monkeypatch.setattr(breakpoint_table, "_Told", Counted)
+    table.note(RANKS[0].key, (state(),))
+    assert (table.news(RANKS), looks) == ([], 0)
+    table.note(RANKS[0].key, (state(line=7),))
+    assert [told[0] for told in table.news(RANKS)] == ["changed"]
+    table.failed(RANKS[0].key, "it is silent")
+    table.failed(RANKS[0].key, "it is silent")
+    table.news(RANKS)
+    table.news(RANKS)
+    assert looks == 2
+    table.news(RANKS[:3])
+    assert looks == 3
+
+
+def test_a_breakpoint_is_found_without_a_search_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, numbers = BreakpointTable(), range(1, 51)
+    table.replace("/t.py", [BreakpointWish(file="/t.py", line=number) for number in numbers])
+    for one in RANKS:
+        table.note(one.key, tuple(state(number) for number in numbers))
+    compared = 0
+
+    def counted(line: Line) -> tuple[str, int]:
+        nonlocal compared
+        compared += 1
+        return line.wish.file, line.wish.line
+
+    monkeypatch.setattr(Line, "place", property(counted))
+    assert len(table.news(RANKS)) == 50
+    # Once for each line and rank, and once for each line; not for each pair of lines.
+    assert compared == 50 * len(RANKS) + 50

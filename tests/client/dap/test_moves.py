@@ -60,6 +60,64 @@ def test_a_move_that_a_rank_refuses_is_told_with_where_it_stands() -> None:
     asyncio.run(go_on())
 
 
+def test_ranks_that_an_ide_lets_go_by_itself_as_they_are_shown_stay() -> None:
+    """As nvim-dap does with every rank but the first that stops."""
+    others = [make_rank(number, stop=1) for number in (1, 2)]
+    link = ScriptedLink([answered(rank, Kind.VALUE, "continued") for rank in (others[0], STOPPED, others[1])])
+
+    async def attach(monkeypatch: pytest.MonkeyPatch) -> None:
+        async with threads(link, [STOPPED, *others]) as (listing, shown, window):
+            moves = Moves(window, listing, Keyboard(window))
+            loop = asyncio.get_running_loop()
+            first, second, third = (one["threadId"] for one in shown.named("stopped"))
+            for thread in (second, third):
+                with pytest.raises(BadInput, match=r"stays: its `continue` came by itself.*auto_continue_if_many"):
+                    await moves.go_on({"threadId": thread})
+                assert listing.standing(thread)
+            assert len(shown.named("stopped")) == 3
+            (said,) = shown.named("output")
+            assert "`dap.defaults.ranks.auto_continue_if_many_stopped = false`" in said["output"]
+            # Later, a user has chosen it.
+            now = loop.time()
+            monkeypatch.setattr(loop, "time", lambda: now + 1)
+            await moves.go_on({"threadId": second})
+            # The first one that was shown, and then the only one, stands for no other.
+            await moves.go_on({"threadId": first})
+            monkeypatch.undo()
+            await moves.go_on({"threadId": third})
+            await moves.settled()
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        asyncio.run(attach(monkeypatch))
+    assert [asked.action for asked in link.sent] == [Action.CONTINUE] * 3
+
+
+def test_a_rank_that_stood_at_the_attach_goes_on_once_the_ide_has_looked_at_it() -> None:
+    other = make_rank(1, stop=1)
+    link = ScriptedLink([answered(other, Kind.VALUE, "continued")])
+
+    async def attach(monkeypatch: pytest.MonkeyPatch) -> None:
+        async with threads(link, [STOPPED, other]) as (listing, _, window):
+            moves = Moves(window, listing, Keyboard(window))
+            loop = asyncio.get_running_loop()
+            now = loop.time()
+            monkeypatch.setattr(loop, "time", lambda: now + 1)
+            # However slow the IDE is.
+            with pytest.raises(BadInput, match="stays"):
+                listing.require_typed(other)
+            listing.begin()
+            with pytest.raises(BadInput, match="stays"):
+                listing.require_typed(other)
+            listing.begin()
+            listing.seen(other)
+            await moves.go_on({"threadId": listing.table.thread(other.key)})
+            await moves.settled()
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        asyncio.run(attach(monkeypatch))
+    assert [asked.action for asked in link.sent] == [Action.CONTINUE]
+
+
 def test_a_held_rank_takes_no_step() -> None:
     async def step() -> None:
         async with threads(ScriptedLink(), [HELD]) as (listing, _, window):

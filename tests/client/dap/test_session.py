@@ -16,6 +16,7 @@ import dbg_client
 from dbg_client.api.errors import KeyboardTaken
 from dbg_client.api.stop import AsyncStop
 from dbg_client.core.broker import switchboard_to
+from dbg_client.dap import listing
 from dbg_client.dap.adapter import Adapter
 from dbg_client.dap.messages import Message, Request
 from dbg_dial.deadline import within
@@ -143,6 +144,8 @@ def test_a_window_looks_moves_hands_over_and_leaves(
     processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DBG_HOME", str(home))
+    # This user continues a rank in the moment in which it stops.
+    monkeypatch.setattr(listing, "TYPED_SECONDS", 0.0)
     broker = running_broker(processes, home)
     ranks = start_ranks(processes, home, TRAIN, 3, env={"CI": "", "DBG_LEASE": "600"})
     wait_until_states(home, dict.fromkeys(range(3), "stopped"))
@@ -196,6 +199,18 @@ async def look(ide: Ide, thread: int, home: Path) -> None:
     assert [one["label"] for one in offered][:2] == ["where", "why"]
     assert "exception" in await ide.refusal("exceptionInfo", threadId=thread)
     assert "no file" in await ide.refusal("source", sourceReference=99)
+    for text in ("x" * 17_000, "'" + '"' * 16_000 + "'", "\ud800"):
+        wanted = "no text in UTF-8" if len(text) == 1 else "characters.* above 16384"
+        for context in ("repl", "watch"):
+            asked = {"expression": text, "frameId": top["id"], "context": context}
+            assert re.search(wanted, await ide.refusal("evaluate", **asked))
+        assert re.search(wanted, await ide.refusal("setVariable", variablesReference=local, name="scale", value=text))
+        found = await ide.ask("completions", text=text, column=len(text) + 1, frameId=top["id"])
+        assert found == {"targets": []}
+    for text in ("x" * 17_000, "\ud800"):
+        # It isn't cut: a part of an expression is another expression.
+        assert "the text of this question" in await ide.refusal("evaluate", expression=f"all: {text}", context="repl")
+    assert await ide.type("'" + "\u00e9" * 3 + "'", top["id"]) == "'\u00e9\u00e9\u00e9'"
     for request in ("restartFrame", "terminate", "launch", "stepBack", "goto"):
         assert "; " in await ide.refusal(request)
 

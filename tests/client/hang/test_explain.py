@@ -26,7 +26,7 @@ from dbg_wire.evidence import (
     WaitKind,
 )
 from dbg_wire.messages import Kind
-from dbg_wire.ranks import Coordinate, Place, RankState
+from dbg_wire.ranks import IN_FINALIZE, Coordinate, Place, RankState
 from tests.support.rank_evidence import (
     LOADING,
     MAIN,
@@ -295,6 +295,54 @@ def test_ranks_that_wait_for_each_other_in_two_groups() -> None:
     )
 
 
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_where_a_thread_has_ended_no_order_of_calls_is_invented(has_ended: bool) -> None:
+    groups = [group(at=4, members="0-2"), group("1", "0-2", title="checkpoint", at=0)]
+    saving = call(1, "all_gather", group="1")
+    thread = ThreadWait(thread="saver", kind=WaitKind.ENDED, text="ended by OSError: no space (save.py:9)")
+    last = told(2, groups=groups, calls=[call(5, "barrier")], age=60.0, world_size=3)
+    if has_ended:
+        last = waits(last, thread)
+
+    found = first(once(*(told(n, groups=groups, calls=[saving], age=60.0, world_size=3) for n in (0, 1)), last))
+
+    ended = "in rank 2 thread saver ended by OSError: no space (save.py:9)"
+    assert found.kind is VerdictKind.ORDER
+    assert found.sentence.partition(" min: ")[2] == (ended if has_ended else "they call them in different orders")
+    assert not any("saver" in line for line in found.evidence)
+
+
+def test_threads_that_have_ended_stand_below_the_missing_rank() -> None:
+    thread = ThreadWait(thread="producer", kind=WaitKind.ENDED, text="ended by ValueError: broken (data.py:3)")
+
+    found = first(once(waiting(0), waiting(1), waiting(3), waits(elsewhere(2), main(WaitKind.DATA, "waits"), thread)))
+
+    assert "rank 2: thread producer ended by ValueError: broken (data.py:3)" in found.evidence
+
+
+def test_ranks_that_make_a_group_wait_for_its_members_and_are_in_another_order() -> None:
+    new = GroupSeen(library="torch", name="new_group 0-3", title="0-3", members="0-3", size=4)
+    made = call(None, "new_group", group="new_group 0-3", timeout=None, types="", shapes="", size=None)
+    frames = (MAIN, Place(file="/venv/torch/distributed/distributed_c10d.py", line=9, function="new_group"))
+
+    def making(number: int) -> RankEvidence:
+        return told(number, groups=[group(at=0), new], calls=[made], frames=frames, age=60.0)
+
+    def barrier(number: int) -> RankEvidence:
+        return told(number, groups=[group(at=0)], calls=[call(1, "barrier")], age=60.0)
+
+    both = once(making(0), making(1), barrier(2), barrier(3))
+    alone = once(making(0), *(elsewhere(n, 0, age=70.0) for n in (1, 2, 3)))
+
+    assert kinds(both) == ["order"]
+    assert first(both).sentence == (
+        "ranks 0-1 wait in new_group of 0-3 for ranks 2, 3, and ranks 2-3 wait in barrier #1 of dp_0 for ranks 0, 1 "
+        "since 1 min: they call them in different orders"
+    )
+    assert kinds(alone) == ["order"]
+    assert "rank 0 (gpu013) waits in new_group of group 0-3" in first(alone).sentence
+
+
 def test_who_waits_for_a_rank_that_waits_itself_is_behind_and_no_culprit() -> None:
     tensor, data = group("t", "0-1", title="tp"), group("d", "1-2", title="dp")
     ranks = [
@@ -335,6 +383,54 @@ def test_a_receive_without_a_send() -> None:
     assert first(found).sentence.startswith(
         "rank 0 waits to receive from rank 1 in recv #1 of group dp_0 (float32, 4 KiB) since 1 min; rank 1 (gpu013) has"
     )
+
+
+@pytest.mark.parametrize(
+    ("tag", "timeout", "said"),
+    [
+        (12, None, "has no send with tag 12"),
+        (-1, None, "has not sent"),
+        (None, None, "is in no send for it"),
+        (None, 1800.0, "has not sent"),
+    ],
+)
+def test_of_a_send_with_another_tag_nothing_false_is_said(tag: int | None, timeout: float | None, said: str) -> None:
+    receives = call(None, "recv", peer=1, is_receive=True, tag=tag, timeout=timeout)
+    receiving = told(0, groups=[group(at=4)], calls=[receives], world_size=2)
+
+    found = first(once(receiving, elsewhere(1, world_size=2)))
+
+    assert f"; rank 1 (gpu013) {said}" in found.sentence
+    assert ("(tag 12, float32" in found.sentence) == (tag == 12)
+    assert any("another tag" in line for line in found.evidence) == ("no send" in said)
+    assert found.next == ("dbg-attach 0-1 -w" if tag == 12 else "dbg-attach 1 -i")
+
+
+@pytest.mark.parametrize(("tag", "kind"), [(11, "partner"), (12, "unknown"), (None, "unknown")])
+def test_a_send_with_another_tag_is_no_partner(tag: int | None, kind: str) -> None:
+    receives = call(None, "recv", peer=1, is_receive=True, tag=12)
+    sends = call(None, "send", peer=0, tag=tag)
+    job = [told(n, groups=[group(at=4)], calls=[one], world_size=2) for n, one in enumerate((receives, sends))]
+
+    found = first(once(*job))
+
+    assert found.kind.value == kind
+    assert kind == "unknown" or found.sentence == (
+        "rank 0 waits in recv of dp_0 (tag 12) for rank 1, and rank 1 waits in send of dp_0 (tag 11) for rank 0 since "
+        "1 min: nobody takes the other's call"
+    )
+
+
+def test_the_root_of_a_collective_is_told_and_roots_that_differ_accuse_nobody() -> None:
+    def rooted(number: int, root: int) -> RankEvidence:
+        return told(number, groups=[group(at=4)], calls=[call(5, "bcast", root=root), done(4)], age=60.0)
+
+    same = first(once(*(rooted(n, 1) for n in (0, 1, 3)), elsewhere(2)))
+    other = first(once(rooted(0, 0), rooted(1, 1), rooted(3, 1), elsewhere(2)))
+
+    assert "in bcast #5 of group dp_0 (root 1, float32, 4 KiB)" in same.sentence
+    assert (other.kind, other.ranks) == (VerdictKind.MISSING, (2,))
+    assert "their calls differ: root 0 in 0; root 1 in 1,3" in other.evidence
 
 
 def test_two_receives_for_each_other() -> None:
@@ -516,6 +612,73 @@ def test_computing_in_c_is_work() -> None:
     assert first(found).sentence == "everybody is busy: in 1.0 s the only rank computed"
 
 
+def in_mpi(number: int, cpu: float, line: int = 7, *, seconds: float = 0.4) -> RankEvidence:
+    """Return a rank in a call of mpi4py, which keeps a processor busy."""
+    world = GroupSeen(library="mpi4py", name="W", title="W", members="0-3", backend="mpi")
+    evidence = Evidence(
+        sources=(SourceSeen(library="mpi4py", lack="mpi4py counts no calls"),),
+        groups=(world,),
+        collectives=(CollectiveSeen(group="W", name="Allreduce", state=CollectiveState.ENQUEUED),),
+        process=ProcessSeen(state="R", main_cpu=cpu),
+        waits=(main(WaitKind.COLLECTIVE, "is in MPI (comm.Allreduce, train.py:41)"),),
+    )
+    polling = Place(file="/venv/lib/python3.11/site-packages/mpi4py/poll.py", line=line, function="poll")
+    return told(number, frames=(MAIN, polling), age=seconds, evidence=evidence)
+
+
+def test_what_spins_in_mpi_is_not_busy() -> None:
+    crashed = without_answer(elsewhere(3, state=RankState.EXITED, exit=1, since=NOW - 0.5))
+    before = [*(in_mpi(n, 1.0) for n in range(3)), crashed]
+    now = [*(in_mpi(n, 2.0, line=9) for n in range(3)), crashed]
+
+    assert kinds(twice(before, now)) == ["dead"]
+    everybody = twice([in_mpi(n, 1.0) for n in range(4)], [in_mpi(n, 2.0, line=9) for n in range(4)])
+    assert kinds(everybody) == ["unknown"]
+    assert exit_status(everybody.verdicts) == 6
+    assert not everybody.is_settled
+
+
+def test_a_call_of_mpi_that_is_no_known_collective_is_no_computing() -> None:
+    def rank(cpu: float) -> RankEvidence:
+        evidence = Evidence(
+            process=ProcessSeen(main_cpu=cpu), waits=(main(WaitKind.COLLECTIVE, "is in MPI (window.Fence, a.py:3)"),)
+        )
+        return told(0, frames=LOADING, age=8.0, world_size=1, evidence=evidence)
+
+    found = twice([rank(1.0)], [rank(2.0)])
+
+    assert kinds(found) == ["unknown"]
+    assert "is in MPI (window.Fence, a.py:3)" in "".join(first(found).evidence)
+
+
+def test_a_rank_that_has_ended_its_program_is_missing_and_lives_on_in_finalize() -> None:
+    ended = without_answer(
+        elsewhere(3, state=RankState.EXITED, exit=None, reason=None, since=NOW - 8, detail=IN_FINALIZE)
+    )
+    everybody = [*(in_mpi(n, 1.0, seconds=9.0) for n in range(3)), ended]
+
+    found = first(once(*everybody))
+
+    assert (found.kind, found.ranks, found.others) == (VerdictKind.MISSING, (3,), (0, 1, 2))
+    assert found.sentence == (
+        "3 of 4 ranks wait in Allreduce of group W since 9 s; rank 3 (gpu013) has not come: it came to the end of its "
+        "program 8 s ago; its process goes on into MPI_Finalize, which waits for all ranks"
+    )
+
+
+@pytest.mark.parametrize(("timeout", "kind"), [(1800.0, "order"), (None, "busy")])
+def test_other_names_under_one_number_are_told_at_once_if_they_were_recorded(timeout: float | None, kind: str) -> None:
+    def at(number: int, name: str) -> RankEvidence:
+        calls = [call(6, name, age=0.5, timeout=timeout), done(5)]
+        return told(number, groups=[group(at=5)], calls=calls, frames=REDUCING, age=0.5)
+
+    before = [elsewhere(n, 4, age=0.1) for n in range(4)]
+
+    assert kinds(twice(before, [at(0, "all_reduce"), at(1, "barrier"), at(2, "all_reduce"), at(3, "barrier")])) == [
+        kind
+    ]
+
+
 def test_ranks_that_do_not_move_and_tell_nothing() -> None:
     still = [told(n, frames=LOADING, age=8.0, evidence=Evidence(), world_size=2) for n in (0, 1)]
 
@@ -543,21 +706,41 @@ def test_no_rank_at_all() -> None:
 # ---------------------------------------------------------------------------------------------------------------- code
 
 
-def test_ranks_with_other_code_are_told_with_a_table() -> None:
-    def rank(number: int, step: int, files: str = "a", variables: str = "v") -> RankEvidence:
-        one = elsewhere(number, step, age=0.1)
-        assert one.evidence is not None
-        code = CodeSeen(files=files, packages="p", environment=variables)
-        return replace(one, evidence=replace(one.evidence, code=code))
+def coded(number: int, step: int, files: str = "a", variables: str = "v", packages: str = "p") -> RankEvidence:
+    one = elsewhere(number, step, age=0.1)
+    assert one.evidence is not None
+    code = CodeSeen(files=files, packages=packages, environment=variables)
+    return replace(one, evidence=replace(one.evidence, code=code))
 
+
+def part(kind: CodeKind, name: str, value: str) -> CodePart:
+    return CodePart(kind=kind, name=name, value=value)
+
+
+def test_a_rank_that_still_reads_its_packages_runs_with_no_others() -> None:
+    everybody = [*(coded(n, 5, files="", packages="") for n in range(3)), coded(3, 5), coded(4, 5, "b")]
+    packages = [part(CodeKind.PACKAGE, f"package-{n}", "1.0") for n in range(100)]
+    parts = {
+        0: [part(CodeKind.VARIABLE, "LANG", "C")],
+        3: [part(CodeKind.FILE, "train.py", "11"), *packages],
+        4: [part(CodeKind.FILE, "train.py", "22"), *packages],
+    }
+
+    found = once(*everybody)
+    with_parts = explain([JobLook(at=0.0, everybody=everybody)], NOW, {("4711.0", "0.0"): parts})
+
+    different = next(verdict for verdict in found.verdicts if verdict.kind is VerdictKind.DIFFERENT)
+    assert different.sentence == "rank 4 (gpu013) runs with other files than rank 3"
+    assert with_parts.differences == ("file train.py  11: 3; 22: 4",)
+    assert "different" not in kinds(once(*everybody[:4]))
+
+
+def test_ranks_with_other_code_are_told_with_a_table() -> None:
     def looks(files: str, variables: str) -> list[JobLook]:
         return [
-            JobLook(at=at, everybody=[*(rank(n, step) for n in range(3)), rank(3, step, files, variables)])
+            JobLook(at=at, everybody=[*(coded(n, step) for n in range(3)), coded(3, step, files, variables)])
             for at, step in ((0.0, 5), (1.0, 8))
         ]
-
-    def part(kind: CodeKind, name: str, value: str) -> CodePart:
-        return CodePart(kind=kind, name=name, value=value)
 
     parts = {
         0: [part(CodeKind.FILE, "train.py", "11"), part(CodeKind.PACKAGE, "numpy", "1.26")],

@@ -10,7 +10,7 @@ from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.verdict import VerdictKind
 from dbg_wire.evidence import ThreadWait, WaitKind
-from tests.support.rank_evidence import call, done, elsewhere, group, told
+from tests.support.rank_evidence import call, done, elsewhere, group, told, waiting
 
 
 def new_call(number: int) -> RankEvidence:
@@ -32,3 +32,66 @@ def test_a_new_collective_is_judged_by_the_wait_of_who_has_not_come(seconds: flo
 
     assert {one.kind.value for one in told_now if one.kind not in (VerdictKind.BUSY, VerdictKind.UNKNOWN)} == kinds
     assert not kinds or told_now[0].kind is VerdictKind.MISSING
+
+
+def polling(number: int, path: str, holder: int | None) -> RankEvidence:
+    """Return a rank that waits for the lock of a file which a process holds."""
+    one = elsewhere(number)
+    text = f"waits for the lock of the file {path}, which the process {holder} holds"
+    wait = ThreadWait(thread="MainThread", kind=WaitKind.FILE, text=text, is_main=True, holder=holder)
+    assert one.evidence is not None
+    return replace(one, evidence=replace(one.evidence, waits=(wait,)))
+
+
+HELD = "waits for the lock of the file a, which the process {0} holds"
+
+
+def pid(number: int) -> int:
+    return waiting(number).rank.pid
+
+
+@pytest.mark.parametrize(
+    ("paths", "holders", "end"),
+    [
+        (
+            "aa",
+            (0, 0),
+            f"ranks 2-3 have not come: each {HELD}, and that is rank 0: they wait for each other",
+        ),
+        (
+            "ab",
+            (0, 0),
+            "ranks 2-3 have not come, since rank 0 has what each of them waits for: they wait for each other",
+        ),
+        ("ab", (3, 1), "ranks 2-3 have not come: they wait for each other"),
+    ],
+)
+def test_ranks_that_want_what_a_rank_in_the_collective_has_wait_in_a_circle_with_it(
+    paths: str, holders: tuple[int, int], end: str
+) -> None:
+    late = [polling(number, path, pid(held)) for number, path, held in zip((2, 3), paths, holders, strict=True)]
+
+    found = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0)
+
+    assert (found.verdicts[0].kind, found.verdicts[0].ranks, found.verdicts[0].others) == ("deadlock", (2, 3), (0, 1))
+    assert found.verdicts[0].sentence.partition("; ")[2] == end.format(pid(0))
+    assert [rank.rank for rank in found.missing] == [2, 3]
+
+
+@pytest.mark.parametrize("holder", [None, 2**22 + 1])
+def test_what_no_rank_is_known_to_hold_makes_no_circle(holder: int | None) -> None:
+    late = [polling(number, "a", holder) for number in (2, 3)]
+
+    told_now = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0).verdicts[0]
+
+    assert told_now.kind is VerdictKind.MISSING
+    assert told_now.sentence.endswith(f"each waits for the lock of the file a, which the process {holder} holds")
+
+
+def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
+    late = polling(2, "a", pid(0))
+    late = replace(late, rank=replace(late.rank, host="gpu099"))
+
+    told_now = explain([JobLook(at=0.0, everybody=[*map(waiting, (0, 1, 3)), late])] * 2, 0.0).verdicts[0]
+
+    assert told_now.kind is VerdictKind.MISSING

@@ -138,7 +138,7 @@ def test_what_is_waited_for_is_told_until_the_first_stop(
     with Window(broker, environ, tmp_path, stops=("train.py:38",)) as window:
         window.wait_for(re.compile(r"^2 of 3 ranks connected \(\d s\)$", re.MULTILINE))
         broker.tell(Change(rank=running[2]))
-        window.wait_for(re.compile(r"^3 of 3 ranks connected, none has reached train.py:38 \(\d s\)$", re.MULTILINE))
+        window.wait_for(re.compile(r"^3 of 3 ranks connected, none has stopped at train.py:38 \(\d s\)$", re.MULTILINE))
         window.prints("printed\n")
         window.wait_for(re.compile(r"^hello from the job\nprinted\n\n3 of 3 ranks connected,", re.MULTILINE))
         broker.tell(Change(rank=FIVE))

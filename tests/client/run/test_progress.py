@@ -15,6 +15,7 @@ def running(rank: int, **fields: Any) -> RankInfo:
     return make_rank(rank, **{"state": RankState.RUNNING, "where": None, "reason": None, "world_size": 4, **fields})
 
 
+PASSED = "a.py:5 without stopping, because no broker answered (no answer within 10 s)"
 FOUR = [running(rank) for rank in range(4)]
 
 
@@ -23,13 +24,15 @@ FOUR = [running(rank) for rank in range(4)]
     [
         ([], ("train.py:38",), "no rank has connected yet (12 s)"),
         (FOUR[:1], ("train.py:38",), "1 of 4 ranks connected (12 s)"),
-        (FOUR, ("train.py:38",), "4 of 4 ranks connected, none has reached train.py:38 (12 s)"),
-        (FOUR, ("a.py:1", "b:main"), "4 of 4 ranks connected, none has reached any of the 2 stops (12 s)"),
+        (FOUR, ("train.py:38",), "4 of 4 ranks connected, none has stopped at train.py:38 (12 s)"),
+        (FOUR, ("a.py:1", "b:main"), "4 of 4 ranks connected, none has stopped at any of the 2 stops (12 s)"),
         (FOUR, (), "4 of 4 ranks connected, none has stopped (12 s)"),
         ([running(0, world_size=None)], (), "1 of 1 rank connected, none has stopped (12 s)"),
         ([*FOUR[:3], running(3, state=RankState.EXITED)], (), "3 of 4 ranks connected, 1 has ended (12 s)"),
         ([*FOUR, running(0, child=1)], (), "4 of 4 ranks connected, none has stopped (12 s)"),
-        (FOUR, ("a\x1b.py:1",), "4 of 4 ranks connected, none has reached a\\x1b.py:1 (12 s)"),
+        ([running(rank, passed=PASSED) for rank in range(4)], ("a.py:5",), f"all 4 ranks passed {PASSED} (12 s)"),
+        ([*FOUR[:3], running(3, passed=PASSED)], ("a.py:5",), f"1 of 4 ranks passed {PASSED} (12 s)"),
+        (FOUR, ("a\x1b.py:1",), "4 of 4 ranks connected, none has stopped at a\\x1b.py:1 (12 s)"),
     ],
 )
 def test_who_is_there_and_what_none_has_reached(ranks: list[RankInfo], stops: tuple[str, ...], sentence: str) -> None:

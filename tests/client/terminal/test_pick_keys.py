@@ -7,7 +7,7 @@ from tests.client.fake_broker import make_rank
 
 
 def test_help_page_and_foot_name_the_letters() -> None:
-    foot = footer_text(away=None, filtering=False, chosen=make_rank())
+    foot = footer_text(200, away=None, filtering=False, chosen=make_rank())
 
     assert all(f"\n{letter}  " in HELP for letter in LETTERS)
     assert all(f"   {letter} " in foot for letter in LETTERS)

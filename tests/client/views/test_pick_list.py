@@ -67,7 +67,8 @@ def test_an_empty_list_says_why_and_what_next() -> None:
         return empty_text(known=known, filtered=filtered, away=away, url="wss://login1:6900")
 
     assert "wss://login1:6900" in text()
-    assert "set_trace()" in text()
+    assert "dbg-broker run -- COMMAND" in text()
+    assert "dbg-attach adopt --mine" in text()
     assert "'xyz'" in text(filtered="xyz", known=3)
     assert "is gone (it shut down)" in text(away="it shut down")
     assert "--list --all" in text(known=3)
@@ -75,16 +76,21 @@ def test_an_empty_list_says_why_and_what_next() -> None:
 
 def test_the_footer_says_why_a_rank_can_not_be_attached_to() -> None:
     def footer(rank: RankInfo | None, *, away: str | None = None, filtering: bool = False) -> str:
-        return footer_text(away=away, filtering=filtering, chosen=rank)
+        return footer_text(200, away=away, filtering=filtering, chosen=rank)
 
     assert "gpu013:6 is running; Enter breaks in" in footer(RUNNING)
     assert "gpu013:6 is lost; it can be attached to when it stops" in footer(make_rank(6, state=RankState.LOST))
     assert "Enter attaches" in footer(make_rank(state=RankState.HELD))
     assert "Enter attaches" in footer(make_rank())
-    assert footer_text(away=None, filtering=False, chosen=None, folded=True).startswith("Enter unfolds")
-    assert footer_text(away=None, filtering=False, chosen=None, folded=False).startswith("Enter folds")
+    assert footer_text(200, away=None, filtering=False, chosen=None, folded=True).startswith("Enter unfolds")
+    assert footer_text(200, away=None, filtering=False, chosen=None, folded=False).startswith("Enter folds")
     assert "Esc shows all" in footer(None, filtering=True)
     assert "broker gone" in footer(make_rank(), away="it shut down")
+
+
+def test_the_footer_names_whole_keys_alone() -> None:
+    shown = footer_text(79, away=None, filtering=False, chosen=RUNNING)
+    assert shown == "gpu013:6 is running; Enter breaks in   q leaves   ? help   / narrows"
 
 
 def test_what_is_selected_is_marked_counted_and_asked() -> None:

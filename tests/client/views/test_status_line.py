@@ -224,3 +224,10 @@ def test_painting_is_whole_sequences(status: Status, columns: int) -> None:
     scanner = StreamScanner()
     scanner.feed(paint(render(status, columns), 24))
     assert scanner.at_rest
+
+
+def test_a_number_is_shown_with_its_unit_or_not_at_all() -> None:
+    status = Status(address="gpu013:5", state="running", since=100.0)
+    for columns in range(20, 60):
+        shown = plain(status, columns)
+        assert "100" not in shown or "running for 100 s" in shown

@@ -112,6 +112,14 @@ def test_a_line_of_very_many_places_keeps_its_ends() -> None:
     assert line.count(">") == MAX_JOINED
 
 
+def test_frames_that_a_rank_has_left_out_are_counted() -> None:
+    note = Place(file="", line=0, function="[19745 frames left out]")
+    outer, inner = (stack(*(f"f t.py:{number}" for number in some)) for some in (range(64), range(64, 255)))
+    (line,) = tree(said((*outer, note, *inner)))[1:]
+
+    assert "f t.py:2 > [19990 frames] > " in line
+
+
 def test_ranks_that_recurse_to_different_depths_make_a_deep_tree() -> None:
     (here,) = stack("f t.py:1")
     answers = said(*((here,) * depth for depth in range(1, 1100)))

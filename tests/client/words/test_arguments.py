@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.words.arguments import Arguments, build_parser, read_arguments
-from dbg_client.words.help import help_page
+from dbg_client.words.help import SHORT
 from dbg_wire.errors import BadInput
 
 
@@ -11,8 +11,8 @@ def test_the_parser_gives_what_settings_take() -> None:
     assert read_arguments(["5", "--wait", "3", "-y"]) == Arguments(target="5", wait="3", yes=True)
 
 
-def test_the_help_is_made_of_the_table() -> None:
-    assert build_parser().format_help() == help_page()
+def test_help_is_the_page_of_one_screen() -> None:
+    assert build_parser().format_help() == SHORT
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,8 @@ def test_a_verb_and_its_flag_are_the_same(verb: str, flags: str) -> None:
 
 def test_a_verb_without_a_flag_is_told_by_its_name() -> None:
     assert read_arguments(["attach", "5"]) == Arguments(verb="attach", target="5")
-    assert read_arguments(["help"]) == Arguments(verb="help")
+    assert read_arguments(["help"]) == Arguments(verb="help", operand="")
+    assert read_arguments(["help", "where"]) == Arguments(verb="help", operand="where")
 
 
 def test_a_host_that_is_called_like_a_verb_is_reached_by_its_rank() -> None:
@@ -91,14 +92,17 @@ def test_the_words_of_a_command_are_joined() -> None:
         (["-e", "loss,", "lr", "all"], "did you forget quotes: -e 'loss, lr'?"),
         (["-e", "rank", "==", "0", "--live", "all"], "did you forget quotes: -e 'rank == 0'?"),
         (["all", "-c", "b", "train.py:7"], "did you forget quotes: -c 'b train.py:7'?"),
-        (["wher"], "`wher` is no verb and no rank; did you mean `where`?"),
+        (["wher"], "unknown verb or rank `wher`; did you mean `where`?"),
         (["where", "stoped"], "did you mean `stopped`?"),
         (["5", "where"], "the verb 'where' stands behind '5'; write `where 5`"),
         (["where", "0", "1"], "'0' and '1' are two targets; write one: 0,1"),
         (["@x", "@y", "-w"], "if the shell has made them of @?, put that into quotes: '@?'"),
         (["where", "all", "train.py"], "'train.py' is one word too many behind 'all'"),
         (["all", "--exat", "-e", "loss"], "there is no option --exat; did you mean --exact?"),
-        (["help", "me"], "help takes no word behind it"),
+        (["mcp", "me"], "mcp takes no word behind it"),
+        (["serve"], "`serve` is a verb of dbg-broker; type `dbg-broker serve`"),
+        (["serve", "--listen", "x"], "`serve` is a verb of dbg-broker; type `dbg-broker serve`"),
+        (["lst"], "unknown verb or rank `lst`; did you mean `list`?"),
         (["command", "n"], "command needs ranks and a command; write both, e.g. `command all n`"),
         (["command", "all"], "command needs ranks and a command"),
         (["command"], "command needs ranks and a command"),
@@ -137,6 +141,8 @@ def test_the_words_of_a_program_are_taken_as_they_stand() -> None:
         (["exec", "5", "nvidia-smi"], "exec needs ranks and, behind --, a command"),
         (["exec", "5", "nvidia-smi", "-L"], "exec needs ranks and, behind --, a command"),
         (["exec", "5", "--"], "exec needs ranks and, behind --, a command"),
+        (["--", "exec", "0"], "exec needs ranks and, behind --, a command"),
+        (["--", "exec", "0", "ls"], "exec needs ranks and, behind --, a command"),
         (["exec", "--", "ls"], "exec needs ranks before the --"),
         (["exec", "1", "2", "--", "ls"], "'1' and '2' are two targets"),
         (["exec", "1", "--perhost", "--", "ls"], "--perhost"),

@@ -98,7 +98,7 @@ def test_help_is_asked_for(text: str) -> None:
     [
         ("what is this", "'what' is no verb and no rank; `help`"),
         ("c", "command needs a command, e.g. `command all n`"),
-        ("wher", "`wher` is no verb and no rank; did you mean `where`?"),
+        ("wher", "unknown verb or rank `wher`; did you mean `where`?"),
         ("stoped", "did you mean `stopped`?"),
         ("wait 5", "wait is not for the command line of a session"),
         ("--wait 5", "--wait is not for"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dbg_client.words.arguments import read_arguments
@@ -154,3 +156,10 @@ def test_each_default_could_stand_in_the_file() -> None:
     defaults = {key: row.default for key, row in PREFERENCES.items()}
 
     assert read_values(defaults, PATH).values == defaults
+
+
+def test_the_page_of_the_file_has_each_key() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/config.md").read_text()
+
+    for row in PREFERENCES.values():
+        assert f"| `{row.key}` | `{row.default}` | {row.takes} | {row.help} |\n" in page

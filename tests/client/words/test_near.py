@@ -9,13 +9,21 @@ VERBS = ("where", "list", "continue")
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("wher", "where"), ("LIST", "list"), ("contineu", "continue"), ("stoped", "stopped")]
+    ("word", "meant"),
+    [
+        ("wher", "where"),
+        ("LIST", "list"),
+        ("contineu", "continue"),
+        ("stoped", "stopped"),
+        ("lst", "list"),
+        ("runing", "running"),
+    ],
 )
 def test_a_word_like_a_verb_or_a_state_is_told_what_it_may_be(word: str, meant: str) -> None:
     with pytest.raises(BadInput) as error:
         refuse_mistyped(word, VERBS)
 
-    assert str(error.value) == f"`{word}` is no verb and no rank; did you mean `{meant}`?"
+    assert str(error.value) == f"unknown verb or rank `{word}`; did you mean `{meant}`?"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dbg_client.words.verbs import BY_FLAG, BY_NAME, VERBS
 def test_each_option_fills_a_field_of_its_own() -> None:
     of_options = [option.field for option in OPTIONS]
     of_verbs = {row.field for row in VERBS if row.field is not None}
-    others = {"target", "verb", "shell", "spoken", "wait", "run", "breakpoints_to", "notes", "pids"}
+    others = {"target", "verb", "operand", "spoken", "wait", "run", "breakpoints_to", "notes", "pids"}
 
     assert len(of_options) == len(set(of_options))
     assert {*of_options, *of_verbs, *others} == {field.name for field in fields(Arguments)}

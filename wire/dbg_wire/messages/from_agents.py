@@ -73,7 +73,8 @@ class Register(Message, sender=Sender.AGENT):
 class Goodbye(Message, sender=Sender.AGENT):
     """Say that this process ends, with its exit status if it is known (negative for a signal).
 
-    ``detail`` is the exception that ends it, ``frames`` the traceback of that exception, outermost first.
+    ``detail`` is the exception that ends it, ``frames`` the traceback of that exception, outermost first; or else what
+    the process still does at its end.
     """
 
     exit: int | None

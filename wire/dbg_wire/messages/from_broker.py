@@ -103,6 +103,7 @@ class Ask(Message, sender=Sender.BROKER):
     stops: bool = False
     frame: FrameName = ""
     look: Look = Look.STACK
+    asked: Count = 0
 
 
 class Snapshot(Message, sender=Sender.BROKER):

@@ -1,8 +1,12 @@
 """The messages of terminals, some of which the broker passes on to the rank."""
 
-from ..bounds import Count, FrameName, PersonName, Sentence, Serial, Word
+from typing import Annotated
+
+from ..bounds import Count, FrameName, Name, PersonName, Sentence, Serial, Text, Word
 from .declared import Message
 from .vocabulary import Action, Look, Mode, Sender
+
+RankSetText = Annotated[str, Text(of="0123456789,-/", is_shown=True, meaning="a rank set such as 0-3,5")]
 
 
 class Greet(Message, sender=Sender.CLIENT):
@@ -70,7 +74,8 @@ class Question(Message, sender=Sender.CLIENT):
     of the frames, outermost first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the
     stack; the answer's rows are in the form of :mod:`dbg_wire.evidence`. The ``text`` of an ``exec`` is the program and
     its arguments in the form of :mod:`dbg_wire.beside`, and so are the answer's rows. With ``withdrawn`` the commands
-    that the same terminal has asked for are ended.
+    that the same terminal has asked for are ended. ``asked`` is how many ranks have the same question, over all its
+    pages; 0 is unknown.
     """
 
     request: int
@@ -88,6 +93,7 @@ class Question(Message, sender=Sender.CLIENT):
     stops: bool = False
     frame: FrameName = ""
     look: Look = Look.STACK
+    asked: Count = 0
 
 
 class Dial(Message, sender=Sender.CLIENT):
@@ -100,15 +106,14 @@ class Dial(Message, sender=Sender.CLIENT):
 class Hang(Message, sender=Sender.CLIENT):
     """Tell the broker a verdict of ``why``, for those who are told of events; nothing answers it.
 
-    ``job`` is the job's name, ``kind`` the verdict's, ``ranks`` a rank set, empty if the verdict names none. ``next``
-    is the command to type now, empty if there is none. Brokers of a minor below 3 refuse it.
+    ``job`` is the job's name, ``kind`` the verdict's, ``ranks`` a rank set, empty if the verdict names none. Brokers
+    of a minor below 3 refuse it. It holds no command, since somebody who is told of the hang might type it.
     """
 
-    job: Sentence
+    job: Name
     kind: Word
     sentence: Sentence
-    ranks: Sentence = ""
-    next: Sentence = ""
+    ranks: RankSetText = ""
 
 
 class Reply(Message, sender=(Sender.CLIENT, Sender.BROKER)):

@@ -84,6 +84,7 @@ class RankReport(Record):
     waits for, if any. ``arrivals`` are the sites where this rank was chosen to stop, ``waits`` is what it is held for.
     ``user_breakpoints`` are the breakpoints that users have set, to be set again in a later job. They stay in the
     report when a debugger is left in a way that lets the rank run past them, until the next debugger is open.
+    ``passed`` is the last stop that the program passed while there was no broker, and why: the end of a sentence.
     """
 
     state: Reported
@@ -98,3 +99,4 @@ class RankReport(Record):
     arrivals: tuple[Arrival, ...] = ()
     waits: Waiting | None = None
     user_breakpoints: UserBreakpoints = ()
+    passed: str = ""

@@ -373,6 +373,8 @@ def test_a_reply_is_given_up_when_somebody_else_has_the_keyboard(broker: FakeBro
         window.send("p loss\r")
         broker.wait_for(Reply)
         broker.tell(broker.seat(RANK.key, generation=None, driver="bob@x"))
+        # The seat alone does not tell whether the rank has the reply; its report for the next driver does.
+        broker.tell(Report(report=make_pdb_report(PROMPT, generation=2)))
         window.wait_for("discarded: 'p loss' (the keyboard changed hands)")
 
         assert replied(broker) == [(1, "p loss")]

@@ -1,11 +1,10 @@
-"""The manual page and the reference of ``dbg-broker``, made of its parser. Pure."""
+"""The manual page of ``dbg-broker``, made of its parser. Pure."""
 
 from __future__ import annotations
 
 import argparse
 
 from dbg_wire.roff import ManPage
-from dbg_wire.version import RELEASE
 
 from .candidates import help_of, options_of, summaries_of, verbs_of
 
@@ -24,7 +23,7 @@ EXIT_STATUSES = (
 
 def man_page(parser: argparse.ArgumentParser) -> str:
     """Return dbg-broker.1."""
-    page = ManPage("dbg-broker", RELEASE, SUMMARY)
+    page = ManPage("dbg-broker", SUMMARY)
     page.section("synopsis")
     page.synopsis("dbg-broker VERB [options]", "dbg-broker run [options] -- COMMAND …")
     page.section("description")
@@ -41,20 +40,6 @@ def man_page(parser: argparse.ArgumentParser) -> str:
     page.section("see also")
     page.paragraphs("dbg-attach(1)")
     return str(page)
-
-
-def reference_page(parser: argparse.ArgumentParser) -> str:
-    """Return the reference of verbs and options as Markdown."""
-    summaries = summaries_of(parser)
-    parts = ["# dbg-broker\n", f"{parser.description}\n", f"{parser.epilog}\n"]
-    for name, verb in verbs_of(parser).items():
-        parts += [f"## {name}\n", _sentence(summaries[name]) + "\n", *([f"{verb.epilog}\n"] if verb.epilog else [])]
-        rows = "".join(f"| `{_cell(_usage(action))}` | {_cell(help_of(action))} |\n" for action in _shown(verb))
-        parts.append(f"| option | does |\n| --- | --- |\n{rows}")
-    statuses = "".join(f"| {status} | {meaning} |\n" for status, meaning in EXIT_STATUSES)
-    parts.append(f"## Exit status\n\n| status | means |\n| --- | --- |\n{statuses}")
-    parts.append("`run` ends with the status of its command.\n")
-    return "\n".join(parts)
 
 
 def _shown(verb: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -75,7 +60,3 @@ def _usage(action: argparse.Action) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")

@@ -1,0 +1,118 @@
+"""Threads of the program that an exception has ended, and the queues that they used: others may wait for them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple
+
+from dbg_wire.errors import printable
+
+from ..stop.stacks import is_own
+from .variables import attributes, class_of, is_a
+
+MAX_ENDED = 8
+"""Threads that are remembered, the last ones."""
+
+MAX_FRAMES, MAX_VALUES = 20, 200
+"""Frames of a traceback, and variables of one, that are looked at for queues."""
+
+MAX_NAME, MAX_ERROR = 60, 80
+"""Characters of a thread's name and of its exception."""
+
+_QUEUES = frozenset({("_queue", "SimpleQueue"), ("multiprocessing.queues", "Queue")})
+"""Classes of queues, by module and name, apart from those derived from :class:`queue.Queue`."""
+
+
+class EndedThread(NamedTuple):
+    """A thread with what ended it, as in ``ended by ValueError: broken shard (data.py:12)``; ``pid`` is its process."""
+
+    name: str
+    text: str
+    queues: tuple[weakref.ref[Any], ...]
+    pid: int
+
+
+_ended: deque[EndedThread] = deque(maxlen=MAX_ENDED)
+_hook: Callable[[threading.ExceptHookArgs], object] | None = None
+_former: Callable[[threading.ExceptHookArgs], object] = threading.excepthook
+"""The hook that was there before ours."""
+
+
+def watch() -> None:
+    """Note each thread that ends by an exception from now on; a second call does nothing."""
+    global _hook, _former  # noqa: PLW0603 - one per process, as the hook itself
+    if _hook is None:
+        _former = threading.excepthook
+        threading.excepthook = _hook = _note
+
+
+def unwatch() -> None:
+    """Restore the former hook, unless other code has set its own since."""
+    global _hook  # noqa: PLW0603
+    if _hook is not None and threading.excepthook is _hook:
+        threading.excepthook = _former
+        _hook = None
+
+
+def ended_threads() -> list[EndedThread]:
+    """Return the threads of this process that an exception has ended, the oldest first; from any thread."""
+    # A fork copies what the parent has noted of its own threads.
+    return [one for one in tuple(_ended) if one.pid == os.getpid()]
+
+
+def who_used(queue: object) -> str:
+    """Return ``, which thread NAME used until it ended by ERROR``; empty if no thread that has ended used it."""
+    for one in ended_threads():
+        if any(reference() is queue for reference in one.queues):
+            return f", which thread {one.name} used until it {one.text}"
+    return ""
+
+
+def _note(args: threading.ExceptHookArgs) -> None:
+    """Call the former hook, and note the thread; in the thread that ends."""
+    _former(args)
+    with suppress(Exception):
+        if args.exc_type is not SystemExit:
+            # Every rank watches, and hardly any needs this.
+            from .stacks import short_place
+
+            frames = list(_frames(args.exc_traceback))
+            name = args.thread.name if args.thread is not None else "unnamed"
+            error = printable(" ".join(f"{args.exc_type.__name__}: {args.exc_value}".removesuffix(": ").split()))
+            place = f" ({short_place(frames)})" if frames else ""
+            text = f"ended by {error[:MAX_ERROR]}{place}"
+            _ended.append(EndedThread(printable(name[:MAX_NAME]), text, tuple(_queues(frames)), os.getpid()))
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
+    """Yield the frames of a traceback, the innermost first."""
+    found: deque[FrameType] = deque(maxlen=MAX_FRAMES)
+    while traceback is not None:
+        if not is_own(traceback.tb_frame):
+            found.append(traceback.tb_frame)
+        traceback = traceback.tb_next
+    return reversed(found)
+
+
+def _queues(frames: list[FrameType]) -> Iterator[weakref.ref[Any]]:
+    """Yield the queues among the variables of frames, and among the attributes of their objects."""
+    for frame in frames:
+        own = list(frame.f_locals.values())[:MAX_VALUES]
+        own += [frame.f_globals[name] for name in frame.f_code.co_names[:MAX_VALUES] if name in frame.f_globals]
+        own += [value for one in own[:MAX_VALUES] for value in list(attributes(one).values())[:MAX_VALUES]]
+        for value in own:
+            if _is_queue(value):
+                with suppress(TypeError):
+                    yield weakref.ref(value)
+
+
+def _is_queue(value: object) -> bool:
+    import queue
+
+    return is_a(value, queue.Queue) or class_of(value) in _QUEUES

@@ -1,0 +1,60 @@
+"""The manual page of ``dbg-attach``, made of the tables. Pure."""
+
+from __future__ import annotations
+
+from dbg_wire.roff import ManPage
+
+from .config import PREFERENCES
+from .help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS
+from .options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow
+from .verbs import VERBS, VerbRow
+
+SUMMARY = "attach a terminal to the debugger of any rank of a running job"
+
+_FILE = """\
+~/.config/dbg-broker/config.toml, or dbg-broker/config.toml in $XDG_CONFIG_HOME, has defaults for the settings below.
+A variable goes before it, and an option before that; `dbg-attach config` shows what holds.
+"""
+
+
+def man_page() -> str:
+    """Return dbg-attach.1."""
+    page = ManPage("dbg-attach", SUMMARY)
+    page.section("synopsis")
+    page.synopsis("dbg-attach [VERB] [TARGET] [options]", "dbg-attach [TARGET] [flag of a verb] [options]")
+    page.section("description")
+    page.paragraphs(DESCRIPTION)
+    page.paragraphs(TARGETS)
+    page.paragraphs(MORE)
+    page.section("verbs")
+    page.entries((_usage(row), _verb_text(row)) for row in VERBS)
+    page.section("options")
+    for group in (ASKING, ATTACH, OTHER):
+        page.subsection(group[0].upper() + group[1:])
+        page.entries((_flags(row), f"{row.full_help}.") for row in OPTIONS if row.group == group)
+    page.entries([("-h, --help", "Show a short page of this."), ("--version", "Show release and protocol.")])
+    page.section("environment")
+    page.entries((name, f"{meaning}.") for name, meaning in ENVIRONMENT)
+    page.section("files")
+    page.paragraphs(_FILE)
+    page.entries((f"{row.key} =", f"{row.help}: {row.takes}.") for row in PREFERENCES.values())
+    page.section("exit status")
+    page.entries((status, f"{meaning}.") for status, meaning in EXIT_STATUSES)
+    page.section("examples")
+    page.entries((command, f"{meaning}.") for command, meaning in EXAMPLES)
+    page.section("see also")
+    page.paragraphs("dbg-broker(1), tmux(1)")
+    return str(page)
+
+
+def _usage(row: VerbRow) -> str:
+    return ", ".join([row.usage, *row.flags])
+
+
+def _verb_text(row: VerbRow) -> str:
+    spoken = f" In a session: {row.usage_in_session}." if row.in_session is not None else ""
+    return f"{row.help[0].upper()}{row.help[1:]}. Example: dbg-attach {row.example}.{spoken}"
+
+
+def _flags(row: OptionRow) -> str:
+    return ", ".join(row.flags) + (f" {row.metavar}" if row.metavar is not None else "")

@@ -1,0 +1,133 @@
+"""Threads that an exception has ended: what is told of them, and who waits for a queue that they used."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from dbg_agent.evidence import ended_threads
+from dbg_agent.evidence.ended_threads import MAX_ENDED, who_used
+from dbg_agent.evidence.threads import threads_seen
+from dbg_wire.evidence import WaitKind
+
+SHARED: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+
+class Loader:
+    """Has a queue, which its thread fills."""
+
+    def __init__(self) -> None:
+        self.batches: queue.Queue[int] = queue.Queue()
+
+    def produce(self) -> None:
+        raise ValueError("broken\nshard")
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Watch threads; return the names of those that the former hook has seen."""
+    seen: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: seen.append(args.thread.name))
+    ended_threads._ended.clear()
+    ended_threads.watch()
+    ended_threads.watch()
+    yield seen
+    ended_threads.unwatch()
+    ended_threads._ended.clear()
+
+
+def end(target: Callable[[], object], name: str = "producer") -> None:
+    """Run a thread until it has ended."""
+    thread = threading.Thread(target=target, name=name)
+    thread.start()
+    thread.join()
+
+
+def told() -> list[tuple[str, str]]:
+    """Return the names and texts of the threads that are told as ended."""
+    return [(one.thread, one.text) for one in threads_seen(None) if one.kind is WaitKind.ENDED]
+
+
+def test_a_thread_that_ends_by_an_exception_is_told_after_the_former_hook(watched: list[str]) -> None:
+    end(Loader().produce)
+    end(lambda: None, "calm")
+
+    ((name, text),) = told()
+    assert watched == ["producer"]
+    assert name == "producer"
+    assert text.startswith("ended by ValueError: broken shard (test_ended_threads.py:")
+
+
+def test_who_waits_for_a_queue_learns_which_thread_used_it(watched: list[str]) -> None:
+    loader, other = Loader(), Loader()
+
+    def shares() -> None:
+        SHARED.put(1)
+        raise OSError("full")
+
+    end(loader.produce)
+    end(shares, "writer")
+
+    assert watched == ["producer", "writer"]
+    assert who_used(loader.batches).startswith(", which thread producer used until it ended by ValueError: broken")
+    assert who_used(SHARED).startswith(", which thread writer used until it ended by OSError: full")
+    assert who_used(other.batches) == ""
+
+
+def test_the_rule_of_a_queue_names_the_thread(watched: list[str]) -> None:
+    loader = Loader()
+    end(loader.produce)
+
+    def consume() -> None:
+        loader.batches.get()
+
+    waiting = threading.Thread(target=consume, name="consumer")
+    waiting.start()
+    try:
+        while not (text := next(one.text for one in threads_seen(None) if one.thread == "consumer")).startswith(
+            "waits"
+        ):
+            pass
+    finally:
+        loader.batches.put(0)
+        waiting.join()
+
+    assert watched == ["producer"]
+    assert "waits for an item of the queue loader.batches, which thread producer used until it ended by" in text
+
+
+def test_nothing_is_kept_alive_or_raised_and_the_last_ones_count(watched: list[str]) -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    def odd() -> None:
+        raise Odd
+
+    end(Loader().produce)
+    assert [reference() for one in ended_threads.ended_threads() for reference in one.queues] == [None]
+    end(odd, "odd")
+    for number in range(MAX_ENDED + 1):
+        end(Loader().produce, f"producer-{number}")
+    assert [name for name, _ in told()] == [f"producer-{number}" for number in range(1, MAX_ENDED + 1)]
+    assert len(watched) == MAX_ENDED + 3
+
+
+def test_a_fork_has_no_threads_of_its_parent(watched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    end(Loader().produce)
+    pid = os.getpid() + 1
+    monkeypatch.setattr(os, "getpid", lambda: pid)
+    assert (watched, ended_threads.ended_threads()) == (["producer"], [])
+
+
+def test_a_hook_that_other_code_has_set_stays(watched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(args: threading.ExceptHookArgs) -> None:
+        watched.append(str(args.exc_type))
+
+    monkeypatch.setattr(threading, "excepthook", other)
+    ended_threads.unwatch()
+    assert threading.excepthook is other

@@ -1,0 +1,27 @@
+"""Which processes hold a lock of a file, have it open, or have the other end of a pipe."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from dbg_agent.evidence.holders import lock_holders, openers, other_ends
+
+
+def test_the_process_that_has_locked_a_file_is_found_and_none_that_has_it_open_alone(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with path.open("w") as file:
+        assert (lock_holders(str(path)), openers(str(path))) == ([], [os.getpid()])
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert lock_holders(str(path)) == [os.getpid()]
+    assert (lock_holders(str(path)), openers(str(path))) == ([], [])
+
+
+def test_the_other_end_of_a_pipe_is_the_one_of_the_other_direction() -> None:
+    reading, writing = os.pipe()
+    pipe = os.readlink(f"/proc/self/fd/{reading}")  # noqa: PTH115 - a link that names no path
+    assert other_ends(pipe, reads=True) == other_ends(pipe, reads=False) == [os.getpid()]
+    os.close(writing)
+    assert (other_ends(pipe, reads=True), other_ends(pipe, reads=False)) == ([], [os.getpid()])
+    os.close(reading)
