@@ -12,6 +12,7 @@
     ├── NoSuchRank               3   a target that fits nothing
     ├── NoBroker                 4   nothing names a broker
     ├── BrokerUnreachable        4   nobody answers there
+    ├── SilentFile               4   the file server of a file that is needed doesn't answer
     ├── WrongHost                4   the address is the loopback of another host
     ├── Refused                  5   the peer answers, but refuses us or is not the expected broker
     │   ├── WrongToken

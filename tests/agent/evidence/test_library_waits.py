@@ -97,7 +97,7 @@ def test_a_file_lock_is_told_with_the_process_that_holds_it(tmp_path: Path) -> N
     path = tmp_path / "dataset.lock"
     take = "import filelock; lock = filelock.FileLock(sys.argv[1]).acquire()"
     wait = f"import filelock\nfilelock.FileLock({str(path)!r}).acquire()\n"
-    kind, _, text = told(tmp_path, HOLDER.format(take, path, "holds") + wait)["MainThread"]
+    kind, _, text = told(tmp_path, HOLDER.format(take, path, "lock of the file") + wait)["MainThread"]
     assert kind == "file"
     held = rf"waits for the lock of the file {re.escape(str(path))}, which the process \d+ \(`python.*`\) holds"
     assert re.fullmatch(held, text), text
@@ -109,9 +109,9 @@ def test_a_file_baton_is_told_with_the_process_that_has_it_or_with_nobody(tmp_pa
     path.write_text("")
     wait = f"import torch.utils.file_baton\ntorch.utils.file_baton.FileBaton({str(path)!r}).wait()\n"
     text = f"waits until the file {path} is gone (torch's FileBaton), which "
-    found = told(tmp_path, HOLDER.format("pass", path, "no process") + wait)["MainThread"]
+    found = told(tmp_path, HOLDER.format("pass", path, "FileBaton") + wait)["MainThread"]
     assert found[2] == f"{text}no process seen from here has open; a killed build leaves it"
-    found = told(tmp_path, HOLDER.format("file = open(sys.argv[1])", path, "holds") + wait)["MainThread"]
+    found = told(tmp_path, HOLDER.format("file = open(sys.argv[1])", path, "FileBaton") + wait)["MainThread"]
     assert found[2].startswith(f"{text}the process ")
 
 
