@@ -95,6 +95,13 @@ def _say(line: str) -> None:
     _write(f"{line}\n")
 
 
+def _columns() -> int | None:
+    """Return the width of the terminal that stdout is; None if it is none."""
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    return None
+
+
 def _write(text: str) -> None:
     """Write to stdout. Raise CantPrint, and BrokenPipeError if its reader has enough."""
     try:
@@ -126,7 +133,7 @@ def _serve(given: argparse.Namespace) -> int:
     from dbg_broker.settings import serve_settings
     from dbg_broker.verbs.serve import serve
 
-    return serve(serve_settings(given, os.environ, _directory(given.home)), _say)
+    return serve(serve_settings(given, os.environ, _directory(given.home)), _say, _columns())
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -227,7 +234,9 @@ def _certificate(given: argparse.Namespace) -> int:
     if given.rotate or given.switch:
         if given.file is not None:
             raise BadInput("a FILE is only shown", "leave it out with --rotate and --switch")
-        return (rotate if given.rotate else switch_certificate)(home, _say, _say_aside)
+        if given.rotate:
+            return rotate(home, _say, _say_aside, _columns())
+        return switch_certificate(home, _say, _say_aside)
     file = None if given.file is None else os.path.join(_directory(given.file), given.file)  # noqa: PTH118
     return show_certificates(home, file, _say)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import socket
 from collections.abc import Callable
@@ -20,9 +21,16 @@ logger = logging.getLogger("dbg_broker")
 
 
 def announce(
-    settings: ServeSettings, endpoint: Endpoint, classic: socket.socket | None, say: Callable[[str], None]
+    settings: ServeSettings,
+    endpoint: Endpoint,
+    classic: socket.socket | None,
+    say: Callable[[str], None],
+    columns: int | None = None,
 ) -> None:
-    """Say where this broker serves, and how ranks and terminals of this and other hosts find it."""
+    """Say where this broker serves, and how ranks and terminals of this and other hosts find it.
+
+    ``columns`` is the width of the terminal that shows it, None if no terminal does.
+    """
     home = shlex.quote(settings.home)
     directory = TOKENS_DIRECTORY if endpoint.secure else THROW_AWAY_DIRECTORY
     token_file = shlex.quote(str(Path(settings.home) / directory / Role.RANK.value))
@@ -34,7 +42,8 @@ def announce(
         # A run has started this broker, and reads the first line only.
         return
     say(f"in a job script, where this home is shared:  export DBG_HOME={home}")
-    say(f"where it is not:  export DBG_BROKER={shlex.quote(address)} DBG_TOKEN_FILE={token_file}")
+    for line in lines_to_paste("where it is not", address, f"DBG_TOKEN_FILE={token_file}", columns):
+        say(line)
     say(f"from your own machine:  ssh -L {port}:{reached_at}:{port} {socket.gethostname()}")
     if settings.driver_token == "memory":  # noqa: S105 - a word
         say("the driver's token is in this broker's memory: terminals of this host find it; for one of another host,")
@@ -54,6 +63,19 @@ def announce(
             "--insecure: tokens and sessions cross the network in the clear, and anybody who takes this port later may "
             "pose as broker; the tokens are this broker's alone and end with it"
         )
+
+
+def lines_to_paste(when: str, address: str, more: str, columns: int | None) -> list[str]:
+    """Return the line that sets DBG_BROKER, and more, in a shell; several if a terminal would break it.
+
+    A line that the terminal breaks is copied from tmux or screen with a newline in the midst of the fingerprint.
+    """
+    line = f"{when}:  export DBG_BROKER={shlex.quote(address)} {more}".rstrip()
+    if columns is None or len(line) <= columns:
+        return [line]
+    # Quoted pieces with a backslash between them are one word in each shell.
+    pieces = "\\\n".join(shlex.quote(piece) for piece in re.split(r"(?<=sha256:)", address))
+    return [f"{when}:", *([f"export {more}"] if more else []), *f"export DBG_BROKER={pieces}".split("\n")]
 
 
 def _announce_classic(where: Listen, port: int, say: Callable[[str], None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from dbg_broker.home.certificate import (
 )
 from dbg_broker.home.rendezvous import read_private, read_rendezvous
 from dbg_broker.home.validity import read_validity, until
+from dbg_broker.verbs.announcing import lines_to_paste
 from dbg_broker.verbs.telling import tell_broker
 from dbg_dial.user import user_name
 from dbg_wire.endpoint import fingerprint_of
@@ -48,7 +48,7 @@ def show_certificates(home: Path, file: str | None, say: Say) -> int:
     return 0
 
 
-def rotate(home: Path, say: Say, aside: Say) -> int:
+def rotate(home: Path, say: Say, aside: Say, columns: int | None = None) -> int:
     """Make the next certificate of a home, and have all who read the home know it. Raise DbgError."""
     given = _shows_another(home)
     if given is not None:
@@ -69,7 +69,8 @@ def rotate(home: Path, say: Say, aside: Say) -> int:
     serving = read_rendezvous(home)
     address = "HOST:6900" if serving is None else serving.url.removeprefix("wss://")
     pins = f"{address}#{fingerprint_of(present)},{fingerprint_of(following)}"
-    say(f"where the home is not shared, before the switch:  export DBG_BROKER={shlex.quote(pins)}")
+    for line in lines_to_paste("where the home is not shared, before the switch", pins, "", columns):
+        say(line)
     say("when all of them have it:  dbg-broker certificate --switch")
     return 0
 

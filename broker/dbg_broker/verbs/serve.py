@@ -55,8 +55,11 @@ from dbg_wire.ranks import LIVE_STATES, RankState
 logger = logging.getLogger("dbg_broker")
 
 
-def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
-    """Serve until SIGTERM or SIGINT, and return the exit status; ``say`` prints a line. Raise DbgError."""
+def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | None = None) -> int:
+    """Serve until SIGTERM or SIGINT, and return the exit status. Raise DbgError.
+
+    ``say`` prints a line; ``columns`` is the width of the terminal that shows it, None if no terminal does.
+    """
     log = start_log(settings.verbosity, as_json=settings.logs_json)
     home = open_home(settings.home)
     if settings.record is not None:
@@ -75,7 +78,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
             endpoint = material.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
             setup = _Setup(home=home, material=material, listener=listener, settings=settings)
             stock, times = _Stock(classic, settings.classic_size), new_times()
-            ready = partial(announce, settings, endpoint, classic, say)
+            ready = partial(announce, settings, endpoint, classic, say, columns)
             run_measured(_run(setup, stock, ready, times), times)
         finally:
             listener.close()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
+import subprocess
 
 import pytest
 
 from dbg_broker.settings import Listen, RecordSettings, ServeSettings
-from dbg_broker.verbs.announcing import announce
+from dbg_broker.verbs.announcing import announce, lines_to_paste
 from dbg_wire.endpoint import Endpoint
 from dbg_wire.rendezvous import DriverTokenPlace
 
@@ -52,3 +54,22 @@ def test_a_longest_lease_does_not_hold_for_stock_sessions_which_is_said() -> Non
         assert "--max-lease does not hold there" in text
         assert "--max-lease" not in said(ServeSettings(home="/h", classic=HERE), classic)
     assert "--max-lease" not in said(ServeSettings(home="/h", max_lease=60.0))
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("pins", [1, 2])
+def test_no_terminal_breaks_a_fingerprint_that_is_to_be_pasted(shell: str, pins: int) -> None:
+    address = "login1.cluster:6900#" + ",".join(["sha256:" + "0" * 64] * pins)
+    lines = lines_to_paste("where it is not", address, "DBG_TOKEN_FILE=/h/t", 80)
+    assert lines[0] == "where it is not:"
+    assert max(map(len, lines)) <= 80
+    typed = "\n".join([*lines[1:], 'printf "%s %s" "$DBG_BROKER" "$DBG_TOKEN_FILE"'])
+    ran = subprocess.run([shell, "-c", typed], capture_output=True, check=True, text=True)
+    assert ran.stdout == f"{address} /h/t"
+
+
+def test_a_line_that_fits_or_goes_to_a_file_stays_one() -> None:
+    address = "login1:6900#sha256:" + "0" * 64
+    line = f"where it is not:  export DBG_BROKER={shlex.quote(address)} DBG_TOKEN_FILE=/h/t"
+    assert lines_to_paste("where it is not", address, "DBG_TOKEN_FILE=/h/t", None) == [line]
+    assert lines_to_paste("where it is not", address, "DBG_TOKEN_FILE=/h/t", len(line)) == [line]
