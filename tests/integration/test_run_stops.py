@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 
 import pytest
 
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
 from tests.support.runs import STEP, Directory, line_of, wait_for_prompt
+from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
 
@@ -25,5 +29,22 @@ def test_a_session_tells_which_stops_are_armed_and_were_hit(directory: Directory
     assert "colorsys:hls_to_rgb\nnot loaded yet in rank 0\nhits: none" in shown
     terminal.send("q")
     wait_for_prompt(terminal, line)
+    directory.attach("all", "--kill", "-y")
+    terminal.exit_status()
+
+
+def test_the_terminal_comes_to_a_stop_of_a_broker_that_did_not_answer_in_time(
+    directory: Directory, processes: Processes
+) -> None:
+    line = line_of(STEP)
+    directory.environ = {"DBG_TIMEOUT": "2"}
+    broker = running_broker(processes, directory.home)
+    # The broker is suspended by the job itself: before, `run` looks whether it answers.
+    job = f"kill -STOP {broker.process.pid}; exec {shlex.quote(sys.executable)} train.py"
+    terminal = directory.run("--stop-at", f"train.py:{line}", "--", "sh", "-c", job)
+    terminal.wait_for("this terminal keeps trying", seconds(60))
+    broker.resume()
+    wait_for_prompt(terminal, line)
+    terminal.wait_for(re.compile(r"step: 0\b"))
     directory.attach("all", "--kill", "-y")
     terminal.exit_status()
