@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,8 +146,8 @@ def test_a_breach_of_the_protocol_is_named_and_the_connection_ends(name: str, br
 
 def hostile_report() -> RankReport:
     """Return a report of a stop at a place whose names act on terminals."""
-    stop = replace(STOP, where=Place(file=f"/tmp/{HOSTILE}/t.py", line=7, function=f"f{HOSTILE}"))
-    return replace(STOPPED, stop=stop, session=None)
+    stop = STOP.replace(where=Place(file=f"/tmp/{HOSTILE}/t.py", line=7, function=f"f{HOSTILE}"))
+    return STOPPED.replace(stop=stop, session=None)
 
 
 HOSTILE_RANK = registration(
