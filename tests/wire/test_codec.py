@@ -98,7 +98,7 @@ def test_a_field_with_anything_else_in_it_is_refused_by_name_or_taken_for_what_i
         (reporting([{"file": "/f", "line": "7"}]), "report.report.user_breakpoints[0].line: Expected `int`, got `str`"),
         (reporting([{"file": "/f"}]), "report.report.user_breakpoints[0]: Object missing required field `line`"),
         (reporting([{"file": "/f", "line": 7, "condition": True}]), "user_breakpoints[0].condition: Expected"),
-        (reporting([{"file": "f", "line": 7}]), "user_breakpoints[0].file: Expected `str` matching regex"),
+        (reporting([{"file": "f", "line": 7}]), "user_breakpoints[0].file is not an absolute path"),
         (reporting([None]), "user_breakpoints[0]: Expected `object`, got `null`"),
         (reporting(7), "user_breakpoints: Expected `array`, got `int`"),
         ('{"type":"greet","minor":0,"release":"1","name":"x"}', "does not come from agents"),

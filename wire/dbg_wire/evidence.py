@@ -14,7 +14,7 @@ from .bounds import MAX_NUMBER, Age, Count, InvalidMessage, RankNumber, Sentence
 from .errors import PeerError
 from .limits import MAX_TEXT
 from .ranks import Place
-from .records import Record, decode_record, encode_record
+from .records import Record, Row, decode_record, encode_record
 
 MARKER = "evidence"
 
@@ -75,7 +75,7 @@ class CodeKind(str, enum.Enum):
     VARIABLE = "variable"
 
 
-class SourceSeen(Record, tag="source"):
+class SourceSeen(Row, tag="source"):
     """A library that may know of collectives; ``lack`` says what it can't tell, why, and what would change that."""
 
     library: Word
@@ -83,7 +83,7 @@ class SourceSeen(Record, tag="source"):
     lack: Sentence = ""
 
 
-class GroupSeen(Record, tag="group"):
+class GroupSeen(Row, tag="group"):
     """A process group of the rank.
 
     ``title`` is what people call it, ``members`` the global ranks in it as a rank set, empty if unknown. The numbers
@@ -101,7 +101,7 @@ class GroupSeen(Record, tag="group"):
     completed: Annotated[int, integers()] | None = None
 
 
-class CollectiveSeen(Record, tag="collective"):
+class CollectiveSeen(Row, tag="collective"):
     """A collective, or a send or receive with ``peer``, that the rank has called: unfinished ones, and the last before.
 
     ``sequence`` counts the collectives of the group, those with a peer apart, None if the library does not count.
@@ -125,7 +125,7 @@ class CollectiveSeen(Record, tag="collective"):
     root: RankNumber | None = None
 
 
-class ThreadWait(Record, tag="wait"):
+class ThreadWait(Row, tag="wait"):
     """What one thread of the rank is in; ``text`` is the end of a sentence: ``waits for a lock that pump holds``.
 
     Threads of one ``deadlock`` above zero wait for each other. ``holder`` is the process on the rank's host that alone
@@ -142,7 +142,7 @@ class ThreadWait(Record, tag="wait"):
     holder: Count | None = None
 
 
-class ProcessSeen(Record, tag="process"):
+class ProcessSeen(Row, tag="process"):
     """The rank's process, as its kernel sees it; by the amounts two looks are told apart.
 
     ``state`` is the letter of /proc. ``cpu`` are seconds of all threads, ``main_cpu`` those of the main thread,
@@ -161,7 +161,7 @@ class ProcessSeen(Record, tag="process"):
     note: Sentence = ""
 
 
-class CodeSeen(Record, tag="code"):
+class CodeSeen(Row, tag="code"):
     """Digests of what the rank runs; equal digests mean equal code."""
 
     files: Sentence = ""
@@ -169,7 +169,7 @@ class CodeSeen(Record, tag="code"):
     environment: Sentence = ""
 
 
-class CodePart(Record, tag="part"):
+class CodePart(Row, tag="part"):
     """One file with the digest of its content, package with its version, or variable with its value.
 
     A variable whose name is not of the field, so that its value may be a secret, has a digest instead.

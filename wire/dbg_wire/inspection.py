@@ -15,7 +15,7 @@ from typing import Annotated
 from .bounds import Count, FreeText, InvalidMessage, Path, Sentence, Serial, characters
 from .errors import PeerError
 from .limits import KIB, MAX_CONTROL_BYTES, MAX_TEXT
-from .records import Record, decode_record, encode_record
+from .records import Record, Row, decode_record, encode_record
 
 MARKER = "inspection"
 
@@ -87,7 +87,7 @@ class Inspection(Record):
     runs: bool = False
 
 
-class Variable(Record, tag="variable"):
+class Variable(Row, tag="variable"):
     """One value. ``text`` is what ``dbg-attach -e`` shows of it, cut to MAX_VARIABLE_TEXT in a list.
 
     ``expression`` yields the value at the frame, empty if none does. ``handle`` is 0 for a value without parts;
@@ -106,7 +106,7 @@ class Variable(Record, tag="variable"):
     is_lazy: bool = False
 
 
-class Completion(Record, tag="completion"):
+class Completion(Row, tag="completion"):
     """A text that may replace ``length`` characters of the line from ``begin`` on, counted from 0."""
 
     text: FreeText
@@ -114,7 +114,7 @@ class Completion(Record, tag="completion"):
     length: Count
 
 
-class SourceText(Record, tag="source"):
+class SourceText(Row, tag="source"):
     """Lines of a source file as the rank has loaded it: ``begin`` is the first one's number, counted from 0.
 
     ``total`` is the number of lines of the file. ``lines`` are joined by line feeds.
@@ -126,7 +126,7 @@ class SourceText(Record, tag="source"):
     lines: ValueText
 
 
-class ExceptionSeen(Record, tag="exception"):
+class ExceptionSeen(Row, tag="exception"):
     """An exception: the full name of its class, its text, and its traceback as Python prints it, cut in the middle.
 
     ``is_uncaught`` tells that the rank is kept for it; otherwise the program handles it.

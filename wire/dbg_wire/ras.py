@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 from .bounds import MAX_PID, Count, InvalidMessage, Pid, Sentence, elements, integers
 from .errors import PeerError, printable
 from .limits import KIB, MAX_ITEMS, MAX_TEXT
-from .records import Record, decode_record, encode_record, fitted
+from .records import Record, Row, decode_record, encode_record, fitted
 
 MARKER = "ras"
 
@@ -33,7 +33,7 @@ MISSING = frozenset({UNRESPONSIVE, DEAD, LEFT})
 """States of ranks of which RAS has no data in a communicator."""
 
 
-class RasSeen(Record, tag="ras"):
+class RasSeen(Row, tag="ras"):
     """What the reply says as a whole: NCCL's version, what its collection lacks, and how many rows were left out."""
 
     version: Sentence = ""
@@ -41,7 +41,7 @@ class RasSeen(Record, tag="ras"):
     left_out: Count = 0
 
 
-class RasCommunicator(Record, tag="communicator"):
+class RasCommunicator(Row, tag="communicator"):
     """A communicator by its hash; ``size`` is None where the text form does not tell it."""
 
     name: Sentence
@@ -56,7 +56,7 @@ class OperationCount(Record):
     count: Count
 
 
-class RasRank(Record, tag="rank"):
+class RasRank(Row, tag="rank"):
     """A rank of a communicator, with its number there, and its process."""
 
     communicator: Sentence
@@ -68,7 +68,7 @@ class RasRank(Record, tag="rank"):
     counts: Annotated[tuple[OperationCount, ...], elements(64)] = ()
 
 
-class RasProcess(Record, tag="process"):
+class RasProcess(Row, tag="process"):
     """A process that the job lacks, as the text form names it."""
 
     state: Sentence

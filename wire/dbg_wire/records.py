@@ -29,7 +29,6 @@ else:
 
 
 _P = ParamSpec("_P")
-_R = TypeVar("_R")
 _Known = TypeVar("_Known", bound="Record")
 
 
@@ -48,6 +47,10 @@ class Record(msgspec.Struct, metaclass=RecordType):
     def replace(self, **changes: Any) -> Self:
         """Return this record with other values in some fields."""
         return msgspec.structs.replace(self, **changes)
+
+
+class Row(Record, tag_field="row"):
+    """A record that an answer has several kinds of; the subclass's tag says which it is."""
 
 
 _encoder = msgspec.json.Encoder()
@@ -78,7 +81,7 @@ def decode_record(kind: Any, text: str | bytes) -> Any:
     try:
         return decoder_of(kind).decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise InvalidMessage("", refusal(error)) from None
+        raise InvalidMessage("row", refusal(error)) from None
 
 
 def checked(record: _Known) -> _Known:
@@ -113,17 +116,17 @@ def refusal(error: Exception) -> str:
 # ------------------------------------------------------------------------------------------------- a program's values
 
 
-def fitted(make: Callable[_P, _R], *args: _P.args, **values: _P.kwargs) -> _R:
+def fitted(make: Callable[_P, _Known], *args: _P.args, **values: _P.kwargs) -> _Known:
     """Return a record of a program's values: a text that is too long is cut, a number out of its range is bounded.
 
     A debugger must not fail for the name of a thread or the path of a file.
     """
     try:
-        return checked(make(*args, **values))  # type: ignore[type-var] # a record's class
+        return checked(make(*args, **values))
     except InvalidMessage:
         hints = hints_of(typing.cast(type[Record], make))
         fitting = {name: fit(hints[name], value) for name, value in values.items()}
-        return make(*args, **fitting)  # type: ignore[arg-type] # of the same types
+        return make(*args, **fitting)
 
 
 @cache

@@ -71,7 +71,7 @@ def test_what_can_not_be_true_is_named(make: Callable[[], Record], named: str) -
 @pytest.mark.parametrize(
     ("report", "named"),
     [
-        ('{"state":"lost"}', "report.report.state: lost"),
+        ('{"state":"lost"}', "report.report: rankreport.state: lost is none that a rank reports"),
         ('{"state":"running","stop":7}', "report.report.stop: Expected `object | null`, got `int`"),
         (
             '{"state":"stopped","stop":{"number":1,"reason":"step","where":{"file":"f","line":-1,"function":"f"}}}',
