@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -73,7 +72,7 @@ def record(number: int = 0, report: RankReport = RUNNING, state: RankState | Non
 
 
 def stopped(number: int = 0, *, run: str = "0.0", **stop: object) -> RankRecord:
-    return record(number, RankReport(state=RankState.STOPPED, stop=replace(STOP, **stop)), run=run)  # type: ignore[arg-type]
+    return record(number, RankReport(state=RankState.STOPPED, stop=STOP.replace(**stop)), run=run)
 
 
 def ended(number: int, status: int, cause: str = "") -> RankRecord:
