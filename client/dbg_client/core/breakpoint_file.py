@@ -8,7 +8,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from dbg_wire.bounds import InvalidMessage
 from dbg_wire.ranks import Breakpoint
 from dbg_wire.records import checked, plain
 
@@ -29,5 +28,5 @@ def read_breakpoints(path: str) -> tuple[Breakpoint, ...]:
     try:
         with Path(path).open(encoding="utf-8") as file:
             return tuple(checked(Breakpoint(**each)) for each in json.loads(file.read(MAX_FILE)))
-    except (OSError, ValueError, TypeError, InvalidMessage):
+    except (OSError, ValueError, TypeError):
         return ()
