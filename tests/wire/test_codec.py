@@ -82,11 +82,11 @@ def test_a_field_with_anything_else_in_it_is_refused_by_name_or_taken_for_what_i
         ('{"type":"pulse","where":' * 40_000, "not JSON"),
         ('["type"]', "not an object with a type"),
         ('{"type":7}', "not an object with a type"),
-        ('{"type":"applied","generation":1}', "applied: Object missing required field `offset`"),
+        ('{"type":"applied","generation":1}', "applied lacks the field 'offset'"),
         ('{"type":"applied","generation":true,"offset":1}', "applied.generation: Expected `int`, got `bool`"),
         ('{"type":"applied","generation":1.0,"offset":1}', "applied.generation: Expected `int`, got `float`"),
         ('{"type":"applied","generation":1e999,"offset":1}', "applied.generation: "),
-        (f'{{"type":"applied","generation":{MAX_NUMBER + 1},"offset":1}}', "applied.generation: Expected `int` <= "),
+        (f'{{"type":"applied","generation":{MAX_NUMBER + 1},"offset":1}}', "applied.generation is above "),
         (
             '{"type":"pulse","where":{"file":"f","line":"7","function":"g"}}',
             "pulse.where.line: Expected `int`, got `str`",
@@ -96,7 +96,7 @@ def test_a_field_with_anything_else_in_it_is_refused_by_name_or_taken_for_what_i
         ('{"type":"answer","request":1,"kind":"value","text":"\\ud800"}', "not JSON"),
         ('{"type":"answer","request":1,"kind":"value","text":"","rows":"row"}', "answer.rows: Expected `array`"),
         (reporting([{"file": "/f", "line": "7"}]), "report.report.user_breakpoints[0].line: Expected `int`, got `str`"),
-        (reporting([{"file": "/f"}]), "report.report.user_breakpoints[0]: Object missing required field `line`"),
+        (reporting([{"file": "/f"}]), "report.report.user_breakpoints[0] lacks the field 'line'"),
         (reporting([{"file": "/f", "line": 7, "condition": True}]), "user_breakpoints[0].condition: Expected"),
         (reporting([{"file": "f", "line": 7}]), "user_breakpoints[0].file is not an absolute path"),
         (reporting([None]), "user_breakpoints[0]: Expected `object`, got `null`"),
@@ -120,10 +120,10 @@ def test_sizes_are_bounded() -> None:
     with pytest.raises(PeerError, match="above"):
         decode(" " * (limits.MAX_CONTROL_BYTES + 1), Sender.AGENT)
     long = json.dumps({"type": "notice", "text": "x" * (limits.MAX_TEXT + 1)})
-    with pytest.raises(PeerError, match=r"notice\.text: Expected `str` of length <= 16384"):
+    with pytest.raises(PeerError, match=r"notice\.text has more than 16384 characters"):
         decode(long, Sender.AGENT)
     many = json.dumps({"type": "answer", "request": 1, "kind": "value", "text": "", "rows": [""] * 5000})
-    with pytest.raises(PeerError, match=r"answer\.rows: Expected `array` of length <= 4096"):
+    with pytest.raises(PeerError, match=r"answer\.rows has more than 4096 elements"):
         decode(many, Sender.AGENT)
 
 

@@ -105,5 +105,5 @@ def test_any_other_answer_is_refused(rows: list[str]) -> None:
 
 @pytest.mark.parametrize("fields", ['"name": "x"', '"name": 1, "text": ""', '"name": "x", "text": "", "named": -1'])
 def test_a_wrong_record_is_refused_by_its_field(fields: str) -> None:
-    with pytest.raises(PeerError, match=r"values that can't be read \(row.*(`text`|name)"):
+    with pytest.raises(PeerError, match=r"values that can't be read \(row.*(text|name)"):
         decode_inspected(["inspection", f'{{"row":"variable",{fields}}}'])

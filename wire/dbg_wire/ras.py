@@ -142,7 +142,7 @@ def _rank(name: str, found: dict[str, Any], state: str) -> RasRank:
         host=str(found["host"]),
         pid=int(found["pid"]),
         device=str(found["cuda_dev"]),
-        counts=tuple(OperationCount(name=kind, count=int(count)) for kind, count in counts.items()),
+        counts=tuple(fitted(OperationCount, name=kind, count=int(count)) for kind, count in counts.items()),
     )
 
 

@@ -101,14 +101,28 @@ def name_of(kind: type[Record]) -> str:
 _PLACE = re.compile(r"(.*) - at `(?:key in )?\$(.*)`", re.DOTALL)
 
 
+_WORDS = (
+    (re.compile(r"Expected `str` of length <= (\d+)"), r" has more than \1 characters"),
+    (re.compile(r"Expected `str` of length >= (\d+)"), r" has fewer than \1 characters"),
+    (re.compile(r"Expected `array` of length <= (\d+)"), r" has more than \1 elements"),
+    (re.compile(r"Expected `\w+` >= (\S+)"), r" is below \1"),
+    (re.compile(r"Expected `\w+` <= (\S+)"), r" is above \1"),
+    (re.compile(r"Object missing required field `(\w+)`"), r" lacks the field '\1'"),
+)
+"""What msgspec says of a value, as our users read it."""
+
+
 def refusal(error: Exception) -> str:
-    """Return what is wrong with a record, as the text after its name, such as ``.where.line: Expected `int` >= 0``."""
+    """Return what is wrong with a record, as the text after its name, such as ``.where.line is below 0``."""
     if isinstance(error, UnicodeError):
         return " is no text in UTF-8"
     if not isinstance(error, msgspec.ValidationError):
         return f" is not JSON ({type(error).__name__})"
     found = _PLACE.fullmatch(str(error))
     place, wrong = (found[2], found[1]) if found else ("", str(error))
+    for pattern, words in _WORDS:
+        if (found := pattern.fullmatch(wrong)) is not None:
+            return f"{place}{found.expand(words)}"
     other = wrong.removeprefix("Expected `str` matching regex ")
     return f"{place}: {wrong}" if other == wrong else f"{place} is not {MEANINGS[other]}"
 

@@ -66,7 +66,7 @@ def waits(one: RankEvidence, *threads: ThreadWait) -> RankEvidence:
 
 
 def without_answer(one: RankEvidence) -> RankEvidence:
-    return RankEvidence(rank=one.rank, answer=replace(one.answer, kind=Kind.LOST))
+    return RankEvidence(rank=one.rank, answer=one.answer.replace(kind=Kind.LOST))
 
 
 def main(kind: WaitKind, text: str) -> ThreadWait:
