@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,15 @@ import dbg_client
 from dbg_wire import errors
 from dbg_wire.codec import encode
 from dbg_wire.messages import Greet
-from tests.broker.peers import registration
+from tests.broker.peers import registration, trusting_context
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.ide import Refused, ide
 from tests.support.processes import Processes
 from tests.support.ranks import attach_list
 from tests.support.time_unit import seconds
+
+SCREEN = b"\x1b[?1049h\x1b)0\x1b[?25l\x1b[H\x1b[1;1HPuDB here\x1b[K"
+"""What a stock debugger draws first."""
 
 pytestmark = pytest.mark.integration
 
@@ -40,6 +44,7 @@ def dial(broker: RunningBroker, path: str = "agent", role: str = "rank") -> Clie
         subprotocols=[Subprotocol("dbg.v1")],
         additional_headers={"Authorization": f"Bearer {broker.tokens[role]}"},
         compression=None,
+        ssl=trusting_context() if broker.url.startswith("wss:") else None,
         open_timeout=seconds(20),
     )
 
@@ -47,6 +52,12 @@ def dial(broker: RunningBroker, path: str = "agent", role: str = "rank") -> Clie
 def register(connection: ClientConnection, number: int) -> None:
     """Register as a rank, and wait for the welcome."""
     connection.send(encode(registration(number)))
+    assert json.loads(connection.recv(timeout=seconds(20)))["type"] == "welcome"
+
+
+def greet(connection: ClientConnection) -> None:
+    """Greet as a terminal, and wait for the welcome."""
+    connection.send(encode(Greet(minor=0, release="0.1.0", name="me@login1")))
     assert json.loads(connection.recv(timeout=seconds(20)))["type"] == "welcome"
 
 
@@ -89,13 +100,40 @@ def test_an_ide_and_a_program_hear_that_the_broker_is_full(
     broker = running_broker(processes, home, "--insecure", wrap=lambda command: with_files(64, command))
     with contextlib.suppress(InvalidStatus):
         while True:
-            terminal = held.enter_context(dial(broker, "client", "driver"))
-            terminal.send(encode(Greet(minor=0, release="0.1.0", name="me@login1")))
-            assert json.loads(terminal.recv(timeout=seconds(20)))["type"] == "welcome"
+            greet(held.enter_context(dial(broker, "client", "driver")))
     with ide(home) as window, pytest.raises(Refused, match="the broker is full"):
         window.attach()
     with pytest.raises(errors.Refused, match="the broker is full"):
         dbg_client.connect()
+
+
+def test_without_a_descriptor_newcomers_hear_so_and_who_is_there_stays(
+    processes: Processes, home: Path, held: contextlib.ExitStack
+) -> None:
+    wrap = partial(with_files, 64)
+    broker = running_broker(processes, home, "--classic", "127.0.0.1:0", wrap=wrap)
+    port = int(broker.process.wait_for_output(r"--classic: port (\d+)", stream="stderr")[1])
+    stands = held.enter_context(dial(broker))
+    register(stands, 0)
+    # Stock debuggers have no share of the descriptors, so that they can use up all; terminals take the last ones.
+    callers = held.enter_context(contextlib.ExitStack())
+    for _ in range(44):
+        callers.enter_context(socket.create_connection(("127.0.0.1", port), seconds(20))).sendall(SCREEN)
+    with contextlib.suppress(InvalidStatus):
+        while True:
+            greet(callers.enter_context(dial(broker, "client", "driver")))
+    for command in (["dbg_broker", "status"], ["dbg_client", "--list"]):
+        said = subprocess.run(
+            [sys.executable, "-m", *command], capture_output=True, text=True, timeout=seconds(20), check=False
+        )
+        assert said.returncode == errors.Refused.exit_status, said
+        assert "the broker has no file descriptor left, as it may have 64 open files" in said.stderr
+        assert "`ulimit -n`" in said.stderr
+    callers.close()
+    broker.process.wait_for_output("newcomers are taken again", stream="stderr")
+    assert "gpu013:0" in [rank["address"] for rank in attach_list(home) if rank["state"] == "stopped"]
+    assert broker.process.text("stderr").count("newcomers are refused") == 1
+    stands.ping().wait(seconds(20))
 
 
 def test_an_honest_rank_gets_in_beside_a_thousand_that_say_nothing(

@@ -28,6 +28,7 @@ from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
 from dbg_broker.net.rank_places import RankPlaces
 from dbg_broker.net.rate import RateLimit
+from dbg_broker.net.spare import SpareDescriptors
 from dbg_broker.net.standings import Standings
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
@@ -78,6 +79,7 @@ class Hub:
         self.kernel = kernel
         self.clock, self.schedule = clock, schedule
         self.capacity = capacity or Capacity()
+        self.descriptors = SpareDescriptors(clock)
         self.meters = Meters()
         self.times = times or LoopTimes(clock, time.thread_time)
         self._host, self._pid = host, pid
@@ -143,6 +145,11 @@ class Hub:
         rate = RateLimit(self.clock(), limits.MAX_REPORTED_PER_SECOND)
         self.links[peer.number] = link = RankLink(peer, rate, prefix=prefix, bearer=bearer)
         return link
+
+    @property
+    def lacks(self) -> str:
+        """Return what the broker lacks to take newcomers, as a sentence; empty if it has enough."""
+        return self.descriptors.lack.why
 
     @property
     def is_used(self) -> bool:

@@ -33,7 +33,12 @@ class Arrivals(Generic[C]):
 
     def has_room(self, now: float) -> bool:
         """Tell whether one more may wait: there is a free place, or the oldest connection has had its time."""
-        return len(self) < self._capacity.pending or self._has_had_its_time(next(iter(self._waiting)), now)
+        return len(self) < self._capacity.pending or self.oldest(now) is not None
+
+    def oldest(self, now: float) -> C | None:
+        """Return the connection that has waited longest, if it has had its time."""
+        number = next(iter(self._waiting), None)
+        return None if number is None or not self._has_had_its_time(number, now) else self._waiting[number][0]
 
     def come(self, number: int, connection: C, address: str, now: float) -> tuple[C, Budget] | None:
         """Note a connection; if too many wait, return the one to close for it: the oldest of its address, or of all.

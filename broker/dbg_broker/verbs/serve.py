@@ -122,6 +122,8 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
     hub = _new_hub(loop, settings, times)
     # What is begun ends in the reverse order, at the end and after an error.
     async with contextlib.AsyncExitStack() as ending:
+        hub.descriptors.begin()
+        ending.callback(hub.descriptors.close)
         note = _keep_account(hub, setup, ending)
         reread = material.read_again if material.endpoint.secure else None
         reception = Reception(hub, material.tokens, reread)
