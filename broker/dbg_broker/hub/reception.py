@@ -164,8 +164,11 @@ class Reception:
     def sweep(self, late: float) -> None:
         """Do what is due by the clock, ``late`` seconds after its time."""
         self._hub.times.timer_ran(late)
-        self._hub.descriptors.refill()
         now = self._hub.clock()
+        self._hub.descriptors.refill()
+        while (oldest := self._hub.arrivals.surplus(now)) is not None:
+            self._hub.meters.budgets.hit(Payer.STRANGER, Budget.WAITING)
+            self._give_up(oldest, "too many connections wait")
         for connection in self._hub.arrivals.overdue(now, limits.HANDSHAKE_SECONDS):
             self._hub.meters.budgets.hit(Payer.STRANGER, Budget.HANDSHAKE_SECONDS)
             self._give_up(connection, f"no first message within {limits.HANDSHAKE_SECONDS:g} s")
