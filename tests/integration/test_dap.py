@@ -194,6 +194,20 @@ def test_a_file_that_the_ide_lacks_or_has_otherwise_comes_from_the_rank(processe
         window.leave()
 
 
+def test_a_breakpoint_in_a_file_that_was_edited_meanwhile_is_told_with_the_reason(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    script = home / "rank_script.py"
+    script.write_text(f"# edited since\n{TRAIN}")
+    with ide(home) as window:
+        (row,) = window.attach({script: [{"line": 5}]})
+        assert "the file has changed since it was loaded" in row["message"]
+        window.leave()
+
+
 def test_ranks_that_come_later_get_the_breakpoints(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     with ide(home) as window:
