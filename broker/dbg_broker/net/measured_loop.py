@@ -11,6 +11,11 @@ from typing import Any
 
 from dbg_broker.net.loop_times import LoopTimes
 
+SWITCH_SECONDS = 0.0005
+"""Seconds after which a thread that computes lets the loop go on. The loop gives the interpreter away at each call of
+the kernel, and there are several on the way of a key: with Python's own 5 ms a thread that makes the lines of a flooded
+recording delays a key by 50 ms and more."""
+
 
 class MeasuredSelector(selectors.DefaultSelector):
     """The selector of an event loop, which tells when the loop waits and when it goes on."""
@@ -53,16 +58,24 @@ def new_times() -> LoopTimes:
 
 
 def run_measured(main: Coroutine[Any, Any, None], times: LoopTimes, each_turn: Callable[[], None]) -> None:
-    """Run a coroutine as ``asyncio.run`` does, in a loop that reports to ``times`` and calls ``each_turn``."""
+    """Run a coroutine as ``asyncio.run`` does, in a loop that reports to ``times`` and calls ``each_turn``.
+
+    While it runs, other threads give the interpreter back to the loop after SWITCH_SECONDS.
+    """
 
     def new_loop() -> asyncio.AbstractEventLoop:
         return EnduringLoop(MeasuredSelector(times, each_turn))
 
-    if sys.version_info >= (3, 11):
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(main)
-    else:
-        _run_with_policy(main, new_loop)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        if sys.version_info >= (3, 11):
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(main)
+        else:
+            _run_with_policy(main, new_loop)
+    finally:
+        sys.setswitchinterval(before)
 
 
 def _run_with_policy(main: Coroutine[Any, Any, None], new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:

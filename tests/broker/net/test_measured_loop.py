@@ -10,7 +10,7 @@ import pytest
 
 from dbg_broker.net import measured_loop
 from dbg_broker.net.loop_times import BOUNDS, LoopTimes
-from dbg_broker.net.measured_loop import new_times, run_measured
+from dbg_broker.net.measured_loop import SWITCH_SECONDS, new_times, run_measured
 
 
 def longest_class(times: LoopTimes) -> float:
@@ -37,6 +37,18 @@ def test_a_call_that_keeps_the_loop_is_a_long_turn_and_a_sleep_is_none() -> None
     quiet = longest_class(times)
     run_measured(keep_the_loop(), times, nothing)
     assert quiet < 0.05 <= longest_class(times)
+
+
+def test_other_threads_give_the_interpreter_back_soon_while_the_loop_runs() -> None:
+    seen = []
+
+    async def look() -> None:
+        seen.append(sys.getswitchinterval())
+
+    before = sys.getswitchinterval()
+    run_measured(look(), new_times())
+    assert seen == [pytest.approx(SWITCH_SECONDS)]
+    assert sys.getswitchinterval() == before
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="policies are for Pythons without asyncio.Runner")
