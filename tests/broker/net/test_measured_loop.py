@@ -46,7 +46,7 @@ def test_other_threads_give_the_interpreter_back_soon_while_the_loop_runs() -> N
         seen.append(sys.getswitchinterval())
 
     before = sys.getswitchinterval()
-    run_measured(look(), new_times())
+    run_measured(look(), new_times(), nothing)
     assert seen == [pytest.approx(SWITCH_SECONDS)]
     assert sys.getswitchinterval() == before
 
