@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 """The levels without ``-v``, with one, and with more."""
@@ -17,16 +17,29 @@ MIN_SECRET = 8
 """Characters of the shortest text that is hidden: hiding an empty text would take every line apart."""
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class LogFormatter(logging.Formatter):
     """Formatter that keeps tokens out of every line, also out of the texts of libraries and errors."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
         self._secrets: tuple[str, ...] = ()
+        self.lacks_memory: Callable[[], None] = _nothing
+        """Called in place of a line about an error for lack of memory."""
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Have no line hold these texts."""
         self._secrets = (*self._secrets, *(secret for secret in secrets if len(secret) >= MIN_SECRET))
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep errors for lack of memory out of the log: a traceback of one tells nothing, and takes more."""
+        if record.exc_info is None or not isinstance(record.exc_info[1], MemoryError):
+            return True
+        self.lacks_memory()
+        return False
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record's lines."""
@@ -63,5 +76,6 @@ def start_log(verbosity: int, *, as_json: bool = False) -> LogFormatter:
     handler = logging.StreamHandler(sys.stderr)
     formatter = JsonLogFormatter() if as_json else LogFormatter()
     handler.setFormatter(formatter)
+    handler.addFilter(formatter.filter)
     logging.basicConfig(handlers=[handler], level=LEVELS[min(verbosity, len(LEVELS) - 1)])
     return formatter

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -30,6 +31,18 @@ def test_tokens_are_hidden_in_messages_values_and_tracebacks() -> None:
         text = formatter.format(record("fails", exc_info=True))
     assert "ValueError: no header <token>" in text
     assert HIDDEN not in text
+
+
+def test_an_error_for_lack_of_memory_is_told_to_the_reserve_instead_of_logged() -> None:
+    formatter = LogFormatter()
+    told: list[bool] = []
+    formatter.lacks_memory = partial(told.append, True)
+    try:
+        raise MemoryError
+    except MemoryError:
+        assert not formatter.filter(record("fails", exc_info=True))
+    assert told == [True]
+    assert formatter.filter(record("goes well"))
 
 
 @pytest.mark.parametrize(("verbosity", "level"), [(0, "WARNING"), (1, "INFO"), (2, "DEBUG"), (7, "DEBUG")])

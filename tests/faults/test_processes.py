@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dbg_wire.errors import BadSecretFile
 from tests.conftest import OpenTerminal
 from tests.faults.figures import Figures, note
 from tests.faults.lane import SIGN
@@ -163,3 +164,13 @@ def test_a_clock_that_jumps_by_a_month_disturbs_no_session(
     asked = [entry["at"] for entry in entries if entry["what"] == "question"]
     assert asked[1] - asked[0] < -50 * DAY, "the broker's clock did not jump"
     detach(terminal)
+
+
+@pytest.mark.netns
+def test_a_run_on_a_full_disk_says_so_and_what_to_do(small_disk: Path) -> None:
+    command = [sys.executable, "-m", "dbg_broker", "run", "--", sys.executable, "-c", "pass"]
+    fill(small_disk)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds(20))
+    assert done.returncode == BadSecretFile.exit_status, done
+    assert f"{small_disk}/run-broker.log can't be written (No space left on device)" in done.stderr
+    assert "make room there, or set DBG_HOME" in done.stderr

@@ -194,6 +194,41 @@ def test_a_file_that_the_ide_lacks_or_has_otherwise_comes_from_the_rank(processe
         window.leave()
 
 
+def test_a_breakpoint_in_a_file_that_was_edited_meanwhile_is_told_with_the_reason(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    script = home / "rank_script.py"
+    script.write_text(f"# edited since\n{TRAIN}")
+    with ide(home) as window:
+        (row,) = window.attach({script: [{"line": 5}]})
+        assert "the file has changed since it was loaded" in row["message"]
+        window.leave()
+
+
+def test_a_breakpoint_in_a_file_that_the_ide_has_otherwise_is_told_with_the_reason(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    local = home / "elsewhere" / "rank_script.py"
+    local.parent.mkdir()
+    local.write_text(f"# edited since\n{TRAIN}")
+    with ide(home) as window:
+        mappings = [{"localRoot": str(local.parent), "remoteRoot": str(home)}]
+        (row,) = window.attach({local: [{"line": 6}]}, pathMappings=mappings)
+        assert (row["verified"], row["line"]) == (True, 7)
+        assert re.search(r"is not what .*:0 runs; the line is one of the rank's text$", row["message"])
+        # The user takes the edit back, and the IDE sets the breakpoints of the file anew.
+        local.write_text(TRAIN)
+        (row,) = window.set_breakpoints(local, {"line": 7})
+        assert (row["verified"], row.get("message")) == (True, None)
+        window.leave()
+
+
 def test_ranks_that_come_later_get_the_breakpoints(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     with ide(home) as window:

@@ -97,11 +97,16 @@ class BlockingDial:
         raise BrokerUnreachable(self.url, reason)
 
     def secure(self) -> str:
-        """Make the TLS handshake and return the version of TLS. Raise NotABroker, or UntrustedCertificate."""
+        """Make the TLS handshake and return the version of TLS.
+
+        Raise NotABroker, UntrustedCertificate, or BrokerUnreachable for a peer that is silent.
+        """
         context = client_context(self.endpoint)
         try:
             name = self.endpoint.host if self.endpoint.ca is not None else None
             secured = context.wrap_socket(self.connected(), server_hostname=name)
+        except TimeoutError:
+            raise BrokerUnreachable(self.url, f"nothing within {self.seconds:g} s") from None
         except (OSError, ValueError) as error:
             if (no_trust := untrusted(self.url, error)) is not None:
                 raise no_trust from None

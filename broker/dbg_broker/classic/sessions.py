@@ -109,7 +109,10 @@ class StockSessions:
     # ------------------------------------------------------------------------------------------ the connections' side
 
     def joined(self, connection: ClassicConnection, address: str) -> None:
-        """Take a new connection; if there are too many, close one that no user seems to need."""
+        """Take a new connection, or tell it what the broker lacks; close one of too many that no user seems to need."""
+        if self.hub.lacks:
+            connection.refuse_in_words(self.hub.lacks)
+            return
         others = tuple(self._connections.values())
         self._connections[connection.number] = connection
         if len(others) >= MAX_CALLERS_OF_ONE:

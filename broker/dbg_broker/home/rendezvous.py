@@ -93,9 +93,13 @@ def write_private(path: Path, text: str) -> None:
             beside.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise BadSecretFile(
-            f"{printable(str(path))} can't be written ({error.strerror})", "make room there, or set DBG_HOME"
-        ) from error
+        raise cant_write(path, error) from error
+
+
+def cant_write(path: Path, error: OSError) -> BadSecretFile:
+    """Return the error of a file of the home that can't be written for this reason."""
+    what_to_do = "make room there, or set DBG_HOME"
+    return BadSecretFile(f"{printable(str(path))} can't be written ({error.strerror})", what_to_do)
 
 
 def read_private(path: Path, *, others_may_read: bool = False) -> str | None:

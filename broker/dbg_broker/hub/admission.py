@@ -93,7 +93,7 @@ class Admission:
             told = describe_bearer(upgrade, self._tokens, time.time())
             return told if told.status == 200 else self._refused(connection, upgrade, told)
         decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
-        if isinstance(decided, Bearer) and (why := self._why_too_many(decided, connection.network)):
+        if isinstance(decided, Bearer) and (why := hub.lacks or self._why_too_many(decided, connection.network)):
             decided = HttpAnswer(503, f"{why}\n")
         return self._refused(connection, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
 

@@ -53,6 +53,20 @@ class Reception:
         """Tell whether one more connection may come now."""
         return self._hub.arrivals.has_room(self._hub.clock())
 
+    def make_room(self, error: OSError) -> bool:
+        """Have a descriptor free for an accept that found none: a spare one, or soon that of the oldest newcomer.
+
+        Return whether accept may be tried again at once.
+        """
+        hub = self._hub
+        if hub.descriptors.lend(error):
+            return True
+        oldest = hub.arrivals.oldest(hub.clock())
+        if oldest is not None:
+            hub.meters.budgets.hit(Payer.STRANGER, Budget.WAITING)
+            self._give_up(oldest, "too many connections wait")
+        return False
+
     def turned_away(self, peer: str) -> None:
         """Count a peer whose address is not allowed."""
         self._hub.meters.turned_away += 1
@@ -151,6 +165,10 @@ class Reception:
         """Do what is due by the clock, ``late`` seconds after its time."""
         self._hub.times.timer_ran(late)
         now = self._hub.clock()
+        self._hub.descriptors.refill()
+        while (oldest := self._hub.arrivals.surplus(now)) is not None:
+            self._hub.meters.budgets.hit(Payer.STRANGER, Budget.WAITING)
+            self._give_up(oldest, "too many connections wait")
         for connection in self._hub.arrivals.overdue(now, limits.HANDSHAKE_SECONDS):
             self._hub.meters.budgets.hit(Payer.STRANGER, Budget.HANDSHAKE_SECONDS)
             self._give_up(connection, f"no first message within {limits.HANDSHAKE_SECONDS:g} s")

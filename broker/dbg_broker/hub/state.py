@@ -27,6 +27,7 @@ from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
 from dbg_broker.net.rank_places import RankPlaces
 from dbg_broker.net.rate import RateLimit
+from dbg_broker.net.spare import SpareDescriptors, SpareMemory
 from dbg_broker.net.standings import Standings
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
@@ -73,17 +74,18 @@ class Hub:
         intervals: ProbeIntervals | None = None,
         capacity: Capacity | None = None,
         times: LoopTimes | None = None,
+        memory: SpareMemory | None = None,
     ) -> None:
         self.kernel = kernel
-        self.clock, self.schedule = clock, schedule
-        self.capacity = capacity or Capacity()
+        self.clock, self.schedule, self.capacity = clock, schedule, capacity or Capacity()
+        self.descriptors, self.memory = SpareDescriptors(clock), memory or SpareMemory(clock)
         self.meters = Meters()
         self.times = times or LoopTimes(clock, time.thread_time)
         self._host, self._pid = host, pid
         self._started = clock()
         self._certificate_ends: float | None = None
         # Connections: those without a first message, then links of ranks and of terminals by their numbers.
-        self.arrivals: Arrivals[PeerConnection] = Arrivals(self.capacity)
+        self.arrivals: Arrivals[PeerConnection] = Arrivals(self.capacity, lambda: self.lacks)
         self.unfinished = Unfinished()
         self.rank_places = RankPlaces(self.capacity.ranks)
         self.turns = Turns(time.thread_time, schedule)
@@ -107,7 +109,7 @@ class Hub:
         """Whether the log has told that this does not hold for some rank."""
         # What is known of ranks, asked of them, and told to them.
         self.registry = Registry()
-        self.questions = OpenQuestions()
+        self.questions = OpenQuestions(lambda: self.memory.lack.why)
         self.glances = Glances()
         self.ask_rates = AskRates()
         self.live_bytes = LiveBytes()
@@ -142,6 +144,11 @@ class Hub:
         rate = RateLimit(self.clock(), limits.MAX_REPORTED_PER_SECOND)
         self.links[peer.number] = link = RankLink(peer, rate, prefix=prefix, bearer=bearer)
         return link
+
+    @property
+    def lacks(self) -> str:
+        """Return what the broker lacks to take newcomers, as a sentence; empty if it has enough."""
+        return self.descriptors.lack.why or self.memory.lack.why
 
     @property
     def is_used(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from dbg_broker.net import capacity
@@ -11,12 +12,19 @@ from dbg_broker.net.capacity import Capacity
 
 C = TypeVar("C")
 
+FEW = 16
+"""Connections that may wait while newcomers are refused: an honest peer is told so within milliseconds."""
+
 
 class Arrivals(Generic[C]):
-    """Connections that wait, by number, in the order in which they came."""
+    """Connections that wait, by number, in the order in which they came.
 
-    def __init__(self, capacity: Capacity) -> None:
+    ``lacks`` returns why newcomers are refused at present, empty if they are not: no more than FEW may wait then.
+    """
+
+    def __init__(self, capacity: Capacity, lacks: Callable[[], str] = str) -> None:
         self._capacity = capacity
+        self._lacks = lacks
         self._waiting: dict[int, tuple[C, float, str]] = {}
         self._at: defaultdict[str, dict[int, None]] = defaultdict(dict)
 
@@ -33,7 +41,16 @@ class Arrivals(Generic[C]):
 
     def has_room(self, now: float) -> bool:
         """Tell whether one more may wait: there is a free place, or the oldest connection has had its time."""
-        return len(self) < self._capacity.pending or self._has_had_its_time(next(iter(self._waiting)), now)
+        return len(self) < self._places or self.oldest(now) is not None
+
+    def surplus(self, now: float) -> C | None:
+        """Return the connection to close because more wait than may now; None if none is to be closed yet."""
+        return self.oldest(now) if len(self) > self._places else None
+
+    def oldest(self, now: float) -> C | None:
+        """Return the connection that has waited longest, if it has had its time."""
+        number = next(iter(self._waiting), None)
+        return None if number is None or not self._has_had_its_time(number, now) else self._waiting[number][0]
 
     def come(self, number: int, connection: C, address: str, now: float) -> tuple[C, Budget] | None:
         """Note a connection; if too many wait, return the one to close for it: the oldest of its address, or of all.
@@ -46,7 +63,7 @@ class Arrivals(Generic[C]):
         oldest = next(iter(neighbours))
         if len(neighbours) > self._capacity.pending_of_address and self._has_had_its_time(oldest, now):
             return self._waiting[oldest][0], Budget.WAITING_OF_ADDRESS
-        if len(self) > self._capacity.pending:
+        if len(self) > self._places:
             return self._waiting[next(iter(self._waiting))][0], Budget.WAITING
         return None
 
@@ -66,6 +83,10 @@ class Arrivals(Generic[C]):
                 break
             overdue.append(connection)
         return overdue
+
+    @property
+    def _places(self) -> int:
+        return min(FEW, self._capacity.pending) if self._lacks() else self._capacity.pending
 
     def _has_had_its_time(self, number: int, now: float) -> bool:
         _, came, _ = self._waiting[number]

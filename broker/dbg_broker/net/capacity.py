@@ -23,6 +23,9 @@ through one address. More is no gain: if all of them end in the same moment, tha
 PATIENCE_SECONDS = 0.25
 """Seconds that a connection has for its first message however many others wait; an honest peer takes milliseconds."""
 
+MORE_DESCRIPTORS = "start it after `ulimit -n` with a larger number"
+"""What to do about a broker that has too few, as the end of a sentence."""
+
 WATCHERS_SHARE = 0.875
 """Part of the terminals that may be watchers: the rest is for terminals that type, which watchers can't keep out."""
 
@@ -63,7 +66,7 @@ class Capacity:
         """Return the end of a sentence that names the limit on open files; empty if the broker's own bound is lower."""
         if self.ranks >= limits.MAX_RANKS:
             return ""
-        return f", as it may have {self.descriptors} open files; start it after `ulimit -n` with a larger number"
+        return f", as it may have {self.descriptors} open files; {MORE_DESCRIPTORS}"
 
     @property
     def _connections(self) -> int:

@@ -16,6 +16,7 @@ from dbg_broker.allowed import EVERYBODY, Allowed
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.owner import Owner
+from dbg_broker.net.spare import NO_DESCRIPTORS
 from dbg_broker.net.tls import SecureTransport
 from dbg_dial.deadline import within
 
@@ -31,8 +32,8 @@ SWEEP_SECONDS = 0.25
 FULL_SECONDS = 0.02
 """Seconds without accepting while all places before the first message are taken: an honest peer is faster."""
 
-NO_DESCRIPTORS_SECONDS = 1.0
-"""Seconds without accepting when the process has no file descriptor left: some will be closed by then."""
+NO_ACCEPT_SECONDS = 1.0
+"""Seconds without accepting after an error that has nothing to do with a lack of descriptors."""
 
 SHUTDOWN_SECONDS = 0.5
 """Seconds given to all closing handshakes at the end. The next broker begins after them, and has its terminals back
@@ -51,6 +52,9 @@ class ServerOwner(Owner[PeerConnection], Protocol):
 
     def turned_away(self, peer: str) -> None:
         """Take note of a peer whose address is not allowed; its connection is closed already."""
+
+    def make_room(self, error: OSError) -> bool:
+        """Have a descriptor free for an accept that found none; return whether it may be tried again at once."""
 
     def accepted(self, connection: PeerConnection) -> None:
         """Take a connection of which nothing has come yet."""
@@ -140,15 +144,24 @@ class Server:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return False
         except OSError as error:
-            logger.warning("no connection can be accepted for a moment: %s", error.strerror)
-            self._accept_later(NO_DESCRIPTORS_SECONDS)
-            return False
+            return self._could_not_accept(error)
         if self._allowed.admits(address, accepted.getsockname()):
             self._let_wait(accepted, tcp.peer_name(address))
         else:
             accepted.close()
             self._owner.turned_away(tcp.peer_name(address))
         return True
+
+    def _could_not_accept(self, error: OSError) -> bool:
+        """Try again at once if there is a descriptor for that, else later; return whether it is at once."""
+        if error.errno not in NO_DESCRIPTORS:
+            logger.warning("no connection can be accepted for a moment: %s", error.strerror)
+            self._accept_later(NO_ACCEPT_SECONDS)
+            return False
+        if self._owner.make_room(error):
+            return True
+        self._accept_later(FULL_SECONDS)
+        return False
 
     def _let_wait(self, accepted: socket.socket, peer: str) -> None:
         """Let a connection wait for its first byte, which costs much less than a transport."""

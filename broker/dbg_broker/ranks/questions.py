@@ -5,7 +5,7 @@ Pure: time is an argument. A rank that does not answer is named in the answers a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from sys import getsizeof
@@ -25,6 +25,9 @@ PAGE_BYTES = 64 * limits.KIB
 
 PAGE_ANSWERS = 50
 """Answers in one page: they are made in two milliseconds."""
+
+LONG_BYTES = 4 * limits.KIB
+"""Bytes of an answer that is kept even if memory lacks: a stack or a value, and no screen."""
 
 RANK_COST = 300
 """Bytes that a rank costs a question beside its key and what it says: an entry, an answer and its empty parts."""
@@ -101,10 +104,14 @@ class Finished:
 
 
 class OpenQuestions:
-    """All open questions, each under a number that the broker gives it."""
+    """All open questions, each under a number that the broker gives it.
 
-    def __init__(self) -> None:
+    ``lacks_memory`` returns why there is no memory for long answers now, empty if there is.
+    """
+
+    def __init__(self, lacks_memory: Callable[[], str] = str) -> None:
         self.budget = AnswerBudget()
+        self._lacks_memory = lacks_memory
         self._open: dict[int, _OpenQuestion] = {}
         self._asked: dict[str, set[int]] = {}
         self._last = 0
@@ -213,6 +220,8 @@ class OpenQuestions:
         size, cost = _size(said), weight(said)
         if size > MAX_ANSWER_BYTES:
             said = _without_content(said, f"an answer of {size} bytes, above {MAX_ANSWER_BYTES}")
+        elif size > LONG_BYTES and (why := self._lacks_memory()):
+            said = _without_content(said, f"an answer of {size} bytes is left out: {why}")
         elif self.budget.take(question.client, cost):
             question.size += cost
             question.sizes[key] = size

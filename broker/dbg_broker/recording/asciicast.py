@@ -12,7 +12,10 @@ from collections.abc import Mapping
 OUTPUT, INPUT, RESIZE, MARKER, EXIT = "o", "i", "r", "m", "x"
 """The codes of events."""
 
-_HIDDEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_HIDDEN = frozenset(map(chr, (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))))
+"""Control characters above 32, and characters that end lines or turn the direction of text."""
+
+_ANY_HIDDEN = re.compile(f"[{''.join(_HIDDEN)}]")
 
 
 def encode_header(
@@ -46,8 +49,9 @@ class EventLines:
 
 def _line(document: object) -> bytes:
     text = json.dumps(document, ensure_ascii=False)
-    if not text.isascii() or "\x7f" in text:
-        # A recording may be looked at with `cat`: JSON escapes the control characters below 32, and this the others,
-        # and those that turn the direction of text.
-        text = _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    if (not text.isascii() or "\x7f" in text) and _ANY_HIDDEN.search(text):
+        # A recording may be looked at with `cat`: JSON escapes the control characters below 32, and this the others.
+        # Each kind is replaced at once: a call for each of 65,536 characters would keep the event loop from running.
+        for hidden in _HIDDEN.intersection(text):
+            text = text.replace(hidden, f"\\u{ord(hidden):04x}")
     return text.encode("utf-8", "replace") + b"\n"

@@ -20,6 +20,10 @@ from dbg_wire.ranks import RankState
 TOGETHER_SECONDS = 0.1
 """Seconds in which what happens is handed over together; a broker that is killed loses as much."""
 
+TOGETHER_BYTES = 256 * 1024
+"""Bytes beyond which no more is handed over together: the thread that makes one write of them holds the interpreter for
+the time of some copies of its lines, which are six times as long where a rank sends control characters."""
+
 MAX_WAITING = 16 * 1024 * 1024
 """Bytes of all recordings that wait for the disk: some minutes of a crowd that types."""
 
@@ -70,6 +74,7 @@ class Recorder:
         self._typing: dict[str, str] = {}
         self._given = 0
         self._together: list[Entry] = []
+        self._together_cost = 0
         self._is_due = False
 
     @property
@@ -214,13 +219,20 @@ class Recorder:
         recording.given += cost
         self._given += cost
         self._together.append(Entry(recording, happening, cost))
-        if not self._is_due:
+        self._together_cost += cost
+        if self._together_cost >= TOGETHER_BYTES:
+            self._hand_over()
+        elif not self._is_due:
             self._is_due = True
-            self._schedule(TOGETHER_SECONDS, self._hand_over)
+            self._schedule(TOGETHER_SECONDS, self._due)
+
+    def _due(self) -> None:
+        self._is_due = False
+        self._hand_over()
 
     def _hand_over(self) -> None:
-        self._is_due = False
         entries, self._together = self._together, []
+        self._together_cost = 0
         if entries:
             self.writer.put(entries)
 

@@ -10,9 +10,10 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
 from dbg_broker.home.in_use import hold
-from dbg_broker.home.rendezvous import lock, open_home, read_private, read_rendezvous, write_private
+from dbg_broker.home.rendezvous import cant_write, lock, open_home, read_private, read_rendezvous, write_private
 from dbg_wire.endpoint import is_loopback, wrong_host_reason
 from dbg_wire.environment import BROKER
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
@@ -161,10 +162,13 @@ def _named(home: str, environ: Mapping[str, str]) -> Found:
 
 
 def _start(home: Path, listen: str, options: Options, environ: Mapping[str, str]) -> Found | None:
-    """Start a broker and wait until it serves; return None if another one was first. Raise CantServe."""
+    """Start a broker and wait until it serves; return None if another one was first.
+
+    Raise CantServe, or BadSecretFile for a home in which nothing can be written.
+    """
     arguments = ["serve", "--while-used", "--home", str(home), *(["--listen", listen] if listen else [])]
     arguments += words_of(options)
-    with open(home / LOG_FILE, "w", encoding="utf-8", opener=_private) as log:
+    with _new_log(home) as log:
         process = subprocess.Popen(
             own_command("dbg_broker.cli", arguments),
             stdin=subprocess.DEVNULL,
@@ -191,13 +195,27 @@ def _start(home: Path, listen: str, options: Options, environ: Mapping[str, str]
 
 
 def _require_another(home: Path, process: subprocess.Popen[bytes]) -> None:
-    """Raise CantServe, with the last words of the run's own broker, unless another one has the home."""
+    """Raise CantServe, with the last words of the run's own broker, unless another one has the home.
+
+    Raise BadSecretFile if the home takes no words.
+    """
     free = lock(home)
     if free is None:
         return
     free.release()
     lines = (home / LOG_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+    if not lines:
+        # On a full file system the broker can neither begin nor say so: its log lies there, too.
+        write_private(home / LOG_FILE, f"it ended with status {process.returncode}\n")
     raise CantServe(lines[-1] if lines else f"it ended with status {process.returncode} and said nothing")
+
+
+def _new_log(home: Path) -> IO[str]:
+    """Return the log of a new broker, which is empty. Raise BadSecretFile."""
+    try:
+        return open(home / LOG_FILE, "w", encoding="utf-8", opener=_private)
+    except OSError as error:
+        raise cant_write(home / LOG_FILE, error) from error
 
 
 def _private(path: str, flags: int) -> int:

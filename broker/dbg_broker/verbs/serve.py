@@ -40,6 +40,7 @@ from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.measured_loop import new_times, run_measured
 from dbg_broker.net.server import Server
+from dbg_broker.net.spare import SpareMemory
 from dbg_broker.recording.directory import open_directory
 from dbg_broker.settings import ServeSettings
 from dbg_broker.verbs.announcing import announce
@@ -76,10 +77,12 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
         try:
             classic = listen_for_stock(settings.classic)
             endpoint = material.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
-            setup = _Setup(home=home, material=material, listener=listener, settings=settings)
+            memory = SpareMemory(time.monotonic)
+            log.lacks_memory = memory.give_up
+            setup = _Setup(home=home, material=material, listener=listener, settings=settings, memory=memory)
             stock, times = _Stock(classic, settings.classic_size), new_times()
             ready = partial(announce, settings, endpoint, classic, say, columns)
-            run_measured(_run(setup, stock, ready, times), times)
+            run_measured(_run(setup, stock, ready, times), times, setup.memory.look)
         finally:
             listener.close()
             if classic is not None:
@@ -107,6 +110,7 @@ class _Setup:
     material: Material
     listener: socket.socket
     settings: ServeSettings
+    memory: SpareMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +126,12 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
     stopping = _stopped_by_signals(loop)
-    hub = _new_hub(loop, settings, times)
+    hub = _new_hub(loop, setup, times)
     # What is begun ends in the reverse order, at the end and after an error.
     async with contextlib.AsyncExitStack() as ending:
+        for spare in (hub.descriptors, hub.memory):
+            spare.begin()
+            ending.callback(spare.close)
         note = _keep_account(hub, setup, ending)
         reread = material.read_again if material.endpoint.secure else None
         reception = Reception(hub, material.tokens, reread)
@@ -164,7 +171,7 @@ def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
     return stopping
 
 
-def _new_hub(loop: asyncio.AbstractEventLoop, settings: ServeSettings, times: LoopTimes) -> Hub:
+def _new_hub(loop: asyncio.AbstractEventLoop, setup: _Setup, times: LoopTimes) -> Hub:
     hub = Hub(
         host=socket.gethostname(),
         pid=os.getpid(),
@@ -173,8 +180,9 @@ def _new_hub(loop: asyncio.AbstractEventLoop, settings: ServeSettings, times: Lo
         schedule=loop.call_later,
         capacity=Capacity(_descriptors()),
         times=times,
+        memory=setup.memory,
     )
-    hub.max_lease = settings.max_lease
+    hub.max_lease = setup.settings.max_lease
     GarbageCollection(lambda: hub.seats.counts()[1] > 0, loop.time, loop.call_later).begin()
     return hub
 

@@ -65,6 +65,8 @@ class BrokerLink:
         self._seconds = seconds
         self._connection: Connection | None = None
         self._successor: Connection | None = None
+        self._ending: Connection | None = None
+        """The connection that has broken, until it is closed: if that is cancelled, :meth:`close` does it."""
         self._watching: asyncio.Task[None] | None = None
         self._attempt = 0
         self._handover = Handover()
@@ -127,8 +129,8 @@ class BrokerLink:
     async def close(self) -> None:
         """Send what is queued and close; never an error."""
         await self._stop_watching()
-        connections = self._connection, self._successor
-        self._connection = self._successor = None
+        connections = self._connection, self._successor, self._ending
+        self._connection = self._successor = self._ending = None
         for connection in connections:
             if connection is not None:
                 await connection.close()
@@ -192,9 +194,10 @@ class BrokerLink:
         if asyncio.get_running_loop().time() - self._up_since > SETTLED_SECONDS:
             self._attempt = 0
         await self._stop_watching()
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        self._ending, self._connection = self._connection, None
+        if self._ending is not None:
+            await self._ending.close()
+            self._ending = None
 
     async def _stop_watching(self) -> None:
         watching, self._watching = self._watching, None

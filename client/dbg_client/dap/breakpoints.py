@@ -23,6 +23,7 @@ from .asked_breakpoints import asked_file, asked_wishes, exception_answer
 from .breakpoint_table import BreakpointTable, Line
 from .messages import Message
 from .paths import Paths
+from .source import Sources
 from .window import Window
 
 SECONDS = 2.0
@@ -32,9 +33,10 @@ SECONDS = 2.0
 class Breakpoints:
     """What one IDE has set, and its ranks by :meth:`follow`; belongs to one event loop."""
 
-    def __init__(self, window: Window, paths: Paths, first_line: int = 1) -> None:
+    def __init__(self, window: Window, paths: Paths, sources: Sources, first_line: int = 1) -> None:
         self._window = window
         self._paths = paths
+        self._sources = sources
         self._first_line = first_line
         self._table = BreakpointTable()
         self._greeted: set[str] = set()
@@ -60,6 +62,9 @@ class Breakpoints:
             ranks = self._ranks()
             await self._tell([rank for rank in ranks if rank.key in self._greeted], plan.clear, plan.set)
             await self._greet([rank for rank in ranks if rank.key not in self._greeted])
+            if plan.set and ranks:
+                stopped = (rank for rank in ranks if rank.state is RankState.STOPPED)
+                await self._sources.compared(next(stopped, ranks[0]), file, SECONDS)
             lines = iter(plan.lines)
             rows = [
                 {"verified": False, "message": one} if isinstance(one, str) else self._row(next(lines), ranks)
@@ -205,4 +210,6 @@ class Breakpoints:
         path = self._paths.to_ide(line.wish.file)
         # The IDE's number of a line differs from ours where it counts from 0.
         number = {"line": told["line"] - 1 + self._first_line} if "line" in told else {}
-        return {**told, **number, "source": {"name": line.wish.file.rpartition("/")[2], "path": path}}
+        reasons = [reason for reason in (told.get("message"), self._sources.problem(line.wish.file)) if reason]
+        message = {"message": "; ".join(reasons)} if reasons else {}
+        return {**told, **number, **message, "source": {"name": line.wish.file.rpartition("/")[2], "path": path}}

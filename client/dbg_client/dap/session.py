@@ -39,7 +39,7 @@ class Session:
         self.threads = Threads(window)
         self._keyboard = Keyboard(window)
         self._sources = Sources(window, paths, knows_invalidated=client.knows_invalidated)
-        self._breakpoints = Breakpoints(window, paths, client.first_line)
+        self._breakpoints = Breakpoints(window, paths, self._sources, client.first_line)
         self._frames = Frames(window, self.threads, self._sources, client.first_line, client.first_column)
         self._values = Values(window, self.threads, self._frames, self._keyboard)
         self._moves = Moves(window, self.threads, self._keyboard)

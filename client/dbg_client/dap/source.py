@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import stat
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -36,6 +37,10 @@ class _File:
     path: str
     rank: RankInfo
     is_ours: bool
+    stamp: tuple[int, int] | None
+    """The local file's time and size when it was compared; None where there is none."""
+    problem: str = ""
+    comparing: asyncio.Task[None] | None = None
 
 
 class Sources:
@@ -63,6 +68,20 @@ class Sources:
             return told
         return {**told, "sourceReference": file.number, "origin": f"as {printable(rank.address)} runs it"}
 
+    def problem(self, path: str) -> str:
+        """Return why lines of the IDE's file are not those that a rank runs; empty if they are, or are not compared."""
+        file = self._files.get(path)
+        return file.problem if file is not None else ""
+
+    async def compared(self, rank: RankInfo, path: str, seconds: float) -> None:
+        """Wait until the IDE's file is compared with the rank's, anew if it was edited since, or for ``seconds``."""
+        known = self._files.get(path)
+        if known is not None and known.stamp != _stamp(Path(self._local(path))):
+            del self._files[path]
+        file = self._files.get(path) or self._new(rank, path)
+        if file.comparing is not None:
+            await asyncio.wait([file.comparing], timeout=seconds)
+
     async def content(self, arguments: Message) -> Message:
         """Return the body of the answer to ``source``. Raises BadInput for an unknown file, and what a rank refuses."""
         source = arguments.get("source")
@@ -85,13 +104,13 @@ class Sources:
 
     def _new(self, rank: RankInfo, path: str) -> _File:
         local = Path(self._local(path))
-        is_there = path.startswith("/") and local.is_absolute() and _is_file(local)
-        file = _File(next(self._numbers), path, rank, is_there)
+        stamp = _stamp(local) if path.startswith("/") and local.is_absolute() else None
+        file = _File(next(self._numbers), path, rank, stamp is not None, stamp)
         if len(self._files) >= MAX_FILES:
             del self._files[next(iter(self._files))]
         self._files[path] = file
-        if is_there and not _is_library(path):
-            task = asyncio.create_task(self._compare(file, local))
+        if stamp is not None and not _is_library(path):
+            task = file.comparing = asyncio.create_task(self._compare(file, local))
             self._comparing.add(task)
             task.add_done_callback(self._comparing.discard)
         return file
@@ -105,9 +124,9 @@ class Sources:
         except DbgError:
             return
         file.is_ours = False
-        self._window.tell(
-            f"{printable(str(local))} is not what {printable(file.rank.address)} runs; the rank's text is shown."
-        )
+        differs = f"{printable(str(local))} is not what {printable(file.rank.address)} runs"
+        file.problem = f"{differs}; the line is one of the rank's text"
+        self._window.tell(f"{differs}; the rank's text is shown.")
         if self._knows_invalidated:
             self._window.event("invalidated", {"areas": ["stacks"]})
 
@@ -129,11 +148,13 @@ def _is_library(path: str) -> bool:
     return any(part in path for part in _LIBRARIES) or path.startswith("<frozen")
 
 
-def _is_file(path: Path) -> bool:
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Return the time and size of a file; None if it is none."""
     try:
-        return path.is_file()
+        found = path.stat()
     except (OSError, ValueError):
-        return False
+        return None
+    return (found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
 
 
 def _read(path: Path) -> str | None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dbg_broker.ranks import answer_budget
 from dbg_broker.ranks.questions import (
+    LONG_BYTES,
     MAX_ANSWER_BYTES,
     MAX_WAITING,
     MIN_SECONDS,
@@ -44,6 +45,18 @@ def test_last_answer_ends_the_question() -> None:
     assert [(answer.key, answer.text) for answer in finished.answers] == [("a", "A"), ("b", "B")]
     assert questions.finish(number) is None
     assert not questions.is_asked("a")
+
+
+def test_without_memory_long_answers_are_left_out_and_short_ones_kept() -> None:
+    questions = OpenQuestions(lambda: "there is no memory")
+    number, _ = questions.ask(CLIENT, question("a", "b"), {}, 0.0)
+    questions.answer("a", said(number, rows=("x" * LONG_BYTES,)))
+    finished = questions.answer("b", said(number, "short"))
+    assert finished is not None
+    left_out, kept = finished.answers
+    assert (left_out.kind, left_out.rows) == (Kind.ERROR, ())
+    assert left_out.text.endswith("is left out: there is no memory")
+    assert kept.text == "short"
 
 
 def test_an_open_question_tells_how_far_it_is() -> None:

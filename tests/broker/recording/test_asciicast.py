@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import FrameType
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.recording.asciicast import OUTPUT, EventLines, encode_header
+
+
+def calls_to_encode(text: str) -> int:
+    """Return how many calls of functions in Python it takes to make a line of a text."""
+    lines, calls = EventLines(0.0), 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        lines.encode(0.0, OUTPUT, text)
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 def test_the_header_names_size_and_time_and_leaves_out_what_is_empty() -> None:
@@ -46,3 +64,8 @@ def test_any_text_is_read_again_and_the_file_moves_no_terminal(text: str) -> Non
     assert line.endswith(b"\n")
     shown = line[:-1].decode()
     assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 or char in "\u202e\u2028" for char in shown)
+
+
+def test_the_work_for_a_frame_does_not_grow_with_its_control_characters() -> None:
+    whole_frame = 64 * 1024
+    assert calls_to_encode("\x7f\x9b\u202e" * (whole_frame // 3)) == calls_to_encode("\x7f\x9b\u202e")

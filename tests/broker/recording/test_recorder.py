@@ -12,6 +12,7 @@ from dbg_broker.recording import recorder as module
 from dbg_broker.recording.happenings import Ended, Happening, Missing, Said, Seen, Shown, Typed
 from dbg_broker.recording.recorder import Recorder
 from dbg_broker.recording.writer import Entry
+from dbg_wire import limits
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.ranks import Place, RankState
 from tests.broker.peers import registration
@@ -25,10 +26,13 @@ class Writer:
     def __init__(self) -> None:
         self.done = 0
         self.entries: list[Entry] = []
+        self.batches: list[int] = []
+        """The cost of what was put together, each time."""
         self.is_closed = False
 
     def put(self, entries: list[Entry]) -> None:
         self.entries += entries
+        self.batches.append(sum(entry.cost for entry in entries))
 
     def write(self) -> list[Happening | None]:
         """Return what was put since the last time, and count it as written."""
@@ -101,6 +105,19 @@ def test_a_stop_is_recorded_from_its_first_output_on() -> None:
     assert test.recorder.notice(record.key) == "this session is recorded"
     assert test.recorder.open == 1
     assert test.repaints == []
+
+
+def test_a_flood_is_handed_over_in_batches_of_a_bounded_size() -> None:
+    test, record = Recording(), rank(stopped())
+    test.recorder.changed(record)
+    frame = b"x" * limits.MAX_DATA_BYTES
+    for number in range(40):
+        test.recorder.shown(record.key, shown(0.0, frame, number * len(frame)).frame)
+    # One timer serves all batches of its time.
+    assert len(test.timers) == 1
+    assert kinds(test.happened()) == [Seen] + [Shown] * 40
+    assert len(test.writer.batches) > 1
+    assert max(test.writer.batches) < module.TOGETHER_BYTES + len(frame) + 2 * module.COST
 
 
 def test_a_recording_that_begins_within_a_session_asks_for_the_whole_screen() -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from dbg_client.core.connection import Connection
 from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_dial.find import Opening
 from dbg_wire.endpoint import Reach
@@ -87,6 +88,32 @@ async def test_while_the_line_is_down_nothing_is_sent_and_the_caller_knows() -> 
 
         assert not link.send(Take())
         await link.close()
+
+
+async def test_a_connection_that_broke_is_closed_with_a_link_that_is_given_up_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    close, closed, begun = Connection.close, list[Connection](), asyncio.Event()
+
+    async def close_slowly(connection: Connection) -> None:
+        closed.append(connection)
+        if len(closed) == 1:
+            begun.set()
+            await asyncio.Event().wait()
+        await close(connection)
+
+    monkeypatch.setattr(Connection, "close", close_slowly)
+    with FakeBroker() as broker:
+        link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
+        await link.open()
+        assert isinstance(await link.next(), Snapshot)
+        reading = asyncio.create_task(link.next())
+        broker.cut()
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        await link.close()
+    assert closed == [closed[0]] * 2
 
 
 async def test_an_impostor_in_the_brokers_place_gets_nothing_and_is_named() -> None:
