@@ -64,8 +64,8 @@ KEEP_SECONDS = 10.0
 BUSY_SECONDS = 2 * SLOW_STEP_SECONDS
 """Seconds after which a question that waits for the program's work is answered without it: that work counts as busy."""
 
-SOMETHING_ELSE = "its thread still draws the debugger or answers another question"
-"""Why a question has not begun in a rank whose program does nothing."""
+SOMETHING_ELSE = "its thread still opens or draws the debugger, or answers another question"
+"""Why a question has not begun at a stop where the program does nothing."""
 
 MAX_SHOWN = 80
 """Characters of a typed expression that an answer repeats."""
@@ -475,18 +475,21 @@ class Questions:
     def _put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
         if not self._rank.inbox.put(stop, work):
             self.answer(ask, Kind.ERROR, "too much waits already for this rank's stopped thread")
-            return
-        self._rank.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work, is_last=False))
-        patience = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
-        self._rank.call_later(patience, lambda: self._not_begun(ask, stop, work, is_last=True))
+        else:
+            left = ask.seconds * (1 - ANSWER_MARGIN) - BUSY_SECONDS
+            self._rank.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work, left))
 
-    def _not_begun(self, ask: Ask, stop: int, work: GoOn | RunJob | Move, *, is_last: bool) -> None:
+    def _not_begun(self, ask: Ask, stop: int, work: GoOn | RunJob | Move, left: float) -> None:
         """Answer a question that waits for the program's work, or for that of another question, which may never end.
 
-        A debugger that draws does end that, on a busy host in some seconds: the question waits for it to the last.
+        A debugger that draws comes to an end by itself, so the question waits for it for the seconds that are left.
         """
-        stuck, is_busy = self._stuck_text, self._rank.stops.is_busy
-        if not (stuck or is_busy or is_last) or not self._rank.inbox.withdraw(stop, work):
+        stuck, is_busy, inbox = self._stuck_text, self._rank.stops.is_busy, self._rank.inbox
+        if left > 0 and not stuck and not is_busy:
+            if inbox.has(stop, work):
+                self._rank.call_later(left, lambda: self._not_begun(ask, stop, work, 0.0))
+            return
+        if not inbox.withdraw(stop, work):
             return
         if stuck:
             self.answer(ask, Kind.ERROR, stuck)

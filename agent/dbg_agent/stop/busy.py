@@ -1,4 +1,4 @@
-"""What the open debugger does between two keys: it can be interrupted, and the program's code in it counts as running."""
+"""What the open debugger does between two keys: it can be interrupted; the program's code in it counts as running."""
 
 from __future__ import annotations
 
