@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from pudb.debugger import DebuggerUI
@@ -40,11 +41,13 @@ class Gate:
 
         monkeypatch.setattr(place, name, draw)
 
-    def close(self) -> None:
+    @contextmanager
+    def closed(self) -> Iterator[None]:
         self._is_open.clear()
-
-    def open(self) -> None:
-        self._is_open.set()
+        try:
+            yield
+        finally:
+            self._is_open.set()
 
     def time_passes(self) -> None:
         """Call what was due at some time, what is due soonest first; whatever has begun has taken long by now."""
@@ -91,26 +94,22 @@ def test_a_rank_whose_pudb_draws_for_long_is_told_as_stopped_and_questions_wait_
 
     def script() -> None:
         viewer.opens()
-        gate.close()
-        viewer.type(b"n")
-        assert gate.reached.wait(SECONDS)
-        asks(viewer, Action.EVAL, 3, "total + 41")
-        asks(viewer, Action.COMMAND, 4, "n")
-        gate.time_passes()
-        assert viewer.rank.rank_report().state is RankState.STOPPED
-        asks(viewer, Action.INTERRUPT, 5)
-        assert '"stopped already"' in answer_of(viewer, 5)
-        assert not any('"request":3,' in answer or '"request":4,' in answer for answer in viewer.answers)
-        gate.open()
+        with gate.closed():
+            viewer.type(b"n")
+            assert gate.reached.wait(SECONDS)
+            asks(viewer, Action.EVAL, 3, "total + 41")
+            asks(viewer, Action.COMMAND, 4, "n")
+            gate.time_passes()
+            assert viewer.rank.rank_report().state is RankState.STOPPED
+            asks(viewer, Action.INTERRUPT, 5)
+            assert '"stopped already"' in answer_of(viewer, 5)
+            assert not any('"request":3,' in answer or '"request":4,' in answer for answer in viewer.answers)
         assert '"42"' in answer_of(viewer, 3)
         assert '"value"' in answer_of(viewer, 4)
         viewer.sees_current_line("total += 2")
         viewer.type(b"c")
 
-    try:
-        assert play(viewer, script) == 7
-    finally:
-        gate.open()
+    assert play(viewer, script) == 7
 
 
 def test_what_has_not_begun_when_its_time_is_over_is_not_done_later(
@@ -120,25 +119,21 @@ def test_what_has_not_begun_when_its_time_is_over_is_not_done_later(
 
     def script() -> None:
         viewer.opens()
-        gate.close()
-        viewer.type(b"n")
-        assert gate.reached.wait(SECONDS)
-        asks(viewer, Action.COMMAND, 3, "n")
-        asks(viewer, Action.CONTINUE, 4)
-        gate.time_passes()
-        gate.time_passes()
-        for request in (3, 4):
-            assert "draws the debugger" in answer_of(viewer, request)
-        gate.open()
+        with gate.closed():
+            viewer.type(b"n")
+            assert gate.reached.wait(SECONDS)
+            asks(viewer, Action.COMMAND, 3, "n")
+            asks(viewer, Action.CONTINUE, 4)
+            gate.time_passes()
+            gate.time_passes()
+            for request in (3, 4):
+                assert "draws the debugger" in answer_of(viewer, request)
         asks(viewer, Action.EVAL, 5, "total + 41")
         assert '"42"' in answer_of(viewer, 5)
         viewer.sees_current_line("total += 1")
         viewer.type(b"c")
 
-    try:
-        assert play(viewer, script) == 7
-    finally:
-        gate.open()
+    assert play(viewer, script) == 7
 
 
 def test_a_question_that_waited_for_the_drawing_is_answered_as_by_a_running_rank_once_a_value_takes_long(
@@ -164,13 +159,12 @@ def test_a_question_that_waited_for_the_drawing_is_answered_as_by_a_running_rank
 
     def script() -> None:
         viewer.opens()
-        gate.close()
         is_slow.set()
-        viewer.type(b"n")
-        assert gate.reached.wait(SECONDS)
-        asks(viewer, Action.EVAL, 3, "1 + 1")
-        gate.time_passes()
-        gate.open()
+        with gate.closed():
+            viewer.type(b"n")
+            assert gate.reached.wait(SECONDS)
+            asks(viewer, Action.EVAL, 3, "1 + 1")
+            gate.time_passes()
         assert begun.wait(SECONDS)
         try:
             gate.time_passes()
