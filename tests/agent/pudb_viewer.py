@@ -124,6 +124,17 @@ def let_go(viewer: Viewer) -> None:
     viewer.rank.from_broker.on_message(Ask(request=9, action=Action.CONTINUE, rows=ROWS, columns=COLUMNS))
 
 
+def asks(viewer: Viewer, action: Action, request: int, text: str = "") -> None:
+    viewer.rank.from_broker.on_message(
+        Ask(request=request, action=action, text=text, rows=ROWS, columns=COLUMNS, seconds=seconds(20))
+    )
+
+
+def answer_of(viewer: Viewer, request: int) -> str:
+    viewer.wait_for(lambda: any(f'"request":{request},' in answer for answer in viewer.answers), f"answer {request}")
+    return next(answer for answer in viewer.answers if f'"request":{request},' in answer)
+
+
 def drive(viewer: Viewer, script: Callable[[], None]) -> Callable[[], None]:
     def safely() -> None:
         try:

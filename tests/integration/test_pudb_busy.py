@@ -1,7 +1,11 @@
-"""Endless commands at PuDB's command line: the rank is listed as running at once, and Ctrl-C and ``-i`` end them."""
+"""Endless commands at PuDB's command line: the rank is listed as running at once, and Ctrl-C and ``-i`` end them.
+
+A rank whose PuDB draws for long is listed as stopped.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
@@ -12,12 +16,28 @@ from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
-from tests.support.ranks import attach, attach_list
+from tests.support.ranks import attach, attach_command, attach_list
 from tests.support.stopped_rank import WORKING, WORKING_STOP, let_end, start_stopped
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
+
+DRAWING = f"""\
+import os
+from pudb.debugger import DebuggerUI
+
+def draw(ui, usual=DebuggerUI.update_stack):
+    if draw.waits:
+        draw.waits = False
+        print("draws", flush=True)
+        open(os.environ["GATE"]).close()
+    usual(ui)
+
+draw.waits = True
+DebuggerUI.update_stack = draw
+{WORKING}"""
+"""WORKING, whose PuDB draws for the first time only when the test has opened the pipe GATE."""
 
 
 @pytest.fixture(autouse=True)
@@ -88,3 +108,23 @@ def test_tab_leaves_no_file_in_the_home(processes: Processes, home: Path, open_t
     assert sorted((home / "homes").rglob("*")) == before
     terminal.send("\x15\x18")
     let_end(terminal, rank)
+
+
+def test_a_rank_whose_pudb_draws_for_long_is_listed_as_stopped_and_answers_afterwards(
+    processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    rank = start_stopped(processes, home, DRAWING, {"GATE": str(gate)})
+    terminal = open_terminal(attach_command("0"), 24, 100)
+    rank.wait_for_output("draws")
+    # A rank that is told as running answers so within a second.
+    answer = attach(home, "0", "-e", "1 + 1", "--timeout", "3")
+    assert "not begun within 3 s" in answer.stdout + answer.stderr
+    (listed,) = attach_list(home)
+    assert listed["state"] == "stopped"
+    gate.open("w").close()
+    assert attach(home, "0", "-e", "1 + 1").stdout.split()[-1] == "2"
+    terminal.wait_for("Variables:")
+    terminal.send("c")
+    assert rank.wait() == 0

@@ -128,7 +128,6 @@ class ConsolePort(StoppedRank, Protocol):
 class ScreenPort(StoppedRank, Protocol):
     """What PuDB's screen needs of its rank."""
 
-    busy: Busy
     loaded: Loaded
 
 
@@ -154,6 +153,7 @@ class TracingPort(Protocol):
 class WindowPort(Protocol):
     """What PuDB's window needs of its rank."""
 
+    busy: Busy
     interruptible: Interruptible
 
     def send(self, message: Message) -> None:

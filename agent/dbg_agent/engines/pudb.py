@@ -103,11 +103,11 @@ class PudbEngine:
 
     @property
     def is_working(self) -> bool:
-        """Tell whether PuDB is busy and takes no key; from any thread."""
+        """Tell whether code of the program works for PuDB, which takes no key meanwhile; from any thread."""
         return self._port.busy.is_working
 
     def interrupt(self) -> None:
-        """Interrupt what PuDB does, if it does not wait for a key."""
+        """Interrupt what PuDB does, if it neither draws nor waits for a key."""
         self._port.busy.interrupt()
 
 
@@ -199,7 +199,7 @@ def _debugger_class() -> type[Any]:
         def _problem_of(self, attempt: Callable[..., None], problem: str | None, arguments: Any) -> str | None:
             """Try to show PuDB; return what it failed with, or None if it was left."""
             try:
-                with self._port.busy.working(), logging_nothing():
+                with self._port.busy.interruptible(), logging_nothing():
                     attempt(problem, *arguments)
             except BaseException as error:
                 if not is_fault(error):
@@ -248,7 +248,7 @@ def _debugger_class() -> type[Any]:
     return RankDebugger
 
 
-def _bind_keys(ui: Any, debugger: Any, port: LeavingPort) -> None:
+def _bind_keys(ui: Any, debugger: Any, port: Port) -> None:
     """Give the keys that would end the rank or use its terminal another meaning than PuDB's."""
 
     from .pudb_command_line import PudbCommandLine
@@ -278,7 +278,7 @@ def _bind_keys(ui: Any, debugger: Any, port: LeavingPort) -> None:
     for widget, key, listener in listeners:
         # The first listener of a key wins, so these go before PuDB's own.
         widget.event_listeners.insert(0, (key, listener))
-    PudbCommandLine(ui, ask)
+    PudbCommandLine(ui, port.busy, ask)
 
 
 def _ask_how_to_leave(ui: Any, port: LeavingPort) -> object:

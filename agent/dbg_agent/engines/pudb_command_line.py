@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pudb.shell import SetPropagatingDict
 
+from ..stop.busy import Busy
 from ..stop.capture import ForOneThread, talking_to
 from ..stop.room import make_room
 from .faults import is_fault_of_value, is_interrupt, words_of
@@ -30,8 +31,9 @@ JEDI_LOCK = threading.Lock()
 class PudbCommandLine:
     """The command line of a PuDB window; ``leave`` asks how to leave the debugger."""
 
-    def __init__(self, ui: RankUI, leave: Callable[..., None]) -> None:
+    def __init__(self, ui: RankUI, busy: Busy, leave: Callable[..., None]) -> None:
         self._ui = ui
+        self._busy = busy
         self._leave = leave
         listeners = ui.cmdline_edit_sigwrap.event_listeners
         self._pudb_completes = next(call for key, call in listeners if key == "tab")
@@ -61,7 +63,7 @@ class PudbCommandLine:
         """Run a command and show what it printed; return what it raised."""
         printed, frame = PrintedTail(), self._ui.debugger.curframe
         try:
-            with talking_to(printed), _complaining_to(printed):
+            with talking_to(printed), _complaining_to(printed), self._busy.working():
                 namespace = SetPropagatingDict([frame.f_locals, frame.f_globals], frame.f_locals)
                 # Commands see the same names as in PuDB itself. Python needs a newline at the end of a loop.
                 eval(compile(f"{command}\n", "<pudb command line>", "single"), {}, namespace)  # noqa: S307 - was typed
@@ -77,7 +79,7 @@ class PudbCommandLine:
     def complete(self, widget: Any, size: Any, key: str) -> None:
         """Complete what was typed, as PuDB does, without a change to the home or to the interpreter's settings."""
         try:
-            with _without_jedis_cache():
+            with _without_jedis_cache(), self._busy.working():
                 self._pudb_completes(widget, size, key)
         except BaseException as error:
             if not is_fault_of_value(error):

@@ -166,11 +166,13 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         frame = self.debugger.curframe
         values = frame.f_locals if locals is None else locals
         try:
-            self.locals[:] = self._rows_of(values, frame.f_globals if globals is None else globals)
+            with self._port.busy.working():
+                rows = self._rows_of(values, frame.f_globals if globals is None else globals)
         except BaseException as error:
             if not is_fault_of_value(error):
                 raise
-            self.locals[:] = [sentence_row(f"can't be shown ({words_of(error)})", "variables")]
+            rows = [sentence_row(f"can't be shown ({words_of(error)})", "variables")]
+        self.locals[:] = rows
         if focus_index is not None and focus_index < len(self.locals):
             self.var_list._w.focus_position = focus_index
 
@@ -205,6 +207,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
     ) -> list[Any]:
         """Return the rows that PuDB makes of one value, or one row with a sentence if that fails."""
         try:
+            self._port.busy.goes_on()
             rows = make_var_view(info, values, namespace)
         except BaseException as error:
             if not is_fault_of_value(error):

@@ -74,9 +74,8 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
     def draw_screen(self, size: tuple[int, int], canvas: Any) -> None:
         """Draw, and keep what was drawn for :meth:`text`."""
-        # Terminals show no drawing of a rank that runs, so PuDB's work counts as over while it draws. No interrupt may
-        # come meanwhile: the link's thread takes the same locks as a drawing.
-        with self._port.busy.waiting():
+        # No interrupt may come meanwhile: the link's thread takes the same locks as a drawing.
+        with self._port.interruptible.suspended():
             # The breakpoints are reported before they are drawn: a terminal may leave as soon as it shows one.
             self._port.breakpoints.look()
             self._canvas = canvas
@@ -94,7 +93,7 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
         PuDB gets one key at a time, since it handles all keys of one call at the same stop: ``nnn`` would be one step.
         """
-        with self._port.busy.waiting():
+        with self._port.interruptible.suspended():
             keys = self._next_keys()
         return (keys, []) if raw_keys else keys
 

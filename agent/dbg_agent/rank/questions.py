@@ -62,7 +62,10 @@ KEEP_SECONDS = 10.0
 """Seconds for which an answered value stays available for questions about its parts."""
 
 BUSY_SECONDS = 2 * SLOW_STEP_SECONDS
-"""Seconds after which a waiting question is answered without its work: the open debugger counts as busy by then."""
+"""Seconds after which a question that waits for the program's work is answered without it: that work counts as busy."""
+
+SOMETHING_ELSE = "its thread still opens or draws the debugger, or answers another question"
+"""Why a question has not begun at a stop where the program does nothing."""
 
 MAX_SHOWN = 80
 """Characters of a typed expression that an answer repeats."""
@@ -339,9 +342,7 @@ class Questions:
     def _put_move(self, ask: Ask, stop: int, wanted: WantedMove, printed: str) -> None:
         # Most ranks of a set have no debugger open yet. A move needs one, and leaves it open for the next move.
         self._rank.inbox.put(stop, OpenDebugger(self._rank.debuggers.wanted()))
-        # The debugger is drawn first, which may take a second on a busy host and is no work without an end.
-        patience = max(BUSY_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
-        self._put(ask, stop, Move(wanted, lambda: self._awaited.move_begins(ask, printed)), patience)
+        self._put(ask, stop, Move(wanted, lambda: self._awaited.move_begins(ask, printed)))
 
     def _run_command(self, ask: Ask) -> None:
         from .evaluate import run_command
@@ -471,18 +472,31 @@ class Questions:
         where = self._rank.position.moving_place()
         return f"running, {where.file}:{where.line}" if where else "running"
 
-    def _put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move, patience: float = BUSY_SECONDS) -> None:
+    def _put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
         if not self._rank.inbox.put(stop, work):
             self.answer(ask, Kind.ERROR, "too much waits already for this rank's stopped thread")
         else:
-            self._rank.call_later(patience, lambda: self._not_begun(ask, stop, work))
+            left = ask.seconds * (1 - ANSWER_MARGIN) - BUSY_SECONDS
+            self._rank.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work, left))
 
-    def _not_begun(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
-        """Answer a question that waits for the open debugger's work, or for that of another, which may never end."""
-        if self._stuck_text and self._rank.inbox.withdraw(stop, work):
-            self.answer(ask, Kind.ERROR, self._stuck_text)
-        elif self._rank.stops.is_busy and self._rank.inbox.withdraw(stop, work):
+    def _not_begun(self, ask: Ask, stop: int, work: GoOn | RunJob | Move, left: float) -> None:
+        """Answer a question that waits for the program's work, or for that of another question, which may never end.
+
+        A debugger that draws comes to an end by itself, so the question waits for it for the seconds that are left.
+        """
+        stuck, is_busy, inbox = self._stuck_text, self._rank.stops.is_busy, self._rank.inbox
+        if left > 0 and not stuck and not is_busy:
+            if inbox.has(stop, work):
+                self._rank.call_later(left, lambda: self._not_begun(ask, stop, work, 0.0))
+            return
+        if not inbox.withdraw(stop, work):
+            return
+        if stuck:
+            self.answer(ask, Kind.ERROR, stuck)
+        elif is_busy:
             self.answer(ask, Kind.RUNNING, self._running_text())
+        else:
+            self.answer(ask, Kind.ERROR, f"not begun within {ask.seconds:g} s: {SOMETHING_ELSE}")
 
 
 _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {

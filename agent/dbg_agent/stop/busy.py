@@ -1,4 +1,4 @@
-"""Whether the open debugger works, for example on the program's values, or waits for a key. Work can be interrupted."""
+"""What the open debugger does between two keys: it can be interrupted; the program's code in it counts as running."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class BusyRank(Protocol):
 
 
 class Busy:
-    """Since when the debugger of the current stop works; the rank is reported as running if that takes long."""
+    """Since when code of the program works for the debugger of the current stop; that takes long in a running rank.
+
+    What the debugger does by itself, such as drawing on a busy host, doesn't count: it ends without anybody's help.
+    """
 
     def __init__(self, rank: BusyRank) -> None:
         self._rank = rank
@@ -34,37 +37,43 @@ class Busy:
 
     @property
     def is_working(self) -> bool:
-        """Tell whether the debugger works now; from any thread."""
+        """Tell whether code of the program works for the debugger now; from any thread."""
         return self._since is not None
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in the debugger's work, from any thread; do nothing while the debugger waits."""
-        if self._since is not None:
-            self._rank.interruptible.interrupt(self._ticket)
+        """Raise KeyboardInterrupt in what the debugger does, from any thread; do nothing while it waits or draws."""
+        self._rank.interruptible.interrupt(self._ticket)
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
     @contextmanager
-    def working(self) -> Iterator[None]:
-        """Count as working, and be interruptible, in this context, except within :meth:`waiting`."""
-        self._begin()
+    def interruptible(self) -> Iterator[None]:
+        """Let :meth:`interrupt` raise KeyboardInterrupt in this context, except where interrupts are suspended."""
+        outer = self._ticket
         try:
             with self._rank.interruptible.running() as self._ticket:
                 yield
         finally:
-            self._end()
+            self._ticket = outer
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Count as waiting in this context; no interrupt is raised in it."""
-        if self._since is None:
-            yield
-            return
+    def working(self) -> Iterator[None]:
+        """Count this context as the program's work, and let :meth:`interrupt` raise KeyboardInterrupt in it."""
+        # The link's thread takes the same locks as beginning and end, so no interrupt may come in these.
         with self._rank.interruptible.suspended():
-            self._end()
+            self._begin()
             try:
-                yield
+                with self.interruptible():
+                    yield
             finally:
+                self._end()
+
+    def goes_on(self) -> None:
+        """Count what follows in :meth:`working` as other work: many calls of the program that are short aren't long."""
+        self._since = time.monotonic()
+        if self._rank.stops.is_busy:
+            with self._rank.interruptible.suspended():
+                self._end()
                 self._begin()
 
     def _begin(self) -> None:
@@ -82,7 +91,7 @@ class Busy:
     # -------------------------------------------------------------------------------------------- in the link's thread
 
     def _look(self) -> None:
-        """Check whether the work takes long by now; one timer serves all the keys that are typed in between."""
+        """Check whether the work takes long by now; one timer serves all the work that is begun in between."""
         with self._lock:
             left = self._since + SLOW_STEP_SECONDS - time.monotonic() if self._since is not None else 0.0
             self._is_watched = left > 0

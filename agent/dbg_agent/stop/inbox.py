@@ -166,6 +166,11 @@ class Inbox:
             known = max(0, self._keys.received - frame.offset)
             return frame.data[known:] if frame.generation == self._keys.generation else b""
 
+    def has(self, stop: int, work: Work) -> bool:
+        """Tell whether work waits that has not begun."""
+        with self._changed:
+            return (stop, work) in self._work
+
     def withdraw(self, stop: int, work: Work) -> bool:
         """Take back work that has not begun; return False if it has."""
         with self._changed:

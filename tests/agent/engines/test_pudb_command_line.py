@@ -16,8 +16,8 @@ from dbg_agent.engines.printed import PrintedTail
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop import busy
 from dbg_agent.stop.stops import SLOW_STEP_SECONDS
-from dbg_wire.messages import Action, Ask, Kind
-from tests.agent.pudb_viewer import COLUMNS, ROWS, SECONDS, Viewer, drive, let_go, play
+from dbg_wire.messages import Action, Kind
+from tests.agent.pudb_viewer import SECONDS, Viewer, answer_of, asks, drive, let_go, play
 from tests.support.time_unit import seconds
 
 begun = threading.Event()
@@ -75,17 +75,6 @@ def keep_time(viewer: Viewer) -> None:
         timer.start()
 
     viewer.network.later = call_later
-
-
-def asks(viewer: Viewer, action: Action, request: int, text: str = "") -> None:
-    viewer.rank.from_broker.on_message(
-        Ask(request=request, action=action, text=text, rows=ROWS, columns=COLUMNS, seconds=seconds(20))
-    )
-
-
-def answer_of(viewer: Viewer, request: int) -> str:
-    viewer.wait_for(lambda: any(f'"request":{request},' in answer for answer in viewer.answers), f"answer {request}")
-    return next(answer for answer in viewer.answers if f'"request":{request},' in answer)
 
 
 @pytest.mark.parametrize("typed", ["exit()", "quit()", "raise SystemExit(3)", "import sys; sys.exit('x')"])

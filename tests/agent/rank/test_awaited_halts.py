@@ -9,8 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from dbg_agent.rank import awaited_halts, stopping
-from dbg_agent.rank.awaited_halts import ANSWER_MARGIN, MAX_KEPT, AwaitedHalts
-from dbg_agent.rank.questions import BUSY_SECONDS
+from dbg_agent.rank.awaited_halts import MAX_KEPT, AwaitedHalts
 from dbg_agent.rank.rank import Rank
 from dbg_wire.messages import Action, Ask, Kind
 from tests.agent.pdb_driver import Driver, drive
@@ -91,30 +90,6 @@ def test_a_rank_that_goes_on_at_the_end_of_a_step_does_so_when_it_was_asked_in_i
         assert answer_to(driver, 1)["text"] == "continued"
 
     finish = drive(driver, script)
-    assert train(driver.rank, begun, gate) == 3
-    finish()
-
-
-def test_a_move_has_its_time_where_the_debugger_is_still_to_be_drawn(driver: Driver) -> None:
-    waits: list[float] = []
-    in_time = driver.network.later
-
-    def later(seconds: float, call: Callable[[], None]) -> None:
-        waits.append(seconds)
-        in_time(seconds, call)
-
-    begun, gate = threading.Event(), threading.Event()
-    gate.set()
-
-    def script() -> None:
-        driver.network.later = later
-        driver.rank.from_broker.on_message(ask(1, Action.COMMAND, "n"))
-        assert answer_to(driver, 1)["kind"] == "value"
-        assert BUSY_SECONDS not in waits
-        assert waits.count(10.0 * (1 - ANSWER_MARGIN)) == 2
-        driver.let_go()
-
-    finish = drive(driver, script, look=False)
     assert train(driver.rank, begun, gate) == 3
     finish()
 
