@@ -78,29 +78,32 @@ def test_a_field_with_anything_else_in_it_is_refused_by_name_or_taken_for_what_i
     ("text", "named"),
     [
         ("", "not JSON"),
-        ("[" * 100_000, "not an object with a type"),
+        ("[" * 100_000, "not JSON"),
         ('{"type":"pulse","where":' * 40_000, "not JSON"),
         ('["type"]', "not an object with a type"),
         ('{"type":7}', "not an object with a type"),
         ('{"type":"applied","generation":1}', "applied lacks the field 'offset'"),
-        ('{"type":"applied","generation":true,"offset":1}', "applied.generation: Expected `int`, got `bool`"),
-        ('{"type":"applied","generation":1.0,"offset":1}', "applied.generation: Expected `int`, got `float`"),
-        ('{"type":"applied","generation":1e999,"offset":1}', "applied.generation: "),
-        (f'{{"type":"applied","generation":{MAX_NUMBER + 1},"offset":1}}', "applied.generation is above "),
+        ('{"type":"applied","generation":true,"offset":1}', "applied.generation is True, not `int`"),
+        ('{"type":"applied","generation":1.0,"offset":1}', "applied.generation is 1.0, not `int`"),
+        ('{"type":"applied","generation":1e999,"offset":1}', "not JSON"),
+        (
+            f'{{"type":"applied","generation":{MAX_NUMBER + 1},"offset":1}}',
+            "applied.generation is 9007199254740993, above ",
+        ),
         (
             '{"type":"pulse","where":{"file":"f","line":"7","function":"g"}}',
-            "pulse.where.line: Expected `int`, got `str`",
+            "pulse.where.line is '7', not `int`",
         ),
-        ('{"type":"answer","request":1,"kind":"odd","text":""}', "answer.kind: Invalid enum value 'odd'"),
+        ('{"type":"answer","request":1,"kind":"odd","text":""}', "answer.kind is 'odd', which is not allowed"),
         ('{"type":"answer","request":1,"kind":"lost","text":""}', "answer.kind: lost is no agent's"),
         ('{"type":"answer","request":1,"kind":"value","text":"\\ud800"}', "not JSON"),
-        ('{"type":"answer","request":1,"kind":"value","text":"","rows":"row"}', "answer.rows: Expected `array`"),
-        (reporting([{"file": "/f", "line": "7"}]), "report.report.user_breakpoints[0].line: Expected `int`, got `str`"),
+        ('{"type":"answer","request":1,"kind":"value","text":"","rows":"row"}', "answer.rows is 'row', not `array`"),
+        (reporting([{"file": "/f", "line": "7"}]), "report.report.user_breakpoints[0].line is '7', not `int`"),
         (reporting([{"file": "/f"}]), "report.report.user_breakpoints[0] lacks the field 'line'"),
-        (reporting([{"file": "/f", "line": 7, "condition": True}]), "user_breakpoints[0].condition: Expected"),
-        (reporting([{"file": "f", "line": 7}]), "user_breakpoints[0].file is not an absolute path"),
-        (reporting([None]), "user_breakpoints[0]: Expected `object`, got `null`"),
-        (reporting(7), "user_breakpoints: Expected `array`, got `int`"),
+        (reporting([{"file": "/f", "line": 7, "condition": True}]), "user_breakpoints[0].condition is True, not"),
+        (reporting([{"file": "f", "line": 7}]), "user_breakpoints[0].file is 'f', not an absolute path"),
+        (reporting([None]), "user_breakpoints[0] is None, not `object`"),
+        (reporting(7), "user_breakpoints is 7, not `array`"),
         ('{"type":"greet","minor":0,"release":"1","name":"x"}', "does not come from agents"),
     ],
 )
@@ -120,10 +123,10 @@ def test_sizes_are_bounded() -> None:
     with pytest.raises(PeerError, match="above"):
         decode(" " * (limits.MAX_CONTROL_BYTES + 1), Sender.AGENT)
     long = json.dumps({"type": "notice", "text": "x" * (limits.MAX_TEXT + 1)})
-    with pytest.raises(PeerError, match=r"notice\.text has more than 16384 characters"):
+    with pytest.raises(PeerError, match=r"notice\.text has 16385 characters, above 16384"):
         decode(long, Sender.AGENT)
     many = json.dumps({"type": "answer", "request": 1, "kind": "value", "text": "", "rows": [""] * 5000})
-    with pytest.raises(PeerError, match=r"answer\.rows has more than 4096 elements"):
+    with pytest.raises(PeerError, match=r"answer\.rows has 5000 elements, above 4096"):
         decode(many, Sender.AGENT)
 
 

@@ -31,7 +31,7 @@ PLACE = Place(file="/home/me/train.py", line=41, function="step")
 
 
 def test_what_no_peer_would_take_is_refused_by_name() -> None:
-    with pytest.raises(InvalidMessage, match=r"^place\.line is below 0$"):
+    with pytest.raises(InvalidMessage, match=r"^place\.line is -1, below 0$"):
         checked(PLACE.replace(line=-1))
     with pytest.raises(InvalidMessage, match=r"^place is no text in UTF-8$"):
         checked(PLACE.replace(file="\udcff"))

@@ -18,7 +18,7 @@ import msgspec
 from . import limits
 from .errors import PeerError, printable
 from .messages import MESSAGES, Message, Sender
-from .records import decoder_of, encode_record, name_of, refusal
+from .records import document_of, encode_record, name_of, refusal
 
 
 class UnknownType(PeerError):
@@ -61,26 +61,20 @@ def _decoder(sender: Sender) -> msgspec.json.Decoder[typing.Any]:
     return msgspec.json.Decoder(typing.Union[kinds])  # noqa: UP007 - the members are known at run time only
 
 
-class _Typed(msgspec.Struct):
-    """What all messages have in common."""
-
-    type: str
-
-
 def _refused(text: str | bytes, sender: Sender, error: Exception) -> PeerError:
     """Return what says why a text frame is refused."""
-    try:
-        name = decoder_of(_Typed).decode(text).type
-    except msgspec.ValidationError:
-        return PeerError("a text frame that is not an object with a type")
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    document = document_of(text)
+    if document is None:
         return PeerError(f"a text frame that is not JSON ({type(error).__name__})")
+    name = document.get("type") if isinstance(document, dict) else None
+    if not isinstance(name, str):
+        return PeerError("a text frame that is not an object with a type")
     kind = _BY_NAME.get(name)
     if kind is None:
         return UnknownType(f"unknown message type {name[:80]!r}")
     if sender not in kind.sender:
         return PeerError(f"message {name!r} does not come from {sender.value}s")
-    return PeerError(f"{name}{printable(refusal(error))}")
+    return PeerError(f"{name}{printable(refusal(error, document))}")
 
 
 # ------------------------------------------------------------------------------------------------------- binary frames

@@ -81,7 +81,15 @@ def decode_record(kind: Any, text: str | bytes) -> Any:
     try:
         return decoder_of(kind).decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise InvalidMessage("row", refusal(error)) from None
+        raise InvalidMessage("row", refusal(error, document_of(text))) from None
+
+
+def document_of(text: str | bytes) -> Any:
+    """Return what a JSON text holds, None if it is none."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None
 
 
 def checked(record: _Known) -> _Known:
@@ -90,7 +98,7 @@ def checked(record: _Known) -> _Known:
     try:
         return typing.cast(_Known, decoder_of(kind).decode(_encoder.encode(record)))
     except (msgspec.DecodeError, UnicodeError, OverflowError, TypeError) as error:
-        raise InvalidMessage(name_of(kind), refusal(error)) from None
+        raise InvalidMessage(name_of(kind), refusal(error, plain(record))) from None
 
 
 def name_of(kind: type[Record]) -> str:
@@ -98,33 +106,64 @@ def name_of(kind: type[Record]) -> str:
     return kind.__name__.lower()
 
 
+SHOWN_VALUE = 80
+"""Characters of a wrong value that a refusal repeats."""
+
 _PLACE = re.compile(r"(.*) - at `(?:key in )?\$(.*)`", re.DOTALL)
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+_BOUND = re.compile(r"Expected `(?:int|float)` (<=|>=) (\S+)")
+_LENGTH = re.compile(r"Expected `(str|array)` of length (<=|>=) (\d+)")
+_KIND = re.compile(r"Expected `(.+)`, got `.+`")
+_PATTERN = re.compile(r"Expected `str` matching regex (.+)", re.DOTALL)
+_FIELD = re.compile(r"Object missing required field `(\w+)`")
+
+_OVER = {"<=": "above", ">=": "below"}
+_PARTS = {"str": "characters", "array": "elements"}
 
 
-_WORDS = (
-    (re.compile(r"Expected `str` of length <= (\d+)"), r" has more than \1 characters"),
-    (re.compile(r"Expected `str` of length >= (\d+)"), r" has fewer than \1 characters"),
-    (re.compile(r"Expected `array` of length <= (\d+)"), r" has more than \1 elements"),
-    (re.compile(r"Expected `\w+` >= (\S+)"), r" is below \1"),
-    (re.compile(r"Expected `\w+` <= (\S+)"), r" is above \1"),
-    (re.compile(r"Object missing required field `(\w+)`"), r" lacks the field '\1'"),
-)
-"""What msgspec says of a value, as our users read it."""
+def refusal(error: Exception, document: object) -> str:
+    """Return what is wrong with a record, as the text after its name, such as ``.where.line is -1, below 0``.
 
-
-def refusal(error: Exception) -> str:
-    """Return what is wrong with a record, as the text after its name, such as ``.where.line is below 0``."""
+    ``document`` is the record as JSON's objects; the wrong value is looked up there.
+    """
     if isinstance(error, UnicodeError):
         return " is no text in UTF-8"
     if not isinstance(error, msgspec.ValidationError):
         return f" is not JSON ({type(error).__name__})"
     found = _PLACE.fullmatch(str(error))
     place, wrong = (found[2], found[1]) if found else ("", str(error))
-    for pattern, words in _WORDS:
-        if (found := pattern.fullmatch(wrong)) is not None:
-            return f"{place}{found.expand(words)}"
-    other = wrong.removeprefix("Expected `str` matching regex ")
-    return f"{place}: {wrong}" if other == wrong else f"{place} is not {MEANINGS[other]}"
+    return place + _in_words(wrong, _value_at(document, place))
+
+
+def _in_words(wrong: str, value: Any) -> str:
+    """Return what msgspec says of a value as people read it."""
+    if (found := _FIELD.fullmatch(wrong)) is not None:
+        return f" lacks the field {found[1]!r}"
+    if (found := _LENGTH.fullmatch(wrong)) is not None and isinstance(value, (str, list, tuple)):
+        return f" has {len(value)} {_PARTS[found[1]]}, {_OVER[found[2]]} {found[3]}"
+    if (found := _BOUND.fullmatch(wrong)) is not None:
+        return f" is {_shown(value)}, {_OVER[found[1]]} {found[2]}"
+    if (found := _PATTERN.fullmatch(wrong)) is not None:
+        return f" is {_shown(value)}, not {MEANINGS[found[1]]}"
+    if (found := _KIND.fullmatch(wrong)) is not None:
+        return f" is {_shown(value)}, not `{found[1]}`"
+    return f" is {_shown(value)}, which is not allowed" if wrong.startswith("Invalid enum value") else f": {wrong}"
+
+
+def _value_at(document: Any, place: str) -> Any:
+    for name, index in _STEP.findall(place):
+        try:
+            document = document[name] if name else document[int(index)]
+        except (LookupError, TypeError):
+            return None
+    return document
+
+
+def _shown(value: object) -> str:
+    """Return a wrong value as a refusal repeats it."""
+    # repr() of a long text may take long.
+    text = repr(value[: SHOWN_VALUE + 1] if isinstance(value, str) else value)
+    return text if len(text) <= SHOWN_VALUE else f"{text[:SHOWN_VALUE]}…"
 
 
 # ------------------------------------------------------------------------------------------------- a program's values

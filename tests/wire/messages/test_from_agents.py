@@ -85,7 +85,7 @@ def test_a_guard_speaks_for_its_own_rank_alone() -> None:
     messages.Testimony(minor=0, key=said.key, kind=Finding.STUCK, registration=said)
     with pytest.raises(InvalidMessage, match=r"testimony\.registration is that of another rank"):
         messages.Testimony(minor=0, key="another", kind=Finding.STUCK, registration=said)
-    with pytest.raises(InvalidMessage, match=r"testimony\.signal is above 64"):
+    with pytest.raises(InvalidMessage, match=r"testimony\.signal is 65, above 64"):
         checked(messages.Testimony(minor=0, key=said.key, kind=Finding.FATAL, signal=65))
 
 
