@@ -265,7 +265,7 @@ class Attachment:
             return self.attach()
         if not self._seated:
             return []
-        return self.ask_repaint(now) if self._drawing.owed else self.conversation.tick(now)
+        return self.ask_repaint(now) if self._drawing.owed else self.conversation.tick(now, self.heard)
 
     # -------------------------------------------------------------------------------------------------- the user's side
 

@@ -125,9 +125,9 @@ class Conversation:
         log = self._log_of(frame.session)
         return log.output(frame, now) + self._look() + self._answer_prompt() if log is not None else []
 
-    def tick(self, now: float) -> Effects:
-        """Do what is due by time alone."""
-        return self._log.tick(now) + self._look() + self._answer_prompt() if self._log is not None else []
+    def tick(self, now: float, heard: float) -> Effects:
+        """Do what is due by time alone; ``heard`` is when the rank was heard last."""
+        return self._log.tick(now, heard) + self._look() + self._answer_prompt() if self._log is not None else []
 
     # ---------------------------------------------------------------------------------------------------- the user
 

@@ -22,7 +22,10 @@ TAIL_LINES = 100
 """Lines before the prompt that a new terminal shows."""
 
 REPLAY_SECONDS = 1.0
-"""Seconds after which a replay counts as unanswered and may be asked for again: several round trips to any cluster."""
+"""Seconds after which a replay may be asked for again: several round trips to any cluster."""
+
+SLOWER = 4
+"""By how much longer each further replay is waited for: on a line of 64 kbit/s one frame of output takes 8 s."""
 
 ON_ITS_WAY_SECONDS = 0.25
 """Seconds that output before a prompt may still be on its way: a rank's report may overtake it."""
@@ -41,6 +44,7 @@ class SessionLog:
         self._gap = False
         self._ask_after = -math.inf
         self._asks = 0
+        self._asked_at = -math.inf
         self._ahead_at = 0
         self._ahead = b""
         self._answered = False
@@ -95,10 +99,14 @@ class SessionLog:
         self._falls_short(now)
         return effects
 
-    def tick(self, now: float) -> Effects:
-        """Ask again for what did not come, or go on without it."""
+    def tick(self, now: float, heard: float) -> Effects:
+        """Ask again for what did not come, or go on without it; ``heard`` is when the rank was heard last."""
         if not self._gap or now < self._ask_after:
             return []
+        if self._asks and heard < self._asked_at:
+            # A line that carries nothing has not lost the answer; one more would make the line slower.
+            self._ask_after = now + REPLAY_SECONDS
+            return [Wake(REPLAY_SECONDS)]
         return self._ask(now) if self._asks < MAX_ASKS and not self._answered else self._jump(now)
 
     def _falls_short(self, now: float) -> bool:
@@ -120,7 +128,8 @@ class SessionLog:
             return []
         if now < self._ask_after:
             return [Wake(self._ask_after - now)]
-        self._ask_after = now + REPLAY_SECONDS
+        self._asked_at = now
+        self._ask_after = now + REPLAY_SECONDS * SLOWER**self._asks
         self._asks += 1
         return [Send(fitted(Replay, session=self.session, offset=self._expected))]
 
