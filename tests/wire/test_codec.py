@@ -27,7 +27,7 @@ from tests.wire.values import messages
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
 junk = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=8,
 )
