@@ -470,7 +470,7 @@ def test_a_debugger_that_takes_long_to_open_is_announced(broker: FakeBroker, env
         window.wait_for("Its debugger opens.")
         broker.tell(Report(report=make_report()))
         broker.tell(Output(1, 0, b"PUDB SCREEN"))
-        window.wait_for(lambda it: it.row(0) == "PUDB SCREEN" and "opens" not in it.text)
+        window.wait_for(lambda it: it.row(0) == "PUDB SCREEN" and "Its debugger opens" not in "\n".join(it.screen))
         window.send("\x1dd")
         assert window.exit_status() == 0
 
