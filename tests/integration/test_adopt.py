@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,11 +15,11 @@ from dbg_client.adopt.checks import examine
 from dbg_client.adopt.inject import Injection, Pipe
 from dbg_client.adopt.payload import Outcome, as_expression
 from tests.conftest import OpenTerminal
-from tests.support.broker import running_broker
+from tests.support.broker import RunningBroker, running_broker
 from tests.support.launchers import torchrun
 from tests.support.processes import Child, Processes
 from tests.support.pudb_terminal import sit_in_pudb
-from tests.support.ranks import attach, attach_list, wait_until
+from tests.support.ranks import attach, attach_command, attach_list, wait_until
 from tests.support.requirements import needs_gdb, needs_torch
 from tests.support.time_unit import seconds
 
@@ -103,6 +103,35 @@ for thread in threads:
 print("same", rounds, flush=True)
 """
 
+BACKTRACKS = """\
+import re
+
+def parse_log(line):
+    return re.match(r"(a+)+$", line)
+
+print("up", flush=True)
+parse_log("a" * 60 + "b")
+"""
+
+STARTS_A_WORKER = """\
+import os, subprocess, sys, time
+if os.environ["LOCAL_RANK"] == "0":
+    subprocess.Popen([sys.executable, __file__], env={**os.environ, "LOCAL_RANK": "1"})
+else:
+    print("worker", os.getpid(), "up", flush=True)
+time.sleep(1000)
+"""
+
+NOBODY = 65534
+
+AS_NOBODY = (
+    *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
+    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
+)
+"""Runs a program as another user, who can read an interpreter in root's own folder, as that of a test may be."""
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root adopts processes of other users")
+
 JOB = {"SLURM_JOB_ID": str(uuid.uuid4().int % 10**12)}
 """A scheduler's job of the test's own: `--mine` must find no process of another test."""
 
@@ -115,11 +144,14 @@ def unprepared() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("DBG_")}
 
 
-def start(processes: Processes, home: Path, script: str, *arguments: str, **variables: str) -> Child:
-    """Start a script that knows nothing of us, and return when it runs."""
+def start(
+    processes: Processes, home: Path, script: str, *arguments: str, wrap: Sequence[str] = (), **variables: str
+) -> Child:
+    """Start a script that knows nothing of us, by the command ``wrap`` if any, and return when it runs."""
     path = home / "train.py"
     path.write_text(script)
-    child = processes.start("train", [sys.executable, str(path), *arguments], env={**unprepared(), **variables})
+    command = [*wrap, sys.executable, str(path), *arguments]
+    child = processes.start("train", command, env={**unprepared(), **variables})
     child.wait_for_output("up", timeout=seconds(60))
     return child
 
@@ -142,6 +174,103 @@ def test_an_adopted_hang_is_seen_asked_and_broken_into(
     terminal.send("q")
     wait_until(home, lambda listed: listed[0]["state"] == "stopped", "the stop")
     assert child.exit_status is None
+
+
+@needs_root
+def test_a_process_of_another_user_that_may_not_read_the_token_is_left_alone(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    child = start(processes, home, SLEEPS, wrap=AS_NOBODY)
+    refused = attach(home, "adopt", str(child.pid))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        f"dbg-attach: process {child.pid} belongs to user {NOBODY}, who may not read {home}/broker.json, so that it "
+        "could never reach the broker; type this command as that user, with a broker of that user\n"
+    )
+    assert_untouched(child)
+
+
+@pytest.mark.parametrize("wrap", [(), pytest.param(AS_NOBODY, marks=needs_root)], ids=["own", "of nobody"])
+def test_a_process_that_would_have_no_token_is_left_alone(
+    wrap: Sequence[str], processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    broker = running_broker(processes, home)
+    child = start(processes, home, SLEEPS, wrap=wrap)
+    refused = attach(tmp_path / "no home", "adopt", str(child.pid), env=terminal_without_home(broker))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        f"dbg-attach: process {child.pid} would have no token for the broker, since a terminal's own is none for "
+        "ranks; set DBG_HOME to the broker's home, or start the program with a DBG_TOKEN_FILE for ranks\n"
+    )
+    assert_untouched(child)
+
+
+@needs_root
+def test_a_process_of_another_user_that_has_a_token_is_adopted_by_root(
+    processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    broker = running_broker(processes, home)
+    token = tmp_path / "token"
+    token.write_text(broker.tokens["rank"])
+    token.chmod(0o600)
+    os.chown(token, NOBODY, NOBODY)
+    child = start(processes, home, SLEEPS, wrap=AS_NOBODY, DBG_TOKEN_FILE=str(token))
+    adopted = attach(tmp_path / "no home", "adopt", str(child.pid), env=terminal_without_home(broker))
+    assert adopted.returncode == 0, adopted.stderr
+    (rank,) = attach_list(home)
+    assert rank["pid"] == child.pid
+    assert "wait_for_shard train.py:6" in attach(home, "all", "-w").stdout
+    assert child.exit_status is None
+
+
+def test_one_that_never_leaves_c_code_is_told_within_seconds(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    child = start(processes, home, BACKTRACKS)
+    refused = attach(home, "adopt", str(child.pid), timeout=seconds(20))
+    assert refused.returncode == 1
+    why = "is in C code and keeps the interpreter's lock, in its main thread, so that no Python code can run in it"
+    assert refused.stderr == (
+        f"dbg-attach: process {child.pid} {why}; it becomes a rank as soon as its main thread runs Python code again; "
+        f"`py-spy dump --native --pid {child.pid}` shows where it is\n"
+    )
+    assert child.exit_status is None
+
+
+def test_of_two_adoptions_at_once_one_says_that_it_is_a_rank_already(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    child = start(processes, home, SLEEPS)
+    command = attach_command("adopt", str(child.pid))
+    both = [processes.start(f"adopt{number}", command) for number in range(2)]
+    assert min(adopting.wait(seconds(60)) for adopting in both) == 0
+    first, second = sorted(adopting.text() + adopting.text("stderr") for adopting in both)
+    (rank,) = attach_list(home)
+    told = {f"{one}\n" for said in (first, second) for one in said.splitlines()}
+    adopted = f"adopted {rank['address']} (pid {child.pid}): dbg-attach {rank['address']} -w\n"
+    assert adopted in told
+    assert told - {adopted} <= {
+        f"{rank['address']} (pid {child.pid}) is a rank already: dbg-attach {rank['address']} -w\n",
+        f"dbg-attach: process {child.pid} is a rank already; `dbg-attach list` shows it, if its broker is this one\n",
+    }
+    assert len(told) == 2
+    assert child.exit_status is None
+
+
+def test_a_worker_with_a_local_rank_of_its_own_is_told_and_adopted_by_its_number(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", **JOB}
+    child = start(processes, home, STARTS_A_WORKER, **place)
+    worker = int(child.wait_for_output(r"worker (\d+) up")[1])
+    adopted = attach(home, "adopt", "--mine", "-y", env=JOB)
+    assert adopted.returncode == 0, adopted.stderr
+    assert f"(pid {child.pid})" in adopted.stdout
+    assert adopted.stderr == (
+        f"process {worker} ({home}/train.py) has LOCAL_RANK=1 and no MASTER_ADDR, so that it is taken for no rank; "
+        f"`dbg-attach adopt {worker}` takes it all the same\n"
+    )
+    named = attach(home, "adopt", str(worker))
+    assert named.returncode == 0, named.stderr
+    assert {rank["pid"] for rank in attach_list(home)} == {child.pid, worker}
 
 
 @needs_torch
@@ -186,6 +315,18 @@ told = dict(outcome="adopted", main=threading.current_thread() is threading.main
 os.write(pipe, (json.dumps(told) + "\\n").encode())
 os.close(pipe)
 """
+
+
+def terminal_without_home(broker: RunningBroker) -> dict[str, str]:
+    """Return the variables of a terminal that has an address and a token of its own, and no home."""
+    address = f"{broker.rendezvous['url']}#{broker.rendezvous['fingerprint']}"
+    return {"DBG_BROKER": address, "DBG_TOKEN": broker.tokens["driver"]}
+
+
+def assert_untouched(child: Child) -> None:
+    """Check that a process of one thread goes on and has no other, as an agent would be that tries for ever."""
+    assert child.exit_status is None
+    assert len(list(Path(f"/proc/{child.pid}/task").iterdir())) == 1
 
 
 @contextmanager

@@ -118,6 +118,10 @@ class PdbEngine:
         return self._debugger.complete_line(line, begin, end)
 
 
+class QuitDeclined(KeyboardInterrupt):
+    """Ends the commands of a breakpoint as Ctrl-C does: pdb takes a `q` among them for one that goes on."""
+
+
 def is_block(text: str) -> bool:
     """Tell whether several lines were typed at once; a newline at the end, as a file's lines have it, doesn't count."""
     return "\n" in text.strip("\n")
@@ -132,6 +136,8 @@ class RankPdb(CompletingPdb):
         super().__init__(port, stdin=console, stdout=console, nosigint=True, readrc=readrc)
         self._console = console
         self._outer = outer
+        self._runs_commands = False
+        """Whether a command of a breakpoint runs, and none that was typed at a prompt."""
 
     # ---------------------------------------------------------------------------------------- where bdb stops a thread
 
@@ -197,14 +203,17 @@ class RankPdb(CompletingPdb):
         return commands[-1].strip() in GOING_ON
 
     def bp_commands(self, frame: FrameType) -> Any:
-        """Run the commands of the breakpoint that is hit; Ctrl-C ends them and leads to a prompt."""
-        before = self.lastcmd
+        """Run the commands of the breakpoint that is hit; Ctrl-C and a declined `q` end them and lead to a prompt."""
+        before, self._runs_commands = self.lastcmd, True
         try:
             return super().bp_commands(frame)
-        except KeyboardInterrupt:
-            self.message("--KeyboardInterrupt--")
+        except KeyboardInterrupt as interrupt:
+            if not isinstance(interrupt, QuitDeclined):
+                self.message("--KeyboardInterrupt--")
             self.lastcmd, self.going_on = before, False
             return True
+        finally:
+            self._runs_commands = False
 
     def _halts(self, frame: FrameType, interact: Callable[[], None], *, goes_on: bool = False) -> None:
         if self._outer is not None:
@@ -411,6 +420,8 @@ class RankPdb(CompletingPdb):
         if answer in ("k", "kill"):
             self._port.kill()
         self.message("staying; `detach` or Ctrl-] d leaves the terminal only")
+        if self._runs_commands:
+            raise QuitDeclined
         return False
 
     do_q = do_quit
@@ -421,6 +432,7 @@ class RankPdb(CompletingPdb):
 
     def cmdloop(self, intro: Any = None) -> None:
         """Take commands until one lets the program go on."""
+        self._runs_commands = False
         state = PromptState.COMMANDS if getattr(self, "commands_defining", False) else PromptState.COMMAND
         if self._outer is None and state is PromptState.COMMAND:
             self._port.stopping.show_source(self.curframe)

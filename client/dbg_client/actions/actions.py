@@ -17,7 +17,7 @@ from dbg_wire.targets import Selection, Target, parse_target, select, unique_tar
 
 from ..core.asking import Asker
 from ..core.broker import switchboard_to
-from ..core.choose import choose, find, is_ready
+from ..core.choose import Choice, choose, find, is_ready
 from ..core.deadline import read_in_thread
 from ..core.listed import exited, listed, there
 from ..core.remembered_groups import read_target
@@ -204,8 +204,7 @@ class _Acting:
         if stopped is None:
             await self._withdraw(rank)
             raise KeyboardInterrupt
-        # A terminal that follows the job goes to this stop, too, and may be there first.
-        return self._attach_to(stopped, Mode.TAKE if self._settings.mode is Mode.DRIVE else self._settings.mode)
+        return self._attach_to(stopped, Choice(stopped, is_broken_into=True).mode(self._settings.mode))
 
     async def _withdraw(self, rank: RankInfo) -> None:
         """Withdraw the request to stop, and tell what came of it: the rank may have stopped meanwhile."""

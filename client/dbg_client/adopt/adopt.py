@@ -101,7 +101,7 @@ class _Adopting:
             return list(dict.fromkeys(self._settings.pids))
         found, doubtful = await asyncio.to_thread(find_mine)
         for sentence in doubtful:
-            tell(printable(sentence))
+            tell(sentence)
         new = [candidate for candidate in found if not candidate.is_rank]
         if not found:
             raise NothingToAdopt

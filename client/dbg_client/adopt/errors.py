@@ -51,5 +51,12 @@ class DebuggerFailed(DbgError):
         return f"gdb failed: {printable(self.text)}; the process goes on as it was"
 
 
+class LeftInCall(DebuggerFailed):
+    """Say that a thread was left in the midst of a call: gdb was ended from outside, or the process has ended."""
+
+    def __str__(self) -> str:
+        return f"gdb failed: {printable(self.text)}; the process was in the midst of a call, and will not survive it"
+
+
 class NotAttached(DebuggerFailed):
     """Say that gdb could not stop the process: it is traced already, or has ended."""

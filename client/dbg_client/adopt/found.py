@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dbg_wire.errors import printable
+
 from .own import is_guard, is_of_job, is_ours, place_of, starts_ranks
 from .process import Seen, all_pids, look, mappings
 from .python import find_python
@@ -35,7 +37,7 @@ def find_mine() -> tuple[list[Candidate], list[str]]:
 
 
 def overlooked(seen: Mapping[int, Seen], own: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each process with a LOCAL_RANK of its own that is taken for none of the ranks. Pure."""
+    """Return a printable sentence for each process with a LOCAL_RANK of its own that is taken for no rank. Pure."""
     told = []
     kept = {candidate.pid for candidate in topmost(seen, own)}
     for pid, found in sorted(seen.items()):
@@ -45,8 +47,8 @@ def overlooked(seen: Mapping[int, Seen], own: Mapping[str, str]) -> list[str]:
         if not local.isdecimal() or is_inherited or pid in kept or found.environ.get("MASTER_ADDR"):
             continue
         if found.state not in "ZX" and found.command and not is_ours(found.command) and is_of_job(found.environ, own):
-            who = f"process {pid} ({' '.join(found.command[: 2 if found.command[0] == '-m' else 1])})"
-            why = f"has LOCAL_RANK={local} and no MASTER_ADDR, so that it is taken for no rank"
+            who = f"process {pid} ({printable(' '.join(found.command[: 2 if found.command[0] == '-m' else 1]))})"
+            why = f"has LOCAL_RANK={printable(local)} and no MASTER_ADDR, so that it is taken for no rank"
             told.append(f"{who} {why}; `dbg-attach adopt {pid}` takes it all the same")
     return told
 

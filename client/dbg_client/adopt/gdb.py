@@ -13,7 +13,7 @@ import selectors
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from .errors import DebuggerFailed, NotAttached
@@ -43,6 +43,8 @@ _SETTINGS = (
     "handle all nostop noprint pass",
     "handle SIGINT nostop noprint pass",
 )
+
+_VALUE = re.compile(r'\{number="(\d+)",value="(0x[0-9a-f]+)"\}')
 
 _THREAD = re.compile(r'\{id="(\d+)",target-id="[^"]*?(?:LWP|process) (\d+)')
 
@@ -78,11 +80,16 @@ class Gdb:
             os.close(theirs)
             os.close(their_answers)
         self._buffer = b""
+        self._register_names: list[str] = []
+
+    def set(self, setting: str) -> None:
+        """Give gdb a setting, in the words of its console."""
+        self.ask(f'-interpreter-exec console "{setting}"')
 
     def attach(self, pid: int) -> None:
         """Stop all threads of a process."""
         for setting in _SETTINGS:
-            self.ask(f'-interpreter-exec console "{setting}"')
+            self.set(setting)
         self.ask(f"-target-attach {pid}")
 
     def detach(self) -> None:
@@ -94,11 +101,8 @@ class Gdb:
         return {int(lwp): int(number) for number, lwp in _THREAD.findall(self.ask("-thread-info"))}
 
     def call(self, thread: int, function: int, *arguments: int, alone: bool, returns: str = "int") -> int:
-        """Call a function in a thread, and return the number that it returns, however long it takes.
-
-        With ``alone`` all other threads stand meanwhile. Nothing may end this wait: it would leave the thread there.
-        """
-        self.ask(f'-interpreter-exec console "set scheduler-locking {"on" if alone else "off"}"')
+        """Have gdb call a function in a thread, and return the number that it returns, however long it takes."""
+        self.run_alone(alone)
         types = ",".join("long" for _ in arguments) or "void"
         words = ",".join(f"{argument:#x}" for argument in arguments)
         call = f'-data-evaluate-expression --thread {thread} "(({returns}(*)({types})){function:#x})({words})"'
@@ -106,6 +110,41 @@ class Gdb:
         if found is None:
             raise DebuggerFailed("a call has returned no number")
         return int(found[1])
+
+    def run_alone(self, alone: bool) -> None:
+        """Have all other threads stand, or not, while a thread runs."""
+        self.set(f"set scheduler-locking {'on' if alone else 'off'}")
+
+    def go_on(self, thread: int) -> None:
+        """Let a thread run; the answer to the next command comes when the process stands again."""
+        self.ask(f"-exec-continue --thread {thread}")
+
+    def registers(
+        self, thread: int, names: Sequence[str], *, seconds: float | None = COMMAND_SECONDS
+    ) -> dict[str, int]:
+        """Return what registers of a thread hold, without a sign."""
+        if not self._register_names:
+            self._register_names = re.findall(r'"(\w*)"', self.ask("-data-list-register-names"))
+        try:
+            numbers = [self._register_names.index(name) for name in names]
+            wanted = " ".join(map(str, numbers))
+            answer = self.ask(f"-data-list-register-values --thread {thread} --frame 0 x {wanted}", seconds=seconds)
+            values = {int(number): int(value, 16) for number, value in _VALUE.findall(answer)}
+            return {name: values[number] for name, number in zip(names, numbers, strict=True)}
+        except (ValueError, KeyError):
+            raise DebuggerFailed("it does not show all registers") from None
+
+    def set_registers(self, thread: int, values: Mapping[str, int]) -> None:
+        """Write registers of a thread, each for itself."""
+        for name, value in values.items():
+            self.ask(f'-data-evaluate-expression --thread {thread} --frame 0 "${name}={value:#x}"')
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return bytes of the process's memory."""
+        found = re.search(r'contents="([0-9a-f]*)"', self.ask(f"-data-read-memory-bytes {address:#x} {size}"))
+        if found is None or len(found[1]) != 2 * size:
+            raise DebuggerFailed("it does not show the process's memory")
+        return bytes.fromhex(found[1])
 
     def write(self, address: int, data: bytes) -> None:
         """Put bytes into the process's memory."""

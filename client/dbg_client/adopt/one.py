@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dbg_dial.find import RENDEZVOUS_FILE
-from dbg_wire.environment import CA, HOME, TOKEN_FILE
+from dbg_wire.environment import CA, HOME, TOKEN, TOKEN_FILE
 
 from .checks import Ready, examine, fits_ours
 from .errors import CantAdopt, DebuggerFailed, NoSuchProcess
@@ -58,17 +58,21 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
 
 
 def _refuse_secrets(seen: Seen, variables: Mapping[str, str]) -> None:
-    """Refuse the process of another user that could not read how to reach the broker, and so would try for ever."""
-    if seen.uid == os.geteuid():
-        return
+    """Refuse a process that could not learn how to reach the broker, and so would try for ever."""
     home = variables.get(HOME)
     has_home = home is not None and (Path(home) / RENDEZVOUS_FILE).exists()
+    if not has_home and TOKEN_FILE not in variables and not any(map(seen.environ.get, (TOKEN, TOKEN_FILE))):
+        why = "would have no token for the broker, since a terminal's own is none for ranks"
+        remedy = f"set {HOME} to the broker's home, or start the program with a {TOKEN_FILE} for ranks"
+        raise CantAdopt(f"process {seen.pid}", why, remedy)
+    if seen.uid == os.geteuid():
+        return
     needed = [str(Path(home or "") / RENDEZVOUS_FILE)] if has_home else []
     needed += [variables[name] for name in (TOKEN_FILE, CA) if name in variables]
     unread = next((path for path in needed if not can_read(seen.uid, path)), None)
     if unread is not None:
         why = f"belongs to user {seen.uid}, who may not read {unread}, so that it could never reach the broker"
-        remedy = "type this command as that user, with a broker of that user, or set DBG_HOME to that broker's home"
+        remedy = "type this command as that user, with a broker of that user"
         raise CantAdopt(f"process {seen.pid}", why, remedy)
 
 

@@ -77,13 +77,17 @@ def adopt_now(told, sys, os, is_main, is_taken):
             said.update(join(told, sys))
     except BaseException as error:
         said["text"] = f"{type(error).__name__}: {error}"
-    import json
+    try:
+        import json
+        line = json.dumps(said)[:4000]
+    except BaseException as error:  # a file beside the program has the name of a module that json needs
+        line = '{"outcome": "failed", "text": "%s in json"}' % type(error).__name__
     try:
         pipe = os.open(told["pipe"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return  # another one of these calls has answered
     try:
-        os.write(pipe, (json.dumps(said)[:4000] + "\\n").encode("ascii", "replace"))
+        os.write(pipe, (line + "\\n").encode("ascii", "replace"))
     except OSError:
         pass
     finally:

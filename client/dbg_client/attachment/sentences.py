@@ -17,8 +17,10 @@ def why_blank(address: str, report: RankReport | None) -> str:
     if report is None:
         return ""
     if report.stop is not None:
-        running = f"{address} is running to the end of a step.\nIts debugger comes back here then."
-        return running if report.stepping else ""
+        if report.stepping:
+            return f"{address} is running to the end of a step.\nIts debugger comes back here then."
+        # Where other threads keep the interpreter busy, the import of PuDB alone takes seconds.
+        return f"{address} is stopped.\nIts debugger opens." if report.session is None else ""
     if report.state is RankState.HELD:
         return f"{address} is held: it waits for other ranks."
     left = []

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
+from dbg_wire.messages import Mode
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Selection, Target, select, unique_target
@@ -16,10 +17,16 @@ from .roll_call import call_roll
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The rank to attach to, and what the user should know about how its target was read."""
+    """The rank to attach to, what the user should know about how its target was read, and whether the user broke in."""
 
     rank: RankInfo
     note: str | None = None
+    is_broken_into: bool = False
+
+    def mode(self, wanted: Mode) -> Mode:
+        """Return how to attach for a user who wants to attach like this: who breaks in types there."""
+        # A terminal that follows the job goes to this stop, too, and may be there first.
+        return Mode.TAKE if self.is_broken_into and wanted is not Mode.WATCH else wanted
 
 
 def find(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) -> Selection:

@@ -119,10 +119,10 @@ class Attaching:
     async def _pick_first(self) -> tuple[Target, Choice] | None:
         from .picker import pick_from
 
-        rank, _ = await pick_from(self._switchboard, color=self._settings.color)
-        if rank is None:
+        choice, _ = await pick_from(self._switchboard, color=self._settings.color)
+        if choice is None:
             return None
-        return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
+        return parse_target(unique_target(choice.rank, self.directory.ranks)), choice
 
     async def _dial(self, stock: Stock) -> tuple[Target, Choice]:
         rank = await dial_stock(self._switchboard, stock)
@@ -147,7 +147,7 @@ class Attaching:
     async def session(self, choice: Choice) -> SessionOutcome:
         """Hold one session, and return how it ended."""
         options = SessionOptions(
-            mode=self._settings.mode,
+            mode=choice.mode(self._settings.mode),
             prefix=self._settings.prefix,
             status=self._settings.status,
             colors=_colors(),

@@ -14,6 +14,7 @@ from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import RankInfo
 
 from ..actions.in_session import Answered, Answering, NeedsYes
+from ..core.choose import Choice
 from ..core.config_file import read_config
 from ..words.commands import parse_command
 from ..words.help import session_help
@@ -66,14 +67,15 @@ class SessionCommandLine:
         self._row = CommandRow(self._source, self._screen, _HISTORY)
         self._answering.show_waiting = self._row.note
 
-    async def run(self, typed_ahead: bytes) -> tuple[RankInfo | None, bytes]:
+    async def run(self, typed_ahead: bytes) -> tuple[Choice | None, bytes]:
         """Return the rank to go to, if that was the command, and the keys that are for the session."""
         store_typeahead(self._source, key_presses(typed_ahead))
         text = await self._row.read()
         answered = await self._act(text) if text is not None else None
         if answered is not None and answered.rank is None:
             return None, await Pager(answered.text, self._source, self._screen, self._prefix).run()
-        return answered.rank if answered is not None else None, key_bytes(get_typeahead(self._source))
+        goes_to = Choice(answered.rank) if answered is not None and answered.rank is not None else None
+        return goes_to, key_bytes(get_typeahead(self._source))
 
     async def _act(self, text: str) -> Answered | None:
         try:

@@ -24,7 +24,7 @@ from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import RankInfo
 
 from ..actions.in_session import Answering
-from ..core.choose import may_be_picked
+from ..core.choose import Choice, may_be_picked
 from ..core.directory import Directory
 from ..core.switchboard import Switchboard
 from ..views.naming import name_few
@@ -43,8 +43,8 @@ _AROUND = 3
 """Rows that are not list: title, header, footer."""
 
 
-async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[RankInfo | None, bytes]:
-    """Let the user pick before any session; return the rank, None if nothing was picked, and the keys not used.
+async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[Choice | None, bytes]:
+    """Let the user pick before any session; return the choice, None if nothing was picked, and the keys not used.
 
     Raises KeyboardInterrupt at Ctrl-C.
     """
@@ -52,16 +52,16 @@ async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[RankInfo 
     actions = PickActions(Answering(switchboard), directory, color=color)
     picker = Picker(directory, switchboard.url, actions, color=color)
     loop = asyncio.get_running_loop()
-    rank: RankInfo | None = None
+    choice: Choice | None = None
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, picker.leave)
     try:
-        rank, unused = await picker.run(b"")
+        choice, unused = await picker.run(b"")
     finally:
-        _release_signals(loop, ends=rank is None)
+        _release_signals(loop, ends=choice is None)
     if picker.interrupted:
         raise KeyboardInterrupt
-    return rank, unused
+    return choice, unused
 
 
 def _release_signals(loop: asyncio.AbstractEventLoop, *, ends: bool) -> None:
@@ -77,7 +77,7 @@ def _release_signals(loop: asyncio.AbstractEventLoop, *, ends: bool) -> None:
 
 async def pick_in_session(
     directory: Directory, answering: Answering, options: SessionOptions, typed_ahead: bytes
-) -> tuple[RankInfo | None, bytes]:
+) -> tuple[Choice | None, bytes]:
     """Let the user pick another rank from within a session, which reads the link meanwhile and keeps the signals."""
     actions = PickActions(answering, directory, color=options.color)
     picker = Picker(directory, "the broker", actions, color=options.color, prefix=options.prefix)
@@ -88,7 +88,7 @@ async def pick_in_session(
 class Left:
     """How one showing of the list ended: with a rank, a page to show before the next showing, or keys for a session."""
 
-    rank: RankInfo | None = None
+    choice: Choice | None = None
     page: str = ""
     keys: bytes = b""
 
@@ -135,8 +135,8 @@ class Picker:
         self._application.ttimeoutlen = ESCAPE_SECONDS
         self._application.timeoutlen = ESCAPE_SECONDS
 
-    async def run(self, typed_ahead: bytes) -> tuple[RankInfo | None, bytes]:
-        """Return the rank picked, or None, and the keys typed after that; ``typed_ahead`` is typed first."""
+    async def run(self, typed_ahead: bytes) -> tuple[Choice | None, bytes]:
+        """Return which rank was picked, or None, and the keys typed after that; ``typed_ahead`` is typed first."""
         store_typeahead(self._source, key_presses(typed_ahead))
         self.update()
         self._directory.on_change = self._refresh
@@ -144,7 +144,7 @@ class Picker:
             while True:
                 left = await self._application.run_async(handle_sigint=False)
                 if not left.page:
-                    return left.rank, left.keys + key_bytes(get_typeahead(self._source))
+                    return left.choice, left.keys + key_bytes(get_typeahead(self._source))
                 keys = await self._show(left.page)
                 if keys or self._left:
                     return None, keys
@@ -272,7 +272,7 @@ class Picker:
         if rank is None:
             return
         if may_be_picked(rank):
-            self._exit(Left(rank))
+            self._exit(Left(Choice(rank)))
         elif may_break_in(rank):
             self._ask(
                 f"{printable(rank.address)} is running. Break in and attach?",
@@ -342,7 +342,7 @@ class Picker:
     async def _stop(self, rank: RankInfo) -> None:
         stopped = await self._actions.stop(rank)
         self.to_list()
-        self._exit(Left(page=stopped) if isinstance(stopped, str) else Left(stopped))
+        self._exit(Left(page=stopped) if isinstance(stopped, str) else Left(Choice(stopped, is_broken_into=True)))
 
     async def _give_up(self) -> None:
         if self._work is not None:

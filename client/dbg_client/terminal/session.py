@@ -16,7 +16,7 @@ from dbg_wire.ranks import Breakpoint, RankInfo
 
 from ..attachment.attachment import Attachment
 from ..attachment.effects import Bell, Effect, Effects
-from ..core.choose import neighbour
+from ..core.choose import Choice, neighbour
 from ..core.directory import Directory
 from ..core.link import Down, Event, Up
 from ..core.switchboard import Switchboard
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 STDIN, STDOUT = 0, 1
 
 
-Picked = tuple[RankInfo | None, bytes]
+Picked = tuple[Choice | None, bytes]
 """A rank to go to, if any, and keys that were typed and not used."""
 
 Picker = Callable[[Directory, "Answering", SessionOptions, bytes], Awaitable[Picked]]
@@ -205,7 +205,7 @@ class Session:
         """End the session with its rank, or go back to the rank that the user has come from."""
         if error is not None and not self.attachment.opened and self._back is not None:
             # There is no seat at the rank that the user wanted to go to, so the session goes back.
-            self._go_to(self._back)
+            self._go_to(Choice(self._back))
             self.attachment.say(str(error), self.now())
             return
         self._end(End.WENT_ON if error is None else End.FAILED, error)
@@ -286,14 +286,14 @@ class Session:
             self.attachment.say("no other rank of this job is stopped", self.now())
             self.perform([Bell()])
         else:
-            self._go_to(rank)
+            self._go_to(Choice(rank))
 
-    def _go_to(self, rank: RankInfo) -> None:
+    def _go_to(self, choice: Choice) -> None:
         left = self.attachment
         self._back = left.rank if left.opened else None
         self._note_breakpoints()
         mode = Mode.WATCH if self.options.mode is Mode.WATCH else Mode.DRIVE
-        self._driving.go_to(self._attachment_to(rank, mode))
+        self._driving.go_to(self._attachment_to(choice.rank, choice.mode(mode)))
 
     def lends(self, key: str) -> bool:
         """Tell whether the key behind the prefix opens something that takes the terminal for a while."""
@@ -347,14 +347,21 @@ class Session:
     async def _lend_to(self, use: Callable[[], Awaitable[Picked]], display: Display, *, row: bool) -> None:
         await (display.lend_row() if row else display.suspend())
         try:
-            rank, unused = await use()
+            choice, unused = await use()
         finally:
             self._lending = None
             display.resume()
-        if rank is not None and rank.key != self.attachment.rank.key:
-            self._go_to(rank)
+        if choice is not None:
+            self._follow(choice)
         if unused:
             display.take_keys(unused)
+
+    def _follow(self, choice: Choice) -> None:
+        """Go to the rank that the user has chosen; at the present one, take the keyboard after a break-in."""
+        if choice.rank.key != self.attachment.rank.key:
+            self._go_to(choice)
+        elif choice.is_broken_into and self.options.mode is not Mode.WATCH and not self.attachment.driving:
+            self.perform(self.attachment.take(self.now()))
 
 
 def where_to_run_again(rank: RankInfo) -> str:

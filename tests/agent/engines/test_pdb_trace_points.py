@@ -138,3 +138,33 @@ def test_ctrl_d_ends_the_list_and_is_none_of_its_commands(driver: Driver) -> Non
         driver.say("c")
 
     go(driver, lambda: loop(driver.rank, rounds=2), script)
+
+
+@pytest.mark.parametrize("word", ["q", "exit"])
+@pytest.mark.parametrize("before", [(), ("silent", "p value")])
+def test_a_quit_among_them_that_is_declined_leads_to_a_prompt_at_that_stop(
+    driver: Driver, before: tuple[str, ...], word: str
+) -> None:
+    def script() -> None:
+        set_trace_point(driver, *before, word)
+        driver.say("c")
+        for value in range(2):
+            assert driver.prompt().state is PromptState.CONFIRM
+            driver.say("s")
+            asked = driver.prompt()
+            assert (asked.text, asked.state) == ("(Pdb) ", PromptState.COMMAND)
+            assert driver.rank.rank_report().state is RankState.STOPPED
+            assert driver.output_of("p 'here', value") == f"('here', {value})\n"
+            driver.say("c")
+
+    assert go(driver, lambda: loop(driver.rank, rounds=2), script) == 1001
+
+
+def test_a_quit_among_them_that_goes_on_asks_no_more(driver: Driver) -> None:
+    def script() -> None:
+        set_trace_point(driver, "p value", "q")
+        driver.say("c")
+        assert driver.prompt().state is PromptState.CONFIRM
+        driver.say("c")
+
+    assert go(driver, lambda: loop(driver.rank, rounds=2), script) == 1001

@@ -36,6 +36,19 @@ def test_code_that_fails_says_why_and_raises_nothing(tmp_path: Path, monkeypatch
     assert set(names) == {"__builtins__"}
 
 
+def test_a_program_with_a_module_of_its_own_in_the_place_of_one_of_ours_is_told_and_sees_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = Pipe(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "json", None)
+    try:
+        exec(code_to_adopt(pipe.path, {}, []), {})  # noqa: S102
+        answer = pipe.answer(10)
+    finally:
+        pipe.close()
+    assert answer == Answer(outcome=Outcome.FAILED, text="ModuleNotFoundError in json")
+
+
 def test_code_that_comes_late_finds_nobody_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dbg_agent.program.adopted", None)
     exec(code_to_adopt(str(tmp_path / "gone"), {}, []), {})  # noqa: S102

@@ -527,6 +527,15 @@ def test_a_resume_with_breakpoints_left_keeps_the_terminal() -> None:
     assert attachment.blank_text == ""
 
 
+def test_a_stop_whose_debugger_is_still_to_open_says_so_until_it_draws() -> None:
+    attachment = seated(report=make_report(session=None))
+
+    assert attachment.blank_text == "gpu013:5 is stopped.\nIts debugger opens."
+    attachment.message(Report(report=make_report()), 5.0)
+    assert attachment.blank_text == ""
+    assert attachment.output(Output(1, 0, b"new"), 5.0) == [Blank(), Show(b"new")]
+
+
 def test_what_a_debugger_says_after_its_stop_is_not_shown() -> None:
     attachment = seated()
     attachment.output(Output(1, 0, b"old"), 0.0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dbg_wire.codec import Input
-from dbg_wire.messages import Action, Attach, Change, Kind, Question, RankAnswer, RankReport, Report, Subscribe
+from dbg_wire.messages import Action, Attach, Change, Kind, Mode, Question, RankAnswer, RankReport, Report, Subscribe
 from dbg_wire.ranks import DIED, RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
@@ -212,10 +212,13 @@ def test_the_picker_follows_the_ranks_and_the_broker(broker: FakeBroker, environ
             window.wait_for(lambda it: "broker gone" not in "\n".join(it.screen))
 
 
-def test_a_running_rank_is_broken_into_from_the_picker(broker: FakeBroker, environ: dict[str, str]) -> None:
+@pytest.mark.parametrize(("option", "mode"), [(None, Mode.TAKE), ("--watch", Mode.WATCH)])
+def test_a_running_rank_is_broken_into_from_the_picker(
+    option: str | None, mode: Mode, broker: FakeBroker, environ: dict[str, str]
+) -> None:
     listed(broker, RUNNING)
     broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.RUNNING, text="in C code")
-    with Window(broker, environ, "--no-status") as window:
+    with Window(broker, environ, "--no-status", *([option] if option else [])) as window:
         window.wait_for("gpu013:5 is running; Enter breaks in")
         window.send("\r")
         window.wait_for("gpu013:5 is running. Break in and attach? [y/N]")
@@ -226,7 +229,8 @@ def test_a_running_rank_is_broken_into_from_the_picker(broker: FakeBroker, envir
         window.wait_for("breaking into gpu013:5   Esc gives up")
         broker.wait_for(Question, lambda question: question.action is Action.INTERRUPT)
         tell(broker, STOPPED_AGAIN)
-        assert broker.wait_for(Attach).key == STOPPED.key
+        attached = broker.wait_for(Attach)
+        assert (attached.key, attached.mode) == (STOPPED.key, mode)
         window.wait_for("PUDB SCREEN")
 
 

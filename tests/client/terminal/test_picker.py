@@ -44,8 +44,8 @@ async def pick(keys: str, known: Directory, typed_ahead: bytes = b"") -> tuple[i
         source.send_text(keys)
         actions = PickActions(Answering(_without_broker(known)), known, color=False)
         picker = Picker(known, "ws://x", actions, prefix=b"\x1d", source=source, screen=Screen())
-        rank, unused = await asyncio.wait_for(picker.run(typed_ahead), seconds(10))
-        return rank.rank if rank else None, unused, picker.interrupted
+        choice, unused = await asyncio.wait_for(picker.run(typed_ahead), seconds(10))
+        return choice.rank.rank if choice else None, unused, picker.interrupted
 
 
 @pytest.mark.parametrize(

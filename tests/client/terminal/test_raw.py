@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from dbg_client.attachment.attachment import LOST_SECONDS
-from dbg_wire.codec import Input
+from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
+    Action,
     Applied,
     Attach,
     Change,
@@ -19,6 +20,7 @@ from dbg_wire.messages import (
     Discarded,
     Mode,
     Pulse,
+    Question,
     RankReport,
     Refusal,
     RefusalCode,
@@ -438,6 +440,37 @@ def test_the_picker_goes_to_another_rank_and_takes_what_was_typed_ahead(
 
         assert broker.wait_for(Attach, count=2).key == make_rank(6).key
         assert broker.wait_for(Input) == Input(1, 1, 2, 0, b"nn")
+        window.send("\x1dd")
+        assert window.exit_status() == 0
+
+
+def test_who_breaks_in_by_the_picker_of_a_session_types_there(broker: FakeBroker, environ: dict[str, str]) -> None:
+    broker.ranks[make_rank(6).key] = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
+    with Window(broker, environ) as window:
+        window.opened()
+        broker.screen = b"OF SIX"
+        window.send("\x1dr")
+        window.wait_for("gpu013:6  running")
+        window.send("j\ry")
+        broker.wait_for(Question, lambda question: question.action is Action.INTERRUPT)
+        broker.tell(Change(rank=make_rank(6)))
+        window.wait_for(lambda it: it.row(0) == "OF SIX")
+
+        attached = broker.wait_for(Attach, count=2)
+        assert (attached.key, attached.mode) == (make_rank(6).key, Mode.TAKE)
+        window.send("\x1dd")
+        assert window.exit_status() == 0
+
+
+def test_a_debugger_that_takes_long_to_open_is_announced(broker: FakeBroker, environ: dict[str, str]) -> None:
+    broker.reports[RANK.key] = make_report(session=None)
+    broker.screen = b""
+    with Window(broker, environ) as window:
+        window.wait_for("gpu013:5 is stopped.")
+        window.wait_for("Its debugger opens.")
+        broker.tell(Report(report=make_report()))
+        broker.tell(Output(1, 0, b"PUDB SCREEN"))
+        window.wait_for(lambda it: it.row(0) == "PUDB SCREEN" and "Its debugger opens" not in "\n".join(it.screen))
         window.send("\x1dd")
         assert window.exit_status() == 0
 
