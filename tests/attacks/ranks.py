@@ -33,13 +33,7 @@ def unknown_messages(target: Target, begun: Begun, *, count: int = 300) -> None:
 
 
 def many_objects(target: Target, begun: Begun, *, count: int = 20) -> None:
-    """Send messages with as many objects as are allowed."""
-    junk = '{"type":"pulse","where":null,"x":[' + ",".join(["{}"] * (limits.MAX_PARTS - 2)) + "]}"
-    flood(target, begun, [says(number, junk, times=1) for number in range(count)])
-
-
-def too_many_objects(target: Target, begun: Begun, *, count: int = 20) -> None:
-    """Send messages with more objects than are allowed, and connect anew."""
+    """Send messages of as many objects as they have room for."""
     junk = '{"type":"pulse","where":null,"x":[' + ",".join(["{}"] * 300_000) + "]}"
     flood(target, begun, [says(number, junk, times=1) for number in range(count)])
 
@@ -59,14 +53,14 @@ def deep_stacks(target: Target, begun: Begun, *, count: int = 20) -> None:
 def breakpoints(target: Target, begun: Begun, *, count: int = 20) -> None:
     """Report as many breakpoints as are allowed, with the longest paths."""
     points = tuple(Breakpoint(file=f"/{line}/{LONG}", line=1, condition="c" * 900) for line in range(100))
-    flood(target, begun, [says(n, Report(report=replace(RUNNING, user_breakpoints=points))) for n in range(count)])
+    flood(target, begun, [says(n, Report(report=RUNNING.replace(user_breakpoints=points))) for n in range(count)])
 
 
 def too_much_to_keep(target: Target, begun: Begun, *, count: int = 20) -> None:
     """Say more than the broker keeps of one rank, and connect anew."""
     points = tuple(Breakpoint(file=f"/{line}/{LONG}", line=1, condition="c" * 900) for line in range(100))
-    report = Report(report=replace(RUNNING, user_breakpoints=points))
-    deep = Pulse(where=PLACE, frames=(replace(PLACE, file="/" + LONG),) * limits.MAX_STACK_FRAMES)
+    report = Report(report=RUNNING.replace(user_breakpoints=points))
+    deep = Pulse(where=PLACE, frames=(PLACE.replace(file="/" + LONG),) * limits.MAX_STACK_FRAMES)
     flood(target, begun, [says(number, report, deep, times=1) for number in range(count)])
 
 

@@ -8,7 +8,6 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -88,7 +87,7 @@ def registration(number: int = 0, **changes: Any) -> Register:
 def attach(key: str, mode: Mode = Mode.DRIVE, **changes: Any) -> Attach:
     """Return a terminal's request to attach to a rank."""
     wish = Attach(key=key, mode=mode, rows=40, columns=120, colors=256)
-    return replace(wish, **changes)
+    return wish.replace(**changes)
 
 
 def trusting_context() -> ssl.SSLContext:

@@ -11,7 +11,6 @@ import logging
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
@@ -209,7 +208,7 @@ class FakeBroker:
 
     def reply(self, question: Question, said: Mapping[str, RankAnswer]) -> None:
         """Answer a question that was left open, for the ranks of these keys alone."""
-        answers = tuple(replace(answer, key=key) for key, answer in said.items())
+        answers = tuple(answer.replace(key=key) for key, answer in said.items())
         self.tell(Answers(request=question.request, answers=answers))
 
     def do(self, call: Callable[[], object]) -> None:
@@ -321,7 +320,7 @@ class FakeBroker:
     async def _answer(self, connection: ServerConnection, message: Message) -> None:
         refusal = self.refusals.get(type(message))
         if refusal is not None:
-            await connection.send(encode(replace(refusal, request=getattr(message, "request", None))))
+            await connection.send(encode(refusal.replace(request=getattr(message, "request", None))))
         elif isinstance(message, Greet):
             await connection.send(encode(Welcome(minor=self.minor, release="0.1.0", host="login1", pid=1, uptime=1.0)))
         elif isinstance(message, Subscribe):
@@ -371,7 +370,7 @@ class FakeBroker:
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:
         default = RankAnswer(key="", kind=Kind.VALUE, text="continued")
         answer = self.answers.get(question.action, default)
-        answers = tuple(replace(self.said.get(key, answer), key=key) for key in question.keys)
+        answers = tuple(self.said.get(key, answer).replace(key=key) for key in question.keys)
         await connection.send(encode(Answers(request=question.request, answers=answers)))
 
     def _send_all(self, frame: str | bytes) -> None:

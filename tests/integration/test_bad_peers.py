@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,20 +110,23 @@ def test_a_message_of_unknown_type_is_named_and_the_rest_goes_on(path: str, brok
 BREACHES: dict[str, tuple[str, str | bytes | dict[str, object], str]] = {
     "no JSON": ("/client", "hello", "a text frame that is not JSON"),
     "a list": ("/client", "[]", "a text frame that is not an object with a type"),
-    "deeply nested": ("/client", "[" * 8_000, "a text frame that is not JSON"),
-    "too many lists": ("/client", "[" * 100_000, "a control message of 100000 lists and objects, above 8192"),
+    "deeply nested": ("/client", "[" * 100_000, "a text frame that is not JSON"),
     "no greeting": ("/client", {"type": "subscribe"}, "greet"),
     "a rank's message": ("/client", REGISTER, "message 'register' does not come from clients"),
     "the broker's message": ("/client", {"type": "gone", "key": "x"}, "message 'gone' does not come from clients"),
-    "no name": ("/client", {**GREET, "name": None}, "greet.name is None"),
-    "name with controls": ("/client", {**GREET, "name": HOSTILE}, r"greet.name is '\\x1b\]0;pwned"),
+    "no name": ("/client", {**GREET, "name": None}, "greet.name is None, not `str`"),
+    "name with controls": ("/client", {**GREET, "name": HOSTILE}, "greet.name has characters that are not printable"),
     "bytes of a rank": ("/client", b"\x01" + bytes(12), "terminal bytes before `greet`"),
     "a terminal's message": ("/agent", GREET, "message 'greet' does not come from agents"),
     "no registration": ("/agent", {"type": "goodbye", "exit": 0}, "`register`"),
     "missing field": ("/agent", {"type": "register"}, "register lacks the field 'minor'"),
-    "wrong type": ("/agent", {**REGISTER, "pid": "1"}, "register.pid is '1'"),
-    "negative rank": ("/agent", {**REGISTER, "rank": -1}, "register.rank is -1, not 0 to"),
-    "unknown state": ("/agent", {**REGISTER, "report": {"state": "dancing"}}, "report.state is 'dancing', not one of"),
+    "wrong type": ("/agent", {**REGISTER, "pid": "1"}, "register.pid is '1', not `int`"),
+    "negative rank": ("/agent", {**REGISTER, "rank": -1}, "register.rank is -1, below 0"),
+    "unknown state": (
+        "/agent",
+        {**REGISTER, "report": {"state": "dancing"}},
+        "report.state is 'dancing', which is not allowed",
+    ),
     "bytes of a terminal": ("/agent", b"\x02" + bytes(20), "terminal bytes before `register`"),
     **{
         f"{name} with controls": ("/agent", {**REGISTER, name: HOSTILE}, rf"register\.{name} is '\\x1b\]0;pwned")
@@ -147,8 +149,8 @@ def test_a_breach_of_the_protocol_is_named_and_the_connection_ends(name: str, br
 
 def hostile_report() -> RankReport:
     """Return a report of a stop at a place whose names act on terminals."""
-    stop = replace(STOP, where=Place(file=f"/tmp/{HOSTILE}/t.py", line=7, function=f"f{HOSTILE}"))
-    return replace(STOPPED, stop=stop, session=None)
+    stop = STOP.replace(where=Place(file=f"/tmp/{HOSTILE}/t.py", line=7, function=f"f{HOSTILE}"))
+    return STOPPED.replace(stop=stop, session=None)
 
 
 HOSTILE_RANK = registration(

@@ -15,7 +15,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -69,17 +68,17 @@ class LightRank:
     async def stop(self) -> None:
         """Stop at the site, or be held there."""
         if self.is_chosen:
-            await self._report(replace(STOPPED, session=None, arrivals=(Arrival(site=SITE, arrived=1, completed=0),)))
+            await self._report(STOPPED.replace(session=None, arrivals=(Arrival(site=SITE, arrived=1, completed=0),)))
             return
         waiting = self._holds.visit(SITE, self.chosen)
-        held = RankReport(state=RankState.HELD, stop=replace(STOP, reason="hold"))
+        held = RankReport(state=RankState.HELD, stop=STOP.replace(reason="hold"))
         await self._report(held)
         self._holds.wait(waiting, 3600.0)
-        await self._report(replace(held, waits=Waiting(site=SITE, count=1, ranks=self.chosen)))
+        await self._report(held.replace(waits=Waiting(site=SITE, count=1, ranks=self.chosen)))
 
     async def go_on(self) -> None:
         """End the stop of a chosen rank."""
-        await self._report(replace(RUNNING, arrivals=(Arrival(site=SITE, arrived=1, completed=1),)))
+        await self._report(RUNNING.replace(arrivals=(Arrival(site=SITE, arrived=1, completed=1),)))
 
     async def leave(self) -> None:
         """Abort the connection."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
 
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -29,8 +28,8 @@ async def stop_and_go(connection: ClientConnection, rank: int, count: int, secon
     number = 0
     while True:
         number += 1
-        stop = replace(STOP, number=number, where=replace(FRAMES[-1], line=number))
-        await connection.send(encode(Report(report=replace(STOPPED, stop=stop, session=None))))
+        stop = STOP.replace(number=number, where=FRAMES[-1].replace(line=number))
+        await connection.send(encode(Report(report=STOPPED.replace(stop=stop, session=None))))
         await asyncio.sleep(seconds)
         await connection.send(encode(Report(report=RUNNING)))
         await asyncio.sleep(seconds / 10)

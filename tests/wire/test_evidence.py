@@ -1,6 +1,5 @@
 """What a rank tells of why it does not go on comes out of the rows as it went in, and nothing else does."""
 
-import json
 from contextlib import suppress
 
 import pytest
@@ -64,14 +63,7 @@ def test_an_older_rank_answers_without_evidence() -> None:
     assert decode_evidence(("a row of a screen",)) is None
 
 
-def test_a_record_of_a_newer_rank_is_passed_over() -> None:
-    found = decode_evidence((*encode_evidence([GROUP]), json.dumps(["weather", {"sunny": True}])))
-
-    assert found is not None
-    assert found.groups == (GROUP,)
-
-
-@pytest.mark.parametrize("row", ["", "{", "[]", "[1,2,3]", '["group"]', '["group",3]', '["group",{}]', "[" * 5000])
+@pytest.mark.parametrize("row", ["", "{", "[]", "{}", '{"row":"group"}', '{"row":"weather"}', "[" * 5000])
 def test_rows_that_hold_no_evidence_are_refused(row: str) -> None:
     with pytest.raises(PeerError):
         decode_evidence((MARKER, row))

@@ -85,8 +85,8 @@ def test_any_other_rows_are_an_answer_or_refused(rows: list[str]) -> None:
         ("[" * 100_000, "no wish for breakpoints"),
         ('{"set":[{"file":"train.py","line":3}]}', "not an absolute path"),
         ('{"set":[{"file":"/train.py","line":0}]}', "line"),
-        ('{"set":[{"file":"/train.py"}]}', "lacks the field"),
-        (json.dumps({"clear": [{"file": "/a", "line": 1}] * (MAX_BREAKPOINTS + 1)}), "101"),
+        ('{"set":[{"file":"/train.py"}]}', "lacks the field 'line'"),
+        (json.dumps({"clear": [{"file": "/a", "line": 1}] * (MAX_BREAKPOINTS + 1)}), "101 elements, above 100"),
     ],
 )
 def test_a_wrong_wish_is_refused_with_the_reason(text: str, why: str) -> None:

@@ -284,7 +284,7 @@ def test_a_term_without_a_job_is_judged_apart_from_those_with_one() -> None:
 @pytest.mark.parametrize("gone", [RankState.EXITED, RankState.LOST])
 def test_a_live_job_goes_before_one_that_is_gone(gone: RankState) -> None:
     ranks = block("B", ["g1"], 2)
-    ranks += [replace(info, since=9.0) for info in block("A", ["g1"], 2, state=gone)]
+    ranks += [info.replace(since=9.0) for info in block("A", ["g1"], 2, state=gone)]
     assert chosen("g1:0", ranks) == "B/g1:0"
     assert chosen("all", ranks) == "B/g1:0 B/g1:1"
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import enum
+import typing
 from typing import Any
 
 from hypothesis import strategies as st
 
-from dbg_wire.bounds import Bound, Many, Maybe, Number, OneOf, Seconds, Text
-from dbg_wire.messages import MESSAGES, Complete, Message, Register, Testimony
-from dbg_wire.records import Nested, Record, fields_of
+from dbg_wire.messages import (
+    KINDS_OF_AGENTS,
+    MESSAGES,
+    REPORTED_STATES,
+    Answer,
+    Complete,
+    Greet,
+    Message,
+    RankReport,
+    Testimony,
+)
+from dbg_wire.records import Record, bound_of, hints_of, inner_of
 
 MAX_SAMPLE = 30
 """Most characters of a text that is tried; texts at their bound have tests of their own."""
@@ -17,36 +28,55 @@ anything = st.text(st.characters(), max_size=MAX_SAMPLE)
 """Any text that Python can hold, lone surrogates included."""
 
 
-def allowed(bound: Bound) -> st.SearchStrategy[Any]:
-    """Return values that a field with this bound may hold."""
-    if isinstance(bound, Maybe):
-        return st.none() | allowed(bound.bound)
-    if isinstance(bound, Many):
-        return st.lists(allowed(bound.bound), max_size=min(3, bound.most)).map(tuple)
-    if isinstance(bound, Nested):
-        return records(bound.record)
-    if isinstance(bound, OneOf):
-        return st.sampled_from(list(bound.members))
-    if isinstance(bound, Number):
-        return st.integers(bound.least, bound.most)
-    if isinstance(bound, Seconds):
-        return st.floats(bound.least, bound.most, allow_nan=False)
-    if isinstance(bound, Text):
-        return _texts(bound)
-    return st.booleans()
+def base_of(hint: Any) -> Any:
+    """Return the type that an annotation names, without its bound and its ``None``."""
+    inner = inner_of(hint)
+    return typing.get_args(inner)[0] if typing.get_origin(inner) is typing.Annotated else inner
 
 
-def _texts(bound: Text) -> st.SearchStrategy[str]:
-    alphabet: Any = bound.of or st.characters(exclude_categories=["C", "Z"] if bound.is_printable else ["Cs"])
-    rest = st.text(alphabet, min_size=bound.least, max_size=min(MAX_SAMPLE, bound.most - len(bound.begin)))
-    return rest.map(lambda text: bound.begin + text)
+def is_optional(hint: Any) -> bool:
+    """Tell whether a field may hold None."""
+    return inner_of(hint) is not hint
+
+
+def _allowed(hint: Any) -> st.SearchStrategy[Any]:
+    """Return values that a field with this annotation may hold."""
+    base, bound = base_of(hint), bound_of(hint)
+    if is_optional(hint):
+        return st.none() | _allowed(inner_of(hint))
+    if typing.get_origin(base) is tuple:
+        return st.lists(_allowed(typing.get_args(base)[0]), max_size=3).map(tuple)
+    if issubclass(base, Record):
+        return records(base)
+    if issubclass(base, enum.Enum):
+        return st.sampled_from(list(base))
+    if base is bool:
+        return st.booleans()
+    assert bound is not None, hint
+    if base is int:
+        return st.integers(int(bound.ge or 0), int(bound.le or 0))
+    if base is float:
+        return st.floats(bound.ge, bound.le, allow_nan=False)
+    return _texts(bound)
+
+
+def _texts(bound: Any) -> st.SearchStrategy[str]:
+    begin = bound.extra["begin"]
+    alphabet: Any = bound.extra["of"] or st.characters(exclude_categories=["Cs"])
+    rest = st.text(alphabet, min_size=bound.min_length or 0, max_size=min(MAX_SAMPLE, bound.max_length - len(begin)))
+    return rest.map(lambda text: begin + text)
 
 
 def records(kind: type[Record]) -> st.SearchStrategy[Any]:
     """Return records of a class."""
-    return st.fixed_dictionaries({field.name: allowed(field.bound) for field in fields_of(kind)}).map(
-        lambda values: kind(**_agreeing(kind, values))
-    )
+    fields = {name: _allowed(hint) for name, hint in hints_of(kind).items()}
+    if kind is RankReport:
+        fields["state"] = st.sampled_from(sorted(REPORTED_STATES))
+    if kind is Answer:
+        fields["kind"] = st.sampled_from(sorted(KINDS_OF_AGENTS))
+    if kind is Greet:
+        fields["name"] = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=MAX_SAMPLE)
+    return st.fixed_dictionaries(fields).map(lambda values: kind(**_agreeing(kind, values)))
 
 
 def _agreeing(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
@@ -55,25 +85,25 @@ def _agreeing(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
         size = len(values["line"])
         begin, end = sorted((values["begin"] % (size + 1), values["end"] % (size + 1)))
         return {**values, "begin": begin, "end": end}
-    registration = values.get("registration")
-    if kind is Testimony and isinstance(registration, Register):
-        return {**values, "key": registration.key}
+    if kind is Testimony and values["registration"] is not None:
+        return {**values, "key": values["registration"].key}
     return values
 
 
-def wished(bound: Bound) -> st.SearchStrategy[Any]:
+def wished(hint: Any) -> st.SearchStrategy[Any]:
     """Return values of the right type that a program may come up with, within the bound or not."""
-    if isinstance(bound, Maybe):
-        return st.none() | wished(bound.bound)
-    if isinstance(bound, Many):
-        return st.lists(wished(bound.bound), max_size=3).map(tuple)
-    if isinstance(bound, Number):
+    base = base_of(hint)
+    if is_optional(hint):
+        return st.none() | wished(inner_of(hint))
+    if typing.get_origin(base) is tuple:
+        return st.lists(wished(typing.get_args(base)[0]), max_size=3).map(tuple)
+    if base is int:
         return st.integers()
-    if isinstance(bound, Seconds):
+    if base is float:
         return st.floats()
-    if isinstance(bound, Text):
+    if base is str:
         return anything | st.integers(1, 70_000).map(lambda size: "\udcff" + "é" * size)
-    return allowed(bound)
+    return _allowed(hint)
 
 
 messages: st.SearchStrategy[Message] = st.one_of([records(message) for message in MESSAGES])

@@ -6,12 +6,11 @@ and the output in pieces.
 
 import json
 from collections.abc import Sequence
-from typing import cast
 
-from .bounds import Count, InvalidMessage, Sentence
+from .bounds import Count, Integer, InvalidMessage, Sentence
 from .errors import PeerError, printable
 from .limits import KIB, MAX_TEXT
-from .records import Record, plain, read
+from .records import Record, decode_record, encode_record
 
 MARKER = "command"
 
@@ -27,7 +26,7 @@ class CommandEnd(Record):
     ``ended`` says why the guard has ended it, as in ``after 10 s``; empty if it has ended by itself.
     """
 
-    status: int | None = None
+    status: Integer | None = None
     left_out: Count = 0
     ended: Sentence = ""
 
@@ -52,7 +51,7 @@ def decode_command(text: str) -> list[str]:
 def encode_output(end: CommandEnd, text: str) -> tuple[str, ...]:
     """Return the rows of an answer."""
     pieces = (text[at : at + MAX_TEXT] for at in range(0, len(text), MAX_TEXT))
-    return (MARKER, json.dumps(plain(end)), *pieces)
+    return (MARKER, encode_record(end), *pieces)
 
 
 def decode_output(rows: Sequence[str]) -> tuple[str, CommandEnd] | None:
@@ -60,13 +59,7 @@ def decode_output(rows: Sequence[str]) -> tuple[str, CommandEnd] | None:
     if not rows or rows[0] != MARKER:
         return None
     try:
-        fields = json.loads(rows[1])
-    except (IndexError, ValueError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
-        raise PeerError("the end of a command that can't be read")
-    try:
-        end = read(CommandEnd, fields)
+        end: CommandEnd = decode_record(CommandEnd, rows[1] if len(rows) > 1 else "")
     except InvalidMessage as error:
-        raise PeerError(f"the end of a command that can't be read ({printable(error.suffix)})") from None
-    return "".join(rows[2:]), cast(CommandEnd, end)
+        raise PeerError(f"the end of a command that can't be read ({printable(str(error))})") from None
+    return "".join(rows[2:]), end

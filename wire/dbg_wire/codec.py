@@ -7,17 +7,18 @@ input.
 
 from __future__ import annotations
 
-import json
 import struct
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+
+import msgspec
 
 from . import limits
-from .bounds import InvalidMessage
-from .errors import PeerError
+from .errors import PeerError, printable
 from .messages import MESSAGES, Message, Sender
-from .records import plain, read
+from .records import document_of, encode_record, name_of, refusal
 
 
 class UnknownType(PeerError):
@@ -26,7 +27,7 @@ class UnknownType(PeerError):
 
 def type_name(message: type[Message]) -> str:
     """Return a message's name on the wire, e.g. ``register`` for ``Register``."""
-    return message.__name__.lower()
+    return name_of(message)
 
 
 _BY_NAME: Mapping[str, type[Message]] = {type_name(message): message for message in MESSAGES}
@@ -37,8 +38,7 @@ _BY_NAME: Mapping[str, type[Message]] = {type_name(message): message for message
 
 def encode(message: Message) -> str:
     """Return the text frame for a message."""
-    document = {"type": type_name(type(message)), **plain(message)}
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return encode_record(message)
 
 
 def decode(text: str | bytes, sender: Sender) -> Message:
@@ -49,30 +49,32 @@ def decode(text: str | bytes, sender: Sender) -> Message:
     """
     if len(text) > limits.MAX_CONTROL_BYTES:
         raise PeerError(f"a control message of {len(text)} bytes, above {limits.MAX_CONTROL_BYTES}")
-    if sender is not Sender.BROKER and (parts := _parts(text)) > limits.MAX_PARTS:
-        raise PeerError(f"a control message of {parts} lists and objects, above {limits.MAX_PARTS}")
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise PeerError(f"a text frame that is not JSON ({type(error).__name__})") from None
-    if not isinstance(document, dict) or not isinstance(document.get("type"), str):
-        raise PeerError("a text frame that is not an object with a type")
-    message_type = _BY_NAME.get(document["type"])
-    if message_type is None:
-        raise UnknownType(f"unknown message type {document['type'][:80]!r}")
-    if sender not in message_type.sender:
-        raise PeerError(f"message {document['type']!r} does not come from {sender.value}s")
-    try:
-        return typing.cast(Message, read(message_type, document))
-    except InvalidMessage as error:
-        raise PeerError(f"{document['type']}{error.suffix}") from None
+        return typing.cast(Message, _decoder(sender).decode(text))
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise _refused(text, sender, error) from None
 
 
-def _parts(text: str | bytes) -> int:
-    """Return how many lists and objects a text may hold; a bracket inside of a string counts, too."""
-    if isinstance(text, str):
-        return text.count("{") + text.count("[")
-    return text.count(b"{") + text.count(b"[")
+@cache
+def _decoder(sender: Sender) -> msgspec.json.Decoder[typing.Any]:
+    kinds = tuple(message for message in MESSAGES if sender in message.sender)
+    return msgspec.json.Decoder(typing.Union[kinds])  # noqa: UP007 - the members are known at run time only
+
+
+def _refused(text: str | bytes, sender: Sender, error: Exception) -> PeerError:
+    """Return what says why a text frame is refused."""
+    document = document_of(text)
+    if document is None:
+        return PeerError(f"a text frame that is not JSON ({type(error).__name__})")
+    name = document.get("type") if isinstance(document, dict) else None
+    if not isinstance(name, str):
+        return PeerError("a text frame that is not an object with a type")
+    kind = _BY_NAME.get(name)
+    if kind is None:
+        return UnknownType(f"unknown message type {name[:80]!r}")
+    if sender not in kind.sender:
+        return PeerError(f"message {name!r} does not come from {sender.value}s")
+    return PeerError(f"{name}{printable(refusal(error, document))}")
 
 
 # ------------------------------------------------------------------------------------------------------- binary frames

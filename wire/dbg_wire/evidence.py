@@ -1,20 +1,20 @@
 """What a rank tells of why it does not go on: collectives, waiting threads, its process, and its code.
 
-The rows of an answer are a marker, by which a terminal tells them from the answer of an older rank, and then a JSON
-list for each record: its class's word and its fields. A rank's process group has the same ``name`` in all its members.
+The rows of an answer are a marker and then a JSON object for each record. A rank's process group has the same ``name``
+in all its members.
 """
 
 import enum
-import json
+import typing
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated
 
-from .bounds import MAX_NUMBER, Age, AtMost, Count, InvalidMessage, Number, RankNumber, Seconds, Sentence, Word
+from .bounds import MAX_NUMBER, Age, Count, InvalidMessage, RankNumber, Sentence, Word, elements, integers, reals
 from .errors import PeerError
 from .limits import MAX_TEXT
 from .ranks import Place
-from .records import Record, plain, read
+from .records import Record, Row, decode_record, encode_record
 
 MARKER = "evidence"
 
@@ -27,10 +27,10 @@ MAX_COLLECTIVES = 64
 MAX_CODE_ROWS = 2000
 """Files, packages and variables that one rank tells of: a large program loads some hundred of its own files."""
 
-Amount = Annotated[float, Seconds(0.0, MAX_NUMBER)]
+Amount = Annotated[float, reals(0.0, MAX_NUMBER)]
 """A number of seconds or bytes that only grows."""
 
-InnermostFrames = Annotated[tuple[Place, ...], AtMost(MAX_WAIT_FRAMES)]
+InnermostFrames = Annotated[tuple[Place, ...], elements(MAX_WAIT_FRAMES)]
 
 
 class CollectiveState(str, enum.Enum):
@@ -75,7 +75,7 @@ class CodeKind(str, enum.Enum):
     VARIABLE = "variable"
 
 
-class SourceSeen(Record):
+class SourceSeen(Row, tag="source"):
     """A library that may know of collectives; ``lack`` says what it can't tell, why, and what would change that."""
 
     library: Word
@@ -83,7 +83,7 @@ class SourceSeen(Record):
     lack: Sentence = ""
 
 
-class GroupSeen(Record):
+class GroupSeen(Row, tag="group"):
     """A process group of the rank.
 
     ``title`` is what people call it, ``members`` the global ranks in it as a rank set, empty if unknown. The numbers
@@ -94,14 +94,14 @@ class GroupSeen(Record):
     name: Sentence
     title: Sentence
     members: Sentence = ""
-    size: Annotated[int, Number(0)] | None = None
+    size: Annotated[int, integers(0)] | None = None
     backend: Sentence = ""
-    enqueued: Annotated[int, Number()] | None = None
-    started: Annotated[int, Number()] | None = None
-    completed: Annotated[int, Number()] | None = None
+    enqueued: Annotated[int, integers()] | None = None
+    started: Annotated[int, integers()] | None = None
+    completed: Annotated[int, integers()] | None = None
 
 
-class CollectiveSeen(Record):
+class CollectiveSeen(Row, tag="collective"):
     """A collective, or a send or receive with ``peer``, that the rank has called: unfinished ones, and the last before.
 
     ``sequence`` counts the collectives of the group, those with a peer apart, None if the library does not count.
@@ -113,7 +113,7 @@ class CollectiveSeen(Record):
     group: Sentence
     name: Sentence
     state: CollectiveState
-    sequence: Annotated[int, Number()] | None = None
+    sequence: Annotated[int, integers()] | None = None
     peer: RankNumber | None = None
     is_receive: bool = False
     shapes: Sentence = ""
@@ -121,11 +121,11 @@ class CollectiveSeen(Record):
     size: Count | None = None
     age: Age | None = None
     timeout: Age | None = None
-    tag: Annotated[int, Number()] | None = None
+    tag: Annotated[int, integers()] | None = None
     root: RankNumber | None = None
 
 
-class ThreadWait(Record):
+class ThreadWait(Row, tag="wait"):
     """What one thread of the rank is in; ``text`` is the end of a sentence: ``waits for a lock that pump holds``.
 
     Threads of one ``deadlock`` above zero wait for each other. ``holder`` is the process on the rank's host that alone
@@ -142,7 +142,7 @@ class ThreadWait(Record):
     holder: Count | None = None
 
 
-class ProcessSeen(Record):
+class ProcessSeen(Row, tag="process"):
     """The rank's process, as its kernel sees it; by the amounts two looks are told apart.
 
     ``state`` is the letter of /proc. ``cpu`` are seconds of all threads, ``main_cpu`` those of the main thread,
@@ -161,7 +161,7 @@ class ProcessSeen(Record):
     note: Sentence = ""
 
 
-class CodeSeen(Record):
+class CodeSeen(Row, tag="code"):
     """Digests of what the rank runs; equal digests mean equal code."""
 
     files: Sentence = ""
@@ -169,7 +169,7 @@ class CodeSeen(Record):
     environment: Sentence = ""
 
 
-class CodePart(Record):
+class CodePart(Row, tag="part"):
     """One file with the digest of its content, package with its version, or variable with its value.
 
     A variable whose name is not of the field, so that its value may be a secret, has a digest instead.
@@ -195,17 +195,6 @@ class Evidence:
 
 EvidenceRecord = SourceSeen | GroupSeen | CollectiveSeen | ThreadWait | ProcessSeen | CodeSeen | CodePart
 
-_WORDS: dict[type[Record], str] = {
-    SourceSeen: "source",
-    GroupSeen: "group",
-    CollectiveSeen: "collective",
-    ThreadWait: "wait",
-    ProcessSeen: "process",
-    CodeSeen: "code",
-    CodePart: "part",
-}
-_CLASSES = {word: record for record, word in _WORDS.items()}
-
 
 def encode_evidence(records: Iterable[EvidenceRecord]) -> tuple[str, ...]:
     """Return the rows of an answer. A record whose row is too long is left out."""
@@ -214,17 +203,13 @@ def encode_evidence(records: Iterable[EvidenceRecord]) -> tuple[str, ...]:
 
 
 def decode_evidence(rows: Sequence[str]) -> Evidence | None:
-    """Return what the rows of an answer tell, None for an older rank's. Raises PeerError for rows without evidence.
-
-    A row of a word that a newer rank knows is passed over.
-    """
+    """Return what the rows of an answer tell, None for an older rank's. Raises PeerError for rows without evidence."""
     if not rows or rows[0] != MARKER:
         return None
-    found: dict[type[Record], list[Record]] = {record: [] for record in _WORDS}
+    found: dict[type[Record], list[EvidenceRecord]] = {kind: [] for kind in typing.get_args(EvidenceRecord)}
     for row in rows[1:]:
         record = _decode(row)
-        if record is not None:
-            found[type(record)].append(record)
+        found[type(record)].append(record)
     one = {kind: records[0] if records else None for kind, records in found.items()}
     return Evidence(
         sources=tuple(found[SourceSeen]),  # type: ignore[arg-type] # each list holds records of its class
@@ -238,22 +223,16 @@ def decode_evidence(rows: Sequence[str]) -> Evidence | None:
 
 
 def _row(record: EvidenceRecord) -> str:
-    row = json.dumps([_WORDS[type(record)], plain(record)])
+    row = encode_record(record)
     if len(row) > MAX_TEXT and isinstance(record, ThreadWait):
         # Long paths: what the thread waits for says more than where.
-        return _row(replace(record, frames=()))
+        return _row(record.replace(frames=()))
     return row
 
 
-def _decode(row: str) -> Record | None:
+def _decode(row: str) -> EvidenceRecord:
     try:
-        word, fields = json.loads(row)
-    except (ValueError, TypeError, RecursionError):
-        raise PeerError("evidence that can't be read") from None
-    if not isinstance(word, str) or not isinstance(fields, dict):
-        raise PeerError("evidence that can't be read")
-    kind = _CLASSES.get(word)
-    try:
-        return read(kind, fields) if kind is not None else None
+        record: EvidenceRecord = decode_record(EvidenceRecord, row)
     except InvalidMessage as error:
-        raise PeerError(f"evidence that can't be read (`{word}`{error.suffix})") from None
+        raise PeerError(f"evidence that can't be read ({error})") from None
+    return record

@@ -7,14 +7,15 @@ Handles count up through the life of a process. Those of a stop are no longer kn
 
 import enum
 import json
+import typing
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, cast
+from dataclasses import dataclass
+from typing import Annotated
 
-from .bounds import Count, InvalidMessage, Path, Sentence, Serial, Text
+from .bounds import Count, FreeText, InvalidMessage, Path, Sentence, Serial, characters
 from .errors import PeerError
 from .limits import KIB, MAX_CONTROL_BYTES, MAX_TEXT
-from .records import Record, plain, read
+from .records import Record, Row, decode_record, encode_record
 
 MARKER = "inspection"
 
@@ -31,7 +32,7 @@ more than MAX_TEXT characters, the text is cut, and if that is not enough the ex
 MIN_CUT_TEXT = 100
 """Characters that are always left of a text."""
 
-ValueText = Annotated[str, Text(MAX_TEXT)]
+ValueText = Annotated[str, characters(MAX_TEXT)]
 
 
 class Sight(str, enum.Enum):
@@ -78,15 +79,15 @@ class Inspection(Record):
     sight: Sight
     scope: Scope = Scope.LOCALS
     handle: Serial = 0
-    name: str = ""
-    text: str = ""
+    name: FreeText = ""
+    text: FreeText = ""
     begin: Count = 0
     count: Count = 0
     parts: Parts = Parts.ALL
     runs: bool = False
 
 
-class Variable(Record):
+class Variable(Row, tag="variable"):
     """One value. ``text`` is what ``dbg-attach -e`` shows of it, cut to MAX_VARIABLE_TEXT in a list.
 
     ``expression`` yields the value at the frame, empty if none does. ``handle`` is 0 for a value without parts;
@@ -94,10 +95,10 @@ class Variable(Record):
     the value is not looked at before somebody asks for it, since that runs code of the program.
     """
 
-    name: str
+    name: FreeText
     text: ValueText
     type: Sentence = ""
-    expression: str = ""
+    expression: FreeText = ""
     handle: Serial = 0
     named: Count = 0
     indexed: Count = 0
@@ -105,15 +106,15 @@ class Variable(Record):
     is_lazy: bool = False
 
 
-class Completion(Record):
+class Completion(Row, tag="completion"):
     """A text that may replace ``length`` characters of the line from ``begin`` on, counted from 0."""
 
-    text: str
+    text: FreeText
     begin: Count
     length: Count
 
 
-class SourceText(Record):
+class SourceText(Row, tag="source"):
     """Lines of a source file as the rank has loaded it: ``begin`` is the first one's number, counted from 0.
 
     ``total`` is the number of lines of the file. ``lines`` are joined by line feeds.
@@ -125,7 +126,7 @@ class SourceText(Record):
     lines: ValueText
 
 
-class ExceptionSeen(Record):
+class ExceptionSeen(Row, tag="exception"):
     """An exception: the full name of its class, its text, and its traceback as Python prints it, cut in the middle.
 
     ``is_uncaught`` tells that the rank is kept for it; otherwise the program handles it.
@@ -150,32 +151,18 @@ class Inspected:
     exception: ExceptionSeen | None = None
 
 
-_WORDS: dict[type[Record], str] = {
-    Variable: "variable",
-    Completion: "completion",
-    SourceText: "source",
-    ExceptionSeen: "exception",
-}
-_CLASSES = {word: record for record, word in _WORDS.items()}
-
-
 def encode_inspection(question: Inspection) -> str:
     """Return the text of a question."""
-    return json.dumps(plain(question), ensure_ascii=False)
+    return encode_record(question)
 
 
 def decode_inspection(text: str) -> Inspection:
     """Return the question of a message. Raises PeerError for any other text."""
     try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
-        raise PeerError("no question about values")
-    try:
-        return cast(Inspection, read(Inspection, fields))
+        question: Inspection = decode_record(Inspection, text)
     except InvalidMessage as error:
-        raise PeerError(f"no question about values ({error.suffix.strip()})") from None
+        raise PeerError(f"no question about values ({error})") from None
+    return question
 
 
 def encode_inspected(records: Iterable[InspectionRecord]) -> tuple[str, ...]:
@@ -187,11 +174,11 @@ def encode_inspected(records: Iterable[InspectionRecord]) -> tuple[str, ...]:
 
 def written_length(text: str) -> int:
     """Return how many characters of a row a text takes, its escapes included."""
-    return len(_escaped(json.dumps(text, ensure_ascii=False)))
+    return len(json.dumps(text, ensure_ascii=False))
 
 
 def _row(record: InspectionRecord, share: int) -> str:
-    row = _encode(record)
+    row = encode_record(record)
     for name, least in _CUT.get(type(record), {}).items():
         while excess := max(len(row) - MAX_TEXT, _size(row) - share, 0):
             text = getattr(record, name)
@@ -199,8 +186,8 @@ def _row(record: InspectionRecord, share: int) -> str:
                 break
             # A character has at most eight bytes in a message.
             kept = max(least, min(len(text) - 1, len(text) - excess // 8))
-            record = replace(record, **{name: f"{text[: kept - 1]}…" if least else ""})  # type: ignore[arg-type] # a field of this record
-            row = _encode(record)
+            record = record.replace(**{name: f"{text[: kept - 1]}…" if least else ""})
+            row = encode_record(record)
     return row
 
 
@@ -217,25 +204,14 @@ def _size(row: str) -> int:
     return len(row.encode()) + row.count('"') + row.count("\\")
 
 
-def _escaped(text: str) -> str:
-    return text.replace("[", "\\u005b").replace("{", "\\u007b")
-
-
-def _encode(record: InspectionRecord) -> str:
-    fields = json.dumps(plain(record), ensure_ascii=False)
-    # A message has a bound on its brackets, which counts those in texts. All but the first are in texts.
-    return f'["{_WORDS[type(record)]}", {{{_escaped(fields[1:])}]'
-
-
 def decode_inspected(rows: Sequence[str]) -> Inspected:
-    """Return what the rows of an answer tell. Raises PeerError for rows without that; unknown words are passed over."""
+    """Return what the rows of an answer tell. Raises PeerError for rows without that."""
     if not rows or rows[0] != MARKER:
         raise PeerError("an answer without values")
-    found: dict[type[Record], list[Record]] = {kind: [] for kind in _WORDS}
+    found: dict[type[Record], list[InspectionRecord]] = {kind: [] for kind in typing.get_args(InspectionRecord)}
     for row in rows[1:]:
         record = _decode(row)
-        if record is not None:
-            found[type(record)].append(record)
+        found[type(record)].append(record)
     exceptions = found[ExceptionSeen]
     return Inspected(
         variables=tuple(found[Variable]),  # type: ignore[arg-type] # each list holds records of its class
@@ -245,15 +221,9 @@ def decode_inspected(rows: Sequence[str]) -> Inspected:
     )
 
 
-def _decode(row: str) -> Record | None:
+def _decode(row: str) -> InspectionRecord:
     try:
-        word, fields = json.loads(row)
-    except (ValueError, TypeError, RecursionError):
-        raise PeerError("values that can't be read") from None
-    if not isinstance(word, str) or not isinstance(fields, dict):
-        raise PeerError("values that can't be read")
-    kind = _CLASSES.get(word)
-    try:
-        return read(kind, fields) if kind is not None else None
+        record: InspectionRecord = decode_record(InspectionRecord, row)
     except InvalidMessage as error:
-        raise PeerError(f"values that can't be read (`{word}`{error.suffix})") from None
+        raise PeerError(f"values that can't be read ({error})") from None
+    return record

@@ -8,10 +8,6 @@ MIB = 1024 * KIB
 MAX_CONTROL_BYTES = 1 * MIB
 """Bytes of one text frame. A page of ranks or a screen of text is far smaller; a longer frame is an error or attack."""
 
-MAX_PARTS = 8192
-"""Opening brackets and braces of one text frame to the broker, and so its lists and objects at most: MAX_THREADS stacks
-of MAX_THREAD_FRAMES frames have half as many. A mebibyte of empty objects would keep the broker for 80 ms."""
-
 MAX_DATA_BYTES = 64 * KIB
 """Payload bytes of one binary frame: the most that one read of a pty returns, so no frame needs splitting."""
 

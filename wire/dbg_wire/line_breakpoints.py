@@ -5,22 +5,21 @@ JSON object for each breakpoint that the rank has by then, those set in PuDB and
 only asks for these.
 """
 
-import json
 from collections.abc import Iterable, Sequence
-from typing import Annotated, cast
+from typing import Annotated
 
-from .bounds import MAX_RANK, AtMost, Count, InvalidMessage, Number, Sentence, Text
+from .bounds import MAX_RANK, Count, InvalidMessage, Sentence, characters, elements, integers
 from .errors import PeerError
 from .limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
-from .records import Record, plain, read
+from .records import Record, decode_record, encode_record
 
 MARKER = "breakpoints"
 
-AbsolutePath = Annotated[str, Text(MAX_PATH, begin="/", is_shown=True, meaning="an absolute path")]
+AbsolutePath = Annotated[str, characters(MAX_PATH, begin="/", is_shown=True, meaning="an absolute path")]
 
-LineNumber = Annotated[int, Number(1, MAX_RANK)]
+LineNumber = Annotated[int, integers(1, MAX_RANK)]
 
-Condition = Annotated[str, Text(MAX_CONDITION)]
+Condition = Annotated[str, characters(MAX_CONDITION)]
 
 
 class BreakpointWish(Record):
@@ -49,8 +48,8 @@ class LineOfFile(Record):
 class BreakpointsWish(Record):
     """Breakpoints to clear, and then those to set. A wish for a line that has a breakpoint already changes that one."""
 
-    clear: Annotated[tuple[LineOfFile, ...], AtMost(MAX_BREAKPOINTS)] = ()
-    set: Annotated[tuple[BreakpointWish, ...], AtMost(MAX_BREAKPOINTS)] = ()
+    clear: Annotated[tuple[LineOfFile, ...], elements(MAX_BREAKPOINTS)] = ()
+    set: Annotated[tuple[BreakpointWish, ...], elements(MAX_BREAKPOINTS)] = ()
 
 
 class BreakpointState(Record):
@@ -74,7 +73,7 @@ class BreakpointState(Record):
 
 def encode_wish(wish: BreakpointsWish) -> str:
     """Return the text of a question. It must be at most MAX_TEXT characters long; split a longer wish."""
-    return json.dumps(plain(wish))
+    return encode_record(wish)
 
 
 def decode_wish(text: str) -> BreakpointsWish:
@@ -82,20 +81,15 @@ def decode_wish(text: str) -> BreakpointsWish:
     if not text:
         return BreakpointsWish()
     try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
-        raise PeerError("no wish for breakpoints")
-    try:
-        return cast(BreakpointsWish, read(BreakpointsWish, fields))
+        wish: BreakpointsWish = decode_record(BreakpointsWish, text)
     except InvalidMessage as error:
-        raise PeerError(f"no wish for breakpoints ({error.suffix.strip()})") from None
+        raise PeerError(f"no wish for breakpoints ({error})") from None
+    return wish
 
 
 def encode_breakpoints(states: Iterable[BreakpointState]) -> tuple[str, ...]:
     """Return the rows of an answer."""
-    return (MARKER, *(json.dumps(plain(one)) for one in states))
+    return (MARKER, *(encode_record(one) for one in states))
 
 
 def decode_breakpoints(rows: Sequence[str]) -> tuple[BreakpointState, ...]:
@@ -107,12 +101,7 @@ def decode_breakpoints(rows: Sequence[str]) -> tuple[BreakpointState, ...]:
 
 def _decode(row: str) -> BreakpointState:
     try:
-        fields = json.loads(row)
-    except (ValueError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
-        raise PeerError("a breakpoint that can't be read")
-    try:
-        return cast(BreakpointState, read(BreakpointState, fields))
+        state: BreakpointState = decode_record(BreakpointState, row)
     except InvalidMessage as error:
-        raise PeerError(f"a breakpoint that can't be read ({error.suffix.strip()})") from None
+        raise PeerError(f"a breakpoint that can't be read ({error})") from None
+    return state

@@ -6,12 +6,14 @@ the length is shown. No message holds a token.
 
 from __future__ import annotations
 
-from .bounds import Bound, Many, Maybe
+import enum
+from typing import Any
+
 from .codec import type_name
 from .errors import printable
 from .messages import Message
 from .ranks import Place
-from .records import Record, fields_of
+from .records import Record, bound_of, hints_of
 
 MAX_LINE = 400
 """Characters of one message; a registration, which has the most fields, needs 300."""
@@ -40,28 +42,34 @@ def log_form(message: Message) -> str:
 
 def _fields(record: Record) -> str:
     """Return the fields that differ from their defaults."""
-    shown = []
-    for name, bound, default in fields_of(type(record)):
-        value = getattr(record, name)
-        if value != default:
-            shown.append(f"{name}={_shown(bound, value)}")
+    kind = type(record)
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    default_of = dict(zip(reversed(names), reversed(defaults), strict=False))
+    values = ((name, getattr(record, name)) for name in names)
+    shown = (
+        f"{name}={_shown(hints_of(kind)[name], value)}"
+        for name, value in values
+        if name not in default_of or value != default_of[name]
+    )
     return " ".join(shown)
 
 
-def _shown(bound: Bound, value: object) -> str:
+def _shown(hint: Any, value: object) -> str:
     if value is None:
         return "none"
-    if isinstance(bound, Maybe):
-        bound = bound.bound
     if isinstance(value, Place):
         return f"{_cut(value.file)}:{value.line}"
     if isinstance(value, Record):
         return f"({_fields(value)})"
-    if isinstance(bound, Many) and isinstance(value, tuple):
+    if isinstance(value, tuple):
         return f"<{len(value)} elements>"
-    if isinstance(value, str) and bound.plain is None:
-        return _cut(value) if bound.is_shown else f"<{len(value)} characters>"
-    return _cut(str(value if bound.plain is None else bound.plain(value)))
+    if isinstance(value, enum.Enum):
+        return _cut(str(value.value))
+    if isinstance(value, str):
+        bound = bound_of(hint)
+        is_shown = bound is not None and bound.extra is not None and bound.extra["is_shown"]
+        return _cut(value) if is_shown else f"<{len(value)} characters>"
+    return _cut(str(value))
 
 
 def _cut(text: str) -> str:

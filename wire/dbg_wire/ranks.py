@@ -5,7 +5,21 @@ import signal
 from typing import Annotated
 
 from . import limits
-from .bounds import MAX_RANK, Age, AtMost, Line, Number, Path, Sentence, Serial, Text
+from .bounds import (
+    MAX_RANK,
+    Age,
+    FreeText,
+    Integer,
+    Items,
+    Line,
+    Path,
+    Real,
+    Sentence,
+    Serial,
+    characters,
+    elements,
+    integers,
+)
 from .errors import printable
 from .records import Record
 
@@ -36,19 +50,19 @@ class Place(Record):
     function: Path
 
 
-Stack = Annotated[tuple[Place, ...], AtMost(limits.MAX_STACK_FRAMES)]
+Stack = Annotated[tuple[Place, ...], elements(limits.MAX_STACK_FRAMES)]
 """The frames of a thread, outermost first."""
 
 
 class ThreadStack(Record):
     """One Python thread of a rank, by its name; ``halted`` tells whether it is the thread that stands in a stop."""
 
-    name: str
+    name: FreeText
     frames: Stack
     halted: bool = False
 
 
-ThreadStacks = Annotated[tuple[ThreadStack, ...], AtMost(limits.MAX_THREADS)]
+ThreadStacks = Annotated[tuple[ThreadStack, ...], elements(limits.MAX_THREADS)]
 """The Python threads of a rank, without the debugger's own."""
 
 
@@ -58,21 +72,27 @@ class Breakpoint(Record):
     ``text`` is the line's text in the file that the rank runs, without the blanks around it; empty if it is unknown.
     """
 
-    file: Annotated[str, Text(limits.MAX_PATH, begin="/", is_shown=True, meaning="an absolute path")]
-    line: Annotated[int, Number(1, MAX_RANK)]
-    condition: Annotated[str, Text(limits.MAX_CONDITION)] | None = None
-    text: Annotated[str, Text(limits.MAX_LINE_TEXT)] = ""
+    file: Annotated[str, characters(limits.MAX_PATH, begin="/", is_shown=True, meaning="an absolute path")]
+    line: Annotated[int, integers(1, MAX_RANK)]
+    condition: Annotated[str, characters(limits.MAX_CONDITION)] | None = None
+    text: Annotated[str, characters(limits.MAX_LINE_TEXT)] = ""
 
-    def compared(self) -> object:
+    def _compared(self) -> object:
         """Return what makes two breakpoints equal: all but the line's text, which an edit may change."""
         return self.file, self.line, self.condition
+
+    def __eq__(self, other: object) -> bool:
+        return self._compared() == other._compared() if isinstance(other, Breakpoint) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._compared())
 
 
 class Coordinate(Record):
     """A rank's index on one axis of the job's mesh, such as ``tp`` 3."""
 
-    axis: str
-    index: int
+    axis: FreeText
+    index: Integer
 
 
 class RankInfo(Record):
@@ -96,32 +116,32 @@ class RankInfo(Record):
     job: Sentence
     run: Sentence
     host: Sentence
-    rank: int
-    local_rank: int | None
-    world_size: int | None
-    child: int | None
-    pid: int
+    rank: Integer
+    local_rank: Integer | None
+    world_size: Integer | None
+    child: Integer | None
+    pid: Integer
     script: Sentence
     directory: Sentence
     state: RankState
     reason: Sentence | None = None
     where: Place | None = None
     engine: Sentence | None = None
-    queued: int = 0
-    since: float = 0.0
+    queued: Integer = 0
+    since: Real = 0.0
     driver: Sentence | None = None
-    watchers: int = 0
-    exit: int | None = None
-    detail: str = ""
-    coordinates: tuple[Coordinate, ...] = ()
+    watchers: Integer = 0
+    exit: Integer | None = None
+    detail: FreeText = ""
+    coordinates: Annotated[tuple[Coordinate, ...], Items] = ()
     driver_silent: bool = False
-    limit: str = ""
+    limit: FreeText = ""
     limit_seconds: Age | None = None
-    waits_in: str = ""
-    release: str = ""
-    python: str = ""
+    waits_in: FreeText = ""
+    release: FreeText = ""
+    python: FreeText = ""
     stop: Serial | None = None
-    passed: str = ""
+    passed: FreeText = ""
 
     @property
     def occasion(self) -> float:

@@ -6,14 +6,15 @@ RAS (NCCL 2.24 and newer) knows the communicators of all processes of a job, and
 
 import json
 import re
+import typing
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
-from .bounds import MAX_PID, AtMost, Count, InvalidMessage, Number, Pid, Sentence
+from .bounds import MAX_PID, Count, InvalidMessage, Pid, Sentence, elements, integers
 from .errors import PeerError, printable
 from .limits import KIB, MAX_ITEMS, MAX_TEXT
-from .records import Record, fitted, plain, read
+from .records import Record, Row, decode_record, encode_record, fitted
 
 MARKER = "ras"
 
@@ -32,7 +33,7 @@ MISSING = frozenset({UNRESPONSIVE, DEAD, LEFT})
 """States of ranks of which RAS has no data in a communicator."""
 
 
-class RasSeen(Record):
+class RasSeen(Row, tag="ras"):
     """What the reply says as a whole: NCCL's version, what its collection lacks, and how many rows were left out."""
 
     version: Sentence = ""
@@ -40,11 +41,11 @@ class RasSeen(Record):
     left_out: Count = 0
 
 
-class RasCommunicator(Record):
+class RasCommunicator(Row, tag="communicator"):
     """A communicator by its hash; ``size`` is None where the text form does not tell it."""
 
     name: Sentence
-    size: Annotated[int, Number(0)] | None = None
+    size: Annotated[int, integers(0)] | None = None
     missing: Count = 0
 
 
@@ -55,19 +56,19 @@ class OperationCount(Record):
     count: Count
 
 
-class RasRank(Record):
+class RasRank(Row, tag="rank"):
     """A rank of a communicator, with its number there, and its process."""
 
     communicator: Sentence
     rank: Count
     state: Sentence
     host: Sentence = ""
-    pid: Annotated[int, Number(0, MAX_PID)] | None = None
+    pid: Annotated[int, integers(0, MAX_PID)] | None = None
     device: Sentence = ""
-    counts: Annotated[tuple[OperationCount, ...], AtMost(64)] = ()
+    counts: Annotated[tuple[OperationCount, ...], elements(64)] = ()
 
 
-class RasProcess(Record):
+class RasProcess(Row, tag="process"):
     """A process that the job lacks, as the text form names it."""
 
     state: Sentence
@@ -85,13 +86,8 @@ class RasStatus:
     processes: tuple[RasProcess, ...] = ()
 
 
-_WORDS: dict[type[Record], str] = {
-    RasSeen: "ras",
-    RasCommunicator: "communicator",
-    RasRank: "rank",
-    RasProcess: "process",
-}
-_CLASSES = {word: record for record, word in _WORDS.items()}
+RasRecord = RasSeen | RasCommunicator | RasRank | RasProcess
+
 _NUMBER = "[0-9]{1,18}"
 _NO_COMMA = re.compile(r'("nvml_dev": *\d+)\s*\n(\s*"status")')
 _HEAD = re.compile(r"#\d+-\d+ \(([0-9a-f]+)\) (INCOMPLETE|ERROR|MISMATCH)")
@@ -146,7 +142,7 @@ def _rank(name: str, found: dict[str, Any], state: str) -> RasRank:
         host=str(found["host"]),
         pid=int(found["pid"]),
         device=str(found["cuda_dev"]),
-        counts=tuple(OperationCount(name=kind, count=int(count)) for kind, count in counts.items()),
+        counts=tuple(fitted(OperationCount, name=kind, count=int(count)) for kind, count in counts.items()),
     )
 
 
@@ -239,25 +235,24 @@ def encode_status(status: RasStatus) -> tuple[str, ...]:
     size, left_out = 0, 0
     records: Iterable[Record] = (*status.communicators, *status.processes, *missing, *there)
     for record in records:
-        row = json.dumps([_WORDS[type(record)], plain(record)])
+        row = encode_record(record)
         if len(row) > MAX_TEXT or size + len(row) > MAX_ROW_CHARACTERS or len(rows) >= MAX_ROWS - 1:
             left_out += 1
             continue
         size += len(row)
         rows.append(row)
     seen = fitted(RasSeen, version=status.seen.version, timeouts=status.seen.timeouts, left_out=left_out)
-    return (MARKER, json.dumps([_WORDS[RasSeen], plain(seen)]), *rows)
+    return (MARKER, encode_record(seen), *rows)
 
 
 def decode_status(rows: Sequence[str]) -> RasStatus | None:
     """Return what the rows of an answer tell, None if they are of another answer. Raises PeerError for wrong rows."""
     if not rows or rows[0] != MARKER:
         return None
-    found: dict[type[Record], list[Any]] = {record: [] for record in _WORDS}
+    found: dict[type[Record], list[Any]] = {kind: [] for kind in typing.get_args(RasRecord)}
     for row in rows[1:]:
         record = _decode(row)
-        if record is not None:
-            found[type(record)].append(record)
+        found[type(record)].append(record)
     return RasStatus(
         seen=found[RasSeen][0] if found[RasSeen] else RasSeen(),
         communicators=tuple(found[RasCommunicator]),
@@ -266,15 +261,9 @@ def decode_status(rows: Sequence[str]) -> RasStatus | None:
     )
 
 
-def _decode(row: str) -> Record | None:
+def _decode(row: str) -> RasRecord:
     try:
-        word, fields = json.loads(row)
-    except (ValueError, TypeError, RecursionError):
-        raise PeerError("an answer on NCCL's RAS that can't be read") from None
-    if not isinstance(word, str) or not isinstance(fields, dict):
-        raise PeerError("an answer on NCCL's RAS that can't be read")
-    kind = _CLASSES.get(word)
-    try:
-        return read(kind, fields) if kind is not None else None
+        record: RasRecord = decode_record(RasRecord, row)
     except InvalidMessage as error:
-        raise PeerError(f"an answer on NCCL's RAS that can't be read ({printable(error.suffix)})") from None
+        raise PeerError(f"an answer on NCCL's RAS that can't be read ({printable(str(error))})") from None
+    return record

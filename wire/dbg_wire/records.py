@@ -1,24 +1,26 @@
-"""How messages and their parts are declared: a class whose annotations say what each field may hold.
+"""Records: the structs that messages are made of, and how a program's values become one that a peer takes.
 
-A record checks its fields when it is made, in every role and also when it is read, so no record exists that a peer
-would refuse. A record is frozen, its fields are given by name, and :mod:`dataclasses` knows it. All records share the
-methods that a dataclass would generate for each class, and bounds are looked up at the first use of a class: a rank
-imports some fifty record classes at its start, and uses ten.
+A record is frozen and its fields are given by name. msgspec reads, checks and writes records in C. The bounds of the
+fields are checked where a record is read, not where it is made: :func:`fitted` makes one of a program's values, and
+:func:`checked` refuses one that no peer would take.
 """
 
 from __future__ import annotations
 
+import math
+import re
+import types
+import typing
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, ParamSpec, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from .bounds import Bound, InvalidMessage, bound_of, shown
+import msgspec
+
+from .bounds import MEANINGS, InvalidMessage
 
 if TYPE_CHECKING:
-    from dataclasses import Field as DataclassField
-
-    from typing_extensions import dataclass_transform
+    from typing_extensions import Self, dataclass_transform
 else:
 
     def dataclass_transform(**_):
@@ -27,192 +29,204 @@ else:
 
 
 _P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-_REQUIRED = object()
-"""Stands for the default of a field that has none."""
-
-
-class Declared(NamedTuple):
-    """One field of a record."""
-
-    name: str
-    bound: Bound
-    default: Any
-
-    @property
-    def is_required(self) -> bool:
-        """Tell whether the field has no default."""
-        return self.default is _REQUIRED
-
-
-class RecordType(type):
-    """The class of record classes: it makes slots of the annotated names, and keeps the defaults elsewhere."""
-
-    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> RecordType:
-        """Make one class."""
-        # From Python 3.14 on a function makes the annotations.
-        annotate = namespace.get("__annotate_func__")
-        hints = namespace.get("__annotations__", {}) if annotate is None else annotate(1)
-        defaults = {field: namespace.pop(field) for field in hints if field in namespace}
-        made = super().__new__(mcs, name, bases, {**namespace, "__slots__": tuple(hints)}, **options)
-        _DEFAULTS[made] = defaults
-        # `replace`, `fields` and `asdict` need a dataclass; Record has the methods that it would generate.
-        dataclass(init=False, repr=False, eq=False, match_args=False)(made)  # type: ignore[arg-type] # any class
-        return made
-
-
-_DEFAULTS: dict[type, dict[str, Any]] = {}
-_FIELDS: dict[type, tuple[Declared, ...]] = {}
-_CHECKS: dict[type, tuple[tuple[str, Callable[[object], str], Any], ...]] = {}
+_Known = TypeVar("_Known", bound="Record")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class Record(metaclass=RecordType):
-    """A frozen object that is right in every field, and equal to a record of its class with equal fields."""
+class RecordType(msgspec.StructMeta):
+    """The class of record classes: all of them are frozen, and all their fields are given by name."""
 
-    if TYPE_CHECKING:
-        __dataclass_fields__: ClassVar[dict[str, DataclassField[Any]]]
-        __slots__: ClassVar[tuple[str, ...]]
-    else:
-
-        def __init__(self, **values):
-            """Take the fields by name. Raise InvalidMessage, which names the first wrong field."""
-            kind = type(self)
-            given = 0
-            for name, wrong, default in _CHECKS.get(kind) or _checks_of(kind):
-                value = values.get(name, _REQUIRED)
-                if value is _REQUIRED:
-                    value = default
-                    if value is _REQUIRED:
-                        raise TypeError(f"{kind.__name__} lacks the field {name!r}")
-                else:
-                    given += 1
-                    if problem := wrong(value):
-                        raise InvalidMessage(kind.__name__.lower(), f".{name}{problem}")
-                _set(self, name, value)
-            if given < len(values):
-                raise TypeError(f"{kind.__name__} has no field {next(n for n in values if n not in kind.__slots__)!r}")
-            if problem := self.contradiction():
-                raise InvalidMessage(kind.__name__.lower(), problem)
-
-        def __setattr__(self, name, _value):
-            raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-        def __delattr__(self, name):
-            raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-    def contradiction(self) -> str:
-        """Return what is wrong with two fields together, as the text after the record's name; empty if nothing is."""
-        return ""
-
-    def compared(self) -> object:
-        """Return what records must have in common to be equal."""
-        kind = type(self)
-        return (_GETTERS.get(kind) or _getter_of(kind))(self)
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return self is other or self.compared() == other.compared()
-
-    def __hash__(self) -> int:
-        return hash(self.compared())
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> RecordType:
+        """Make one class."""
+        return super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True, **options)
 
 
-_set = object.__setattr__
+class Record(msgspec.Struct, metaclass=RecordType):
+    """A frozen object that is equal to a record of its class with equal fields."""
 
-_GETTERS: dict[type, Callable[[Any], object]] = {}
-
-
-def _getter_of(kind: type[Record]) -> Callable[[Any], object]:
-    """Return a function that reads all fields of a record at once. It is kept, as records are compared often."""
-    getter = _GETTERS[kind] = attrgetter(*kind.__slots__) if kind.__slots__ else lambda _record: ()
-    return getter
+    def replace(self, **changes: Any) -> Self:
+        """Return this record with other values in some fields."""
+        return msgspec.structs.replace(self, **changes)
 
 
-class Nested(Bound):
-    """Allow a record of one class, which has checked itself."""
-
-    __slots__ = ("record",)
-
-    def __init__(self, record: type[Record]) -> None:
-        self.record = record
-
-    def wrong(self, value: object) -> str:
-        """Name a value that is no record of this class."""
-        return "" if type(value) is self.record else f" is {shown(value)}"
-
-    def read(self, value: Any) -> object:
-        """Return the record that a JSON object holds."""
-        if not isinstance(value, dict):
-            raise InvalidMessage("", f" is {shown(value)}")
-        return read(self.record, value)
-
-    @staticmethod
-    def plain(value: Any) -> object:
-        """Return a record as a JSON object."""
-        return plain(value)
+class Row(Record, tag_field="row"):
+    """A record that an answer has several kinds of; the subclass's tag says which it is."""
 
 
-def fields_of(record: type[Record]) -> tuple[Declared, ...]:
-    """Return the fields of a record's class, in their order."""
-    found = _FIELDS.get(record)
-    if found is None:
-        defaults = _DEFAULTS[record]
-        hints = record.__annotations__
-        found = _FIELDS[record] = tuple(
-            Declared(name, bound_of(hints[name], _nested), defaults.get(name, _REQUIRED)) for name in record.__slots__
-        )
-    return found
+_encoder = msgspec.json.Encoder()
 
 
-def _checks_of(record: type[Record]) -> tuple[tuple[str, Callable[[object], str], Any], ...]:
-    """Return name, check and default of each field. They are kept, as each new record goes through them."""
-    checks = _CHECKS[record] = tuple((name, bound.wrong, default) for name, bound, default in fields_of(record))
-    return checks
+@cache
+def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Return what reads JSON texts of a record's class; it is made at the first use, which takes a moment."""
+    return msgspec.json.Decoder(kind)
 
 
-def _nested(hint: type) -> Bound | None:
-    return Nested(hint) if issubclass(hint, Record) else None
+def encode_record(record: Record) -> str:
+    """Return a record as a JSON text. Raise UnicodeEncodeError for a lone surrogate."""
+    return _encoder.encode(record).decode()
 
 
-def fitted(make: Callable[_P, _R], *args: _P.args, **values: _P.kwargs) -> _R:
+def plain(record: Record) -> dict[str, Any]:
+    """Return a record as the object that JSON would have."""
+    document: dict[str, Any] = msgspec.to_builtins(record)
+    return document
+
+
+def decode_record(kind: Any, text: str | bytes) -> Any:
+    """Return the record of a class, or of one of several, in a JSON text; unknown fields are ignored.
+
+    Raise InvalidMessage.
+    """
+    try:
+        return decoder_of(kind).decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise InvalidMessage("row", refusal(error, document_of(text))) from None
+
+
+def document_of(text: str | bytes) -> Any:
+    """Return what a JSON text holds, None if it is none."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None
+
+
+def checked(record: _Known) -> _Known:
+    """Return a record as a peer reads it. Raise InvalidMessage, which names the first wrong field."""
+    kind = type(record)
+    try:
+        return typing.cast(_Known, decoder_of(kind).decode(_encoder.encode(record)))
+    except (msgspec.DecodeError, UnicodeError, OverflowError, TypeError) as error:
+        raise InvalidMessage(name_of(kind), refusal(error, plain(record))) from None
+
+
+def name_of(kind: type[Record]) -> str:
+    """Return a record's name in refusals, e.g. ``register`` for ``Register``."""
+    return kind.__name__.lower()
+
+
+SHOWN_VALUE = 80
+"""Characters of a wrong value that a refusal repeats."""
+
+_PLACE = re.compile(r"(.*) - at `(?:key in )?\$(.*)`", re.DOTALL)
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+_BOUND = re.compile(r"Expected `(?:int|float)` (<=|>=) (\S+)")
+_LENGTH = re.compile(r"Expected `(str|array)` of length (<=|>=) (\d+)")
+_KIND = re.compile(r"Expected `(.+)`, got `.+`")
+_PATTERN = re.compile(r"Expected `str` matching regex (.+)", re.DOTALL)
+_FIELD = re.compile(r"Object missing required field `(\w+)`")
+
+_OVER = {"<=": "above", ">=": "below"}
+_PARTS = {"str": "characters", "array": "elements"}
+
+
+def refusal(error: Exception, document: object) -> str:
+    """Return what is wrong with a record, as the text after its name, such as ``.where.line is -1, below 0``.
+
+    ``document`` is the record as JSON's objects; the wrong value is looked up there.
+    """
+    if isinstance(error, UnicodeError):
+        return " is no text in UTF-8"
+    if not isinstance(error, msgspec.ValidationError):
+        return f" is not JSON ({type(error).__name__})"
+    found = _PLACE.fullmatch(str(error))
+    place, wrong = (found[2], found[1]) if found else ("", str(error))
+    return place + _in_words(wrong, _value_at(document, place))
+
+
+def _in_words(wrong: str, value: Any) -> str:
+    """Return what msgspec says of a value as people read it."""
+    if (found := _FIELD.fullmatch(wrong)) is not None:
+        return f" lacks the field {found[1]!r}"
+    if (found := _LENGTH.fullmatch(wrong)) is not None and isinstance(value, (str, list, tuple)):
+        return f" has {len(value)} {_PARTS[found[1]]}, {_OVER[found[2]]} {found[3]}"
+    if (found := _BOUND.fullmatch(wrong)) is not None:
+        return f" is {_shown(value)}, {_OVER[found[1]]} {found[2]}"
+    if (found := _PATTERN.fullmatch(wrong)) is not None:
+        return f" is {_shown(value)}, not {MEANINGS[found[1]]}"
+    if (found := _KIND.fullmatch(wrong)) is not None:
+        return f" is {_shown(value)}, not `{found[1]}`"
+    return f" is {_shown(value)}, which is not allowed" if wrong.startswith("Invalid enum value") else f": {wrong}"
+
+
+def _value_at(document: Any, place: str) -> Any:
+    for name, index in _STEP.findall(place):
+        try:
+            document = document[name] if name else document[int(index)]
+        except (LookupError, TypeError):
+            return None
+    return document
+
+
+def _shown(value: object) -> str:
+    """Return a wrong value as a refusal repeats it."""
+    # repr() of a long text may take long.
+    text = repr(value[: SHOWN_VALUE + 1] if isinstance(value, str) else value)
+    return text if len(text) <= SHOWN_VALUE else f"{text[:SHOWN_VALUE]}…"
+
+
+# ------------------------------------------------------------------------------------------------- a program's values
+
+
+def fitted(make: Callable[_P, _Known], *args: _P.args, **values: _P.kwargs) -> _Known:
     """Return a record of a program's values: a text that is too long is cut, a number out of its range is bounded.
 
     A debugger must not fail for the name of a thread or the path of a file.
     """
     try:
-        return make(*args, **values)
+        return checked(make(*args, **values))
     except InvalidMessage:
-        bounds = {field.name: field.bound for field in fields_of(make)}  # type: ignore[arg-type] # a record's class
-        return make(*args, **{name: bounds[name].fit(value) for name, value in values.items()})  # type: ignore[arg-type] # of the same types
+        hints = hints_of(typing.cast(type[Record], make))
+        fitting = {name: fit(hints[name], value) for name, value in values.items()}
+        return make(*args, **fitting)
 
 
-def plain(record: Record) -> dict[str, object]:
-    """Return a record as a JSON object."""
-    document: dict[str, object] = {}
-    for name, bound, _ in fields_of(type(record)):
-        value = getattr(record, name)
-        document[name] = value if bound.plain is None else bound.plain(value)
-    return document
+@cache
+def hints_of(kind: type[Record]) -> dict[str, Any]:
+    """Return the annotations of a record's fields, in their order."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {name: hints[name] for name in kind.__struct_fields__}
 
 
-def read(record: type[Record], document: dict[str, object]) -> Record:
-    """Return the record that a JSON object holds; fields that are not declared are ignored. Raise InvalidMessage."""
-    values: dict[str, object] = {}
-    for name, bound, default in fields_of(record):
-        if name in document:
-            value = document[name]
-            if bound.read is not None:
-                try:
-                    value = bound.read(value)
-                except InvalidMessage as error:
-                    raise InvalidMessage("", f".{name}{error.suffix}") from None
-            values[name] = value
-        elif default is _REQUIRED:
-            raise InvalidMessage("", f" lacks the field {name!r}")
-    return record(**values)
+def inner_of(hint: Any) -> Any:
+    """Return the annotation without its ``None``."""
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return next(one for one in typing.get_args(hint) if one is not type(None))
+    return hint
+
+
+def bound_of(hint: Any) -> msgspec.Meta | None:
+    """Return the bound that an annotation names, if it does."""
+    return next(iter(getattr(inner_of(hint), "__metadata__", ())), None)
+
+
+def fit(hint: Any, value: Any) -> Any:
+    """Return the value, or the nearest one that the annotation of its field allows."""
+    if value is None:
+        return None
+    bound = bound_of(hint)
+    if isinstance(value, tuple):
+        item = typing.get_args(typing.get_args(inner_of(hint))[0])[0]
+        return tuple(fit(item, one) for one in value[: bound.max_length if bound else None])
+    if isinstance(value, str) and bound is not None and type(value) is str:
+        return _fit_text(bound, value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and bound is not None:
+        least, most = typing.cast(float, bound.ge), typing.cast(float, bound.le)
+        # The lower end stands for NaN.
+        return least if math.isnan(value) else max(least, min(value, most))
+    return value
+
+
+def _fit_text(bound: msgspec.Meta, value: str) -> str:
+    """Return the text with other characters replaced, cut if it is too long."""
+    extra, most = bound.extra or {}, bound.max_length or 0
+    if of := extra["of"]:
+        value = "".join(c if c in of else "-" for c in value[:most])
+        return value.ljust(bound.min_length or 0, "-")
+    # The text may have any length, so it is cut before it is encoded.
+    value = value[: most + 1].encode("utf-8", "backslashreplace").decode("utf-8")
+    if not value.startswith(extra["begin"]):
+        value = extra["begin"] + value
+    value = value.ljust(bound.min_length or 0, "-")
+    return value if len(value) <= most else f"{value[: most - 1]}…"

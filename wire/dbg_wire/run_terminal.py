@@ -6,11 +6,13 @@ sends what the next run of the same command needs. Both are of one installation,
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from .errors import PeerError
 from .ranks import Breakpoint
+from .records import checked, plain
 
 JOB_IS_OVER = b"over\n"
 
@@ -53,7 +55,8 @@ class Told:
 
 def encode_line(item: Task | Told) -> bytes:
     """Return an item as a line."""
-    return json.dumps(asdict(item), separators=(",", ":")).encode() + b"\n"
+    fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    return json.dumps(fields, default=plain, separators=(",", ":")).encode() + b"\n"
 
 
 def decode_task(line: bytes) -> Task:
@@ -69,7 +72,7 @@ def decode_told(line: bytes) -> Told:
     """Return what the terminal tells in a line; raise PeerError for any other line."""
     try:
         fields = json.loads(line)
-        breakpoints = tuple(Breakpoint(**each) for each in fields.pop("breakpoints", ()))
+        breakpoints = tuple(checked(Breakpoint(**each)) for each in fields.pop("breakpoints", ()))
         return Told(breakpoints=breakpoints, **fields)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise PeerError(f"nothing a terminal says ({type(error).__name__})") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from dbg_wire.collectives import collective_of
@@ -67,7 +66,7 @@ def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:
         left -= sum(len(place.file) + len(place.function) + 50 for place in told[at].frames)
         if left < 0:
             without.add(at)
-    return [replace(one, frames=()) if at in without else one for at, one in enumerate(told)]
+    return [one.replace(frames=()) if at in without else one for at, one in enumerate(told)]
 
 
 def _by_frames(

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from types import ModuleType
 
 from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
@@ -120,7 +119,7 @@ def _unread(seen: GroupSeen, recorded: Recorded | None) -> GroupSeen:
     if recorded is None or recorded.entries is not None or len(recorded.numbers) != 1:
         return seen
     ((enqueued, completed),) = recorded.numbers
-    return replace(seen, enqueued=enqueued, completed=completed)
+    return seen.replace(enqueued=enqueued, completed=completed)
 
 
 def _libraries(group: Group, entries: Sequence[Entry]) -> list[str]:

@@ -10,7 +10,6 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -304,7 +303,7 @@ class Witness:
         message = self._said()
         if message is None or message.key != self._record.key:
             return None
-        return replace(message, ancestors=ancestors(message.pid))
+        return message.replace(ancestors=ancestors(message.pid))
 
     def _testimony(self, finding: Finding) -> Testimony:
         said = self._said()

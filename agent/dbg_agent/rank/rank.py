@@ -10,7 +10,6 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from types import FrameType
 
 from dbg_wire.errors import DbgError
@@ -167,8 +166,7 @@ class Rank:
         """Return the whole state of this rank now."""
         generation, applied = self.inbox.settled()
         report = self.stops.report(breakpoints=self.breakpoints.count(), generation=generation, applied=applied)
-        return replace(
-            report,
+        return report.replace(
             prompt=self.console.prompt,
             arrivals=self.holding.counts.arrivals(),
             waits=self.holding.waiting,

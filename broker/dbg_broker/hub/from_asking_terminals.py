@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -144,7 +143,7 @@ def _answer_for(hub: Hub, asked: _Asked, known: RankAnswer) -> None:
         if asked.deed is not None and known.kind is Kind.RUNNING:
             onlookers.tell(hub, asked.link, asked.deed, known.key)
         # A rank that is stuck in C code stops when that returns; its answer is not waited for.
-        hub.tell_rank(known.key, replace(asked.ask, request=NOBODY))
+        hub.tell_rank(known.key, asked.ask.replace(request=NOBODY))
     finished = hub.questions.know(asked.ask.request, known)
     if finished is not None:
         hub.deliver(finished)

@@ -6,7 +6,6 @@ A guard is no rank and is not listed. What it says is kept with the rank; while 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from dbg_broker.hub import close_codes, departures, lost_ranks, other_jobs, to_guards
 from dbg_broker.hub.links import RankLink
@@ -83,9 +82,9 @@ def take(hub: Hub, link: RankLink, message: Message) -> None:
     elif rank is not None and message.frames:
         hub.registry.last_words(rank, message.frames, rank.detail)
     elif rank is not None:
-        message = replace(message, frames=rank.frames)
+        message = message.replace(frames=rank.frames)
     for number in hub.glances.answered(link.guard_of, message, hub.clock()):
-        finished = hub.questions.answer(link.guard_of, replace(message, request=number))
+        finished = hub.questions.answer(link.guard_of, message.replace(request=number))
         departures.bound_answers(hub)
         if finished is not None:
             hub.deliver(finished)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from dbg_broker.hub import (
@@ -166,7 +165,7 @@ def _source(hub: Hub, rank: RankRecord, message: Source) -> None:
 
 def _answer(hub: Hub, rank: RankRecord, message: Answer) -> None:
     for number in hub.glances.answered(rank.key, message, hub.clock()):
-        finished = hub.questions.answer(rank.key, replace(message, request=number))
+        finished = hub.questions.answer(rank.key, message.replace(request=number))
         departures.bound_answers(hub)
         if finished is not None:
             hub.deliver(finished)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import replace
 from functools import partial
 
 from dbg_broker.audit.entries import Entry
@@ -344,7 +343,7 @@ class Hub:
         guard = self.guards.get(key)
         ask = guard.asks.pop(number, None) if guard is not None else None
         if guard is not None and ask is not None and ask.action in GUARD_ACTIONS:
-            guard.connection.send_message(replace(ask, withdrawn=True))
+            guard.connection.send_message(ask.replace(withdrawn=True))
 
     def _leave_alone(self, finished: Finished) -> Iterator[None]:
         """Note for all ranks of a question that it has ended."""

@@ -6,7 +6,7 @@ Pure: time is an argument. A rank that does not answer is named in the answers a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from sys import getsizeof
 
@@ -288,7 +288,7 @@ class OpenQuestions:
 
 
 def _without_content(answer: RankAnswer, text: str) -> RankAnswer:
-    return replace(answer, kind=Kind.ERROR, text=text, rows=(), frames=(), threads=(), frame=None, digest="", exact="")
+    return answer.replace(kind=Kind.ERROR, text=text, rows=(), frames=(), threads=(), frame=None, digest="", exact="")
 
 
 def _size(answer: RankAnswer) -> int:

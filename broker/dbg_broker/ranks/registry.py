@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dbg_broker.ranks.children import Children
 from dbg_broker.ranks.ended import EndedRanks
@@ -221,8 +221,7 @@ class Registry:
 
 def _sharing(said: Register, texts: SharedTexts) -> Register:
     """Return a registration that shares the texts which all ranks of a job have in common."""
-    return replace(
-        said,
+    return said.replace(
         job=texts.share(said.job),
         run=texts.share(said.run),
         host=texts.share(said.host),

@@ -25,5 +25,5 @@ def weight(*values: object) -> int:
         if isinstance(value, tuple):
             waiting.extend(value)
         elif isinstance(value, Record):
-            waiting.extend([getattr(value, name) for name in value.__slots__])
+            waiting.extend([getattr(value, name) for name in value.__struct_fields__])
     return total

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dbg_broker.ranks.weight import weight
 from dbg_wire import limits
@@ -64,7 +64,7 @@ class Glances:
     def known(self, key: str, ask: Ask, now: float) -> Answer | None:
         """Return what a rank said lately to the same question, or None."""
         said = self._said.get((key, _name(ask)))
-        return replace(said.answer, request=ask.request) if said is not None and _is_fresh(said, now) else None
+        return said.answer.replace(request=ask.request) if said is not None and _is_fresh(said, now) else None
 
     def wait(self, key: str, ask: Ask, now: float) -> float | None:
         """Return the seconds until a rank is to be asked; None if it has been asked the same already.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from dbg_dial.user import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
 from dbg_wire.ranks import RankInfo, RankState, describe_exit
+from dbg_wire.records import plain
 
 SCHEMA = 1
 
@@ -53,7 +53,7 @@ def _document(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> dict[str
         "release": welcome.release,
         "uptime": welcome.uptime,
         "states": _by_state(ranks),
-        "ranks": [dataclasses.asdict(rank) | {"state": rank.state.value} for rank in ranks],
+        "ranks": [plain(rank) for rank in ranks],
     }
 
 

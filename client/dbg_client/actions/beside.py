@@ -74,7 +74,7 @@ def _comparable(answer: RankAnswer, output: str) -> RankAnswer:
     if answer.kind not in (Kind.VALUE, Kind.ERROR):
         return answer
     digest, exact = (sha256(normal(output, exact=exactly).encode()).hexdigest() for exactly in (False, True))
-    return replace(answer, text="", rows=(), digest=digest, exact=exact)
+    return answer.replace(text="", rows=(), digest=digest, exact=exact)
 
 
 def _with_output(group: AnswerGroup, outputs: Mapping[str, str]) -> AnswerGroup:

@@ -18,6 +18,7 @@ OURS = (
     "dbg_agent",
     "dbg_wire",
     "dbg_dial",
+    "msgspec",
     "websockets",
     "pudb",
     "urwid",

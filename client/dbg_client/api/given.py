@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 
 from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import BadInput
+from dbg_wire.records import checked
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -15,6 +16,6 @@ R = TypeVar("R")
 def given(make: Callable[P, R], *args: P.args, **values: P.kwargs) -> R:
     """Return a record of these values. Raises BadInput, which names the first wrong one."""
     try:
-        return make(*args, **values)
+        return checked(make(*args, **values))  # type: ignore[type-var] # a record's class
     except InvalidMessage as error:
         raise BadInput(error.suffix.strip().lstrip("."), "give another one") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from dbg_dial.deadline import within
 from dbg_wire.errors import BadInput, printable
@@ -133,7 +132,7 @@ class Asker:
     def _pages(self, question: Question, keys: Sequence[str]) -> list[Question]:
         """Return a question in pages, each with a number of its own."""
         return [
-            replace(question, request=self._switchboard.next_number(), keys=tuple(keys[start : start + PAGE]))
+            question.replace(request=self._switchboard.next_number(), keys=tuple(keys[start : start + PAGE]))
             for start in range(0, len(keys), PAGE)
         ]
 

@@ -6,11 +6,10 @@ import contextlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from dbg_wire.bounds import InvalidMessage
 from dbg_wire.ranks import Breakpoint
+from dbg_wire.records import checked, plain
 
 MAX_FILE = 1024 * 1024
 """Bytes of one file that are read: a hundred breakpoints with long conditions take less."""
@@ -20,7 +19,7 @@ def write_breakpoints(path: str, breakpoints: Sequence[Breakpoint]) -> None:
     """Replace the file as a whole; nothing happens where that is not possible, as after the end of the run. Blocks."""
     with contextlib.suppress(OSError):
         new = Path(f"{path}.new")
-        new.write_text(json.dumps([asdict(one) for one in breakpoints]), encoding="utf-8")
+        new.write_text(json.dumps([plain(one) for one in breakpoints]), encoding="utf-8")
         os.replace(new, path)  # noqa: PTH105 - of two names, one of which is a text
 
 
@@ -28,6 +27,6 @@ def read_breakpoints(path: str) -> tuple[Breakpoint, ...]:
     """Return the breakpoints in a file; none if it is missing or nothing that was written here. Blocks."""
     try:
         with Path(path).open(encoding="utf-8") as file:
-            return tuple(Breakpoint(**each) for each in json.loads(file.read(MAX_FILE)))
-    except (OSError, ValueError, TypeError, InvalidMessage):
+            return tuple(checked(Breakpoint(**each)) for each in json.loads(file.read(MAX_FILE)))
+    except (OSError, ValueError, TypeError):
         return ()

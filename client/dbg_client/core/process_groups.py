@@ -137,7 +137,7 @@ def _with_ages(calls: tuple[CollectiveSeen, ...], one: RankEvidence) -> tuple[Co
     if one.answer.age is None or all(call.age is not None for call in calls) or not one.is_in_collective:
         return calls
     return tuple(
-        replace(call, age=one.answer.age) if call.age is None and call.state is not CollectiveState.COMPLETED else call
+        call.replace(age=one.answer.age) if call.age is None and call.state is not CollectiveState.COMPLETED else call
         for call in calls
     )
 

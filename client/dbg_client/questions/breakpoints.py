@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dbg_wire.errors import BadInput, PeerError, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
@@ -169,5 +169,5 @@ def _said(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:
 
 def _with(wish: BreakpointsWish, one: LineOfFile | BreakpointWish) -> BreakpointsWish:
     if isinstance(one, BreakpointWish):
-        return replace(wish, set=(*wish.set, one))
-    return replace(wish, clear=(*wish.clear, one))
+        return wish.replace(set=(*wish.set, one))
+    return wish.replace(clear=(*wish.clear, one))

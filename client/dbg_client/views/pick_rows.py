@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dbg_wire.ranks import RankInfo
 
@@ -71,8 +71,7 @@ def _summary(members: Sequence[RankInfo], sign: str) -> RankInfo:
     first = members[0]
     places = {(rank.where, rank.reason) for rank in members}
     same = len(places) == 1
-    return replace(
-        first,
+    return first.replace(
         address=f"{sign} {first.host[:MAX_ADDRESS]}:*  {len(members)} ranks",
         where=first.where if same else None,
         reason=first.reason if same else None,
@@ -85,4 +84,4 @@ def _summary(members: Sequence[RankInfo], sign: str) -> RankInfo:
 
 
 def _indented(rank: RankInfo) -> RankInfo:
-    return replace(rank, address=f"  {rank.address[:MAX_ADDRESS]}")
+    return rank.replace(address=f"  {rank.address[:MAX_ADDRESS]}")

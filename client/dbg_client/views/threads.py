@@ -119,7 +119,7 @@ def threads_document(answers: ThreadAnswers, naming: Naming) -> dict[str, object
 def _of_thread(answer: RankAnswer, thread: ThreadStack) -> RankAnswer:
     """Return the answer as if for one thread: beside the one that stands in a stop the others run."""
     text = answer.text if thread.halted or not answer.threads or answer.kind is not Kind.VALUE else "running"
-    return replace(answer, text=text, frames=thread.frames)
+    return answer.replace(text=text, frames=thread.frames)
 
 
 def _is_asked_one(thread: ThreadStack, answer: RankAnswer) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -73,7 +72,7 @@ def record(number: int = 0, report: RankReport = RUNNING, state: RankState | Non
 
 
 def stopped(number: int = 0, *, run: str = "0.0", **stop: object) -> RankRecord:
-    return record(number, RankReport(state=RankState.STOPPED, stop=replace(STOP, **stop)), run=run)  # type: ignore[arg-type]
+    return record(number, RankReport(state=RankState.STOPPED, stop=STOP.replace(**stop)), run=run)
 
 
 def ended(number: int, status: int, cause: str = "") -> RankRecord:
@@ -101,7 +100,7 @@ def test_only_the_first_stop_of_a_run_is_told(broker: Broker) -> None:
 
 
 def test_held_ranks_and_those_that_a_user_broke_into_are_no_news(broker: Broker) -> None:
-    held = RankReport(state=RankState.HELD, stop=replace(STOP, reason="hold"))
+    held = RankReport(state=RankState.HELD, stop=STOP.replace(reason="hold"))
     broker.see(record(0, held), stopped(1, reason="interrupt"), record(2))
     assert broker.news() == []
 
@@ -157,14 +156,14 @@ def test_a_short_lease_is_told_a_tenth_before_its_end(broker: Broker) -> None:
 
 def test_the_same_hang_is_told_once(broker: Broker) -> None:
     broker.occasions.hang(HANG)
-    broker.occasions.hang(replace(HANG, sentence="rank 3 is missing, for 4 min"))
+    broker.occasions.hang(HANG.replace(sentence="rank 3 is missing, for 4 min"))
     (event,) = broker.news(0)
     assert (event.sentence, event.ranks, event.next) == (
         "job 4711.0 hangs: rank 3 is missing",
         "3",
         "dbg-attach why 4711.0/all",
     )
-    broker.occasions.hang(replace(HANG, ranks="4"))
+    broker.occasions.hang(HANG.replace(ranks="4"))
     broker.clock.pass_by(SELDOM_SECONDS)
     broker.occasions.hang(HANG)
     assert [event.ranks for event in broker.news()] == ["4", "3"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dbg_broker.hub import close_codes
@@ -22,7 +20,7 @@ async def test_if_ranks_say_too_much_the_heaviest_is_closed_and_no_other(
     light = [await broker.rank(number) for number in range(3)]
     heavy = await broker.rank(3)
     points = tuple(Breakpoint(file=f"/{line}/" + "x" * 3000, line=1) for line in range(100))
-    await heavy.say(Report(report=replace(RUNNING, user_breakpoints=points)))
+    await heavy.say(Report(report=RUNNING.replace(user_breakpoints=points)))
     code, reason = await heavy.closed()
     assert (code, reason) == (close_codes.SLOW, "what it reports takes too much memory")
     assert broker.hub.meters.budgets.of(Payer.RANK, Budget.MEMORY) == 1
@@ -44,7 +42,7 @@ MOST = tuple(Breakpoint(file=f"/{line}/{'x' * 4000}", line=1, condition="c" * 90
 async def test_a_rank_that_says_more_than_one_may_is_closed_and_no_other(broker: Broker) -> None:
     other, heavy = await broker.rank(0), await broker.rank(1)
     # All breakpoints that a rank may have are kept.
-    await heavy.say(Report(report=replace(RUNNING, user_breakpoints=MOST)))
+    await heavy.say(Report(report=RUNNING.replace(user_breakpoints=MOST)))
     await heavy.say(Pulse(where=WHERE, frames=(WHERE,) * limits.MAX_STACK_FRAMES))
     await heavy.say(Pulse(where=WHERE, frames=DEEP))
     assert await heavy.closed() == (close_codes.SLOW, "what it reports takes too much memory")
@@ -57,7 +55,7 @@ async def test_a_rank_that_says_more_than_one_may_is_closed_and_no_other(broker:
 async def test_a_rank_that_waits_for_too_many_others_is_closed(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_ranks, "MAX_WAITED_FOR", 1000)
     other, heavy = await broker.rank(0), await broker.rank(1)
-    stop = replace(STOP, reason="hold")
+    stop = STOP.replace(reason="hold")
     for rank, size in ((other, 900), (heavy, 2000)):
         waits = Waiting(site=f"s{size}", count=1, ranks=tuple(range(10, 10 + size)))
         await rank.say(Report(report=RankReport(state=RankState.HELD, stop=stop, waits=waits)))
@@ -73,12 +71,12 @@ async def test_a_rank_that_waits_for_too_many_others_is_closed(broker: Broker, m
 async def test_what_a_guard_says_counts_as_said_by_its_rank(broker: Broker) -> None:
     """A guard may enter a rank that has never connected; what it says is kept as well."""
     guard = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    said = registration(0, report=replace(RUNNING, user_breakpoints=MOST))
+    said = registration(0, report=RUNNING.replace(user_breakpoints=MOST))
     testimony = messages.Testimony(minor=2, key=said.key, kind=Finding.SUSPENDED, frames=(WHERE,), registration=said)
     await guard.say(testimony)
     await guard.expect(Welcome)
     assert broker.hub.live_bytes.size > limits.MIB
 
-    await guard.say(replace(testimony, registration=None, frames=DEEP))
+    await guard.say(testimony.replace(registration=None, frames=DEEP))
     assert await guard.closed() == (close_codes.SLOW, "what it reports takes too much memory")
     assert (broker.hub.live_bytes.size, len(broker.hub.guards)) == (0, 0)

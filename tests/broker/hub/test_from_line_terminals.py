@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dbg_broker.net.rate import RateLimit
@@ -34,7 +32,7 @@ from tests.broker.peers import STOPPED, WHERE, Broker, Peer, attach, registratio
 
 KEY = registration().key
 PROMPT = PromptInfo(number=3, offset=40, text="(Pdb) ", state=PromptState.COMMAND)
-AT_PROMPT = replace(STOPPED, session=SessionInfo(number=1, engine="pdb", rows=24, columns=80), prompt=PROMPT)
+AT_PROMPT = STOPPED.replace(session=SessionInfo(number=1, engine="pdb", rows=24, columns=80), prompt=PROMPT)
 REPLY = Reply(prompt=3, generation=1, text="p loss")
 COMPLETE = Complete(request=1, prompt=3, generation=1, line="p lo", begin=2, end=4)
 SOURCE = Source(where=WHERE, first=41, lines=("x = 1",), breakpoints=())
@@ -84,8 +82,8 @@ async def test_an_earlier_turn_at_the_keyboard_does_not_count(broker: Broker) ->
     assert (await second.expect(Refusal)).code == RefusalCode.NOT_DRIVING
     await first.say(REPLY)
     assert (await first.expect(Refusal)).code == RefusalCode.NOT_DRIVING
-    await second.say(replace(REPLY, generation=2))
-    assert await next_about_the_prompt(rank) == replace(REPLY, generation=2)
+    await second.say(REPLY.replace(generation=2))
+    assert await next_about_the_prompt(rank) == REPLY.replace(generation=2)
 
 
 async def test_a_watcher_may_ask_for_the_log_and_all_get_it(broker: Broker) -> None:
@@ -157,7 +155,7 @@ async def test_a_log_is_never_repainted(broker: Broker) -> None:
     await driver.say(Repaint())
     await driver.say(REPLY)
     assert await next_about_the_prompt(rank) == REPLY
-    await rank.say(Report(report=replace(STOPPED, generation=1)))
+    await rank.say(Report(report=STOPPED.replace(generation=1)))
     await driver.expect(Report)
     await driver.say(Repaint())
     assert await next_about_the_prompt(rank) == Repaint()

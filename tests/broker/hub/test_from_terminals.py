@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dbg_wire.codec import Input, Output
@@ -58,7 +56,7 @@ async def test_breakpoints_reach_the_terminals_at_the_rank_and_are_not_listed(br
     told = (Breakpoint(file="/home/me/train.py", line=44, condition="loss > 9"),)
     rank = await broker.rank()
     first = await broker.seated(KEY)
-    await rank.say(Report(report=replace(STOPPED, user_breakpoints=told)))
+    await rank.say(Report(report=STOPPED.replace(user_breakpoints=told)))
     assert (await first.expect(Report)).report.user_breakpoints == told
     looker = await broker.terminal("list@login1")
     await looker.say(Subscribe())
@@ -75,9 +73,9 @@ async def test_rank_hears_who_looks_and_at_what_size(broker: Broker) -> None:
     seated = Audience(viewers=1, generation=1, rows=40, columns=120, colors=256, driven=True)
     assert await rank.expect(Audience) == seated
     await driver.say(Resize(rows=50, columns=200))
-    assert await rank.expect(Audience) == replace(seated, rows=50, columns=200)
+    assert await rank.expect(Audience) == seated.replace(rows=50, columns=200)
     await driver.say(Detach())
-    left = replace(seated, rows=50, columns=200, viewers=0, driven=False)
+    left = seated.replace(rows=50, columns=200, viewers=0, driven=False)
     assert await rank.expect(Audience) == left
 
 
@@ -140,10 +138,10 @@ async def test_watchers_token_can_neither_type_nor_take_nor_drive(broker: Broker
 async def test_report_reaches_the_terminals_and_the_list(broker: Broker) -> None:
     rank = await broker.rank()
     driver = await broker.seated(KEY)
-    moved = replace(STOPPED, stop=replace(STOP, where=replace(STOP.where, line=42)))
+    moved = STOPPED.replace(stop=STOP.replace(where=STOP.where.replace(line=42)))
     await rank.say(Report(report=moved))
     assert (await driver.expect(Report)).report == moved
-    change = await driver.expect(Change, lambda change: change.rank.where == replace(STOP.where, line=42))
+    change = await driver.expect(Change, lambda change: change.rank.where == STOP.where.replace(line=42))
     assert change.rank.driver == "me@login1"
 
 
@@ -152,7 +150,7 @@ async def test_terminal_keeps_its_seat_while_the_rank_is_lost_and_comes_back(bro
     driver = await broker.seated(KEY)
     await rank.cut()
     await driver.expect(Change, lambda change: change.rank.state is RankState.LOST)
-    again = await broker.rank(report=replace(STOPPED, generation=1, applied=3))
+    again = await broker.rank(report=STOPPED.replace(generation=1, applied=3))
     seat = await driver.expect(Seat)
     assert (seat.generation, seat.report.applied) == (1, 3)
     await driver.send(keys(b"n", offset=3))
@@ -163,12 +161,12 @@ async def test_rank_that_had_other_drivers_meanwhile_gives_the_driver_a_new_gene
     rank = await broker.rank()
     driver = await broker.seated(KEY)
     await rank.cut()
-    await broker.rank(report=replace(STOPPED, generation=7))
+    await broker.rank(report=STOPPED.replace(generation=7))
     assert (await driver.expect(Seat)).generation == 8
 
 
 async def test_terminal_that_comes_back_keeps_the_keyboard(broker: Broker) -> None:
-    await broker.rank(report=replace(STOPPED, generation=4))
+    await broker.rank(report=STOPPED.replace(generation=4))
     first = await broker.terminal()
     await first.say(attach(KEY, resume=4))
     assert (await first.expect(Seat)).generation == 4

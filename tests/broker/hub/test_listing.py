@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -44,7 +43,7 @@ async def test_a_step_that_is_in_a_collective_is_listed_with_it_until_it_ends(br
     reducing = Place(file="/torch/distributed/distributed_c10d.py", line=1, function="all_reduce")
     # A pulse of a rank that doesn't step says nothing of that kind.
     await rank.say(Pulse(where=None, frames=(STOP.where, reducing)))
-    await rank.say(Report(report=replace(STOPPED, state=RankState.RUNNING, stepping=True)))
+    await rank.say(Report(report=STOPPED.replace(state=RankState.RUNNING, stepping=True)))
     await rank.expect(Probe)
     assert (await terminal.expect(Change, lambda change: change.rank.state is RankState.RUNNING)).rank.waits_in == ""
     await rank.say(Pulse(where=reducing, frames=(STOP.where, reducing)))
@@ -52,7 +51,7 @@ async def test_a_step_that_is_in_a_collective_is_listed_with_it_until_it_ends(br
     await rank.say(Report(report=STOPPED))
     change = await terminal.expect(Change)
     assert (change.rank.state, change.rank.waits_in) == (RankState.STOPPED, "")
-    await rank.say(Report(report=replace(STOPPED, state=RankState.RUNNING, stepping=True)))
+    await rank.say(Report(report=STOPPED.replace(state=RankState.RUNNING, stepping=True)))
     assert (await terminal.expect(Change)).rank.waits_in == ""
 
 
@@ -75,8 +74,8 @@ async def test_nothing_is_lost_between_snapshot_and_changes(broker: Broker, monk
         rank = await broker.rank(number, report=RUNNING)
         for line in range(1, 4):
             await asyncio.sleep(0)
-            stop = replace(STOP, number=line, where=replace(STOP.where, line=line))
-            await rank.say(Report(report=replace(STOPPED, stop=stop)))
+            stop = STOP.replace(number=line, where=STOP.where.replace(line=line))
+            await rank.say(Report(report=STOPPED.replace(stop=stop)))
         if number % 2:
             await rank.say(Goodbye(exit=0))
 
@@ -104,8 +103,8 @@ async def test_many_changes_of_a_rank_at_once_may_be_told_as_one(broker: Broker)
     await terminal.say(Subscribe())
     await snapshot(terminal)
     for line in range(1, 101):
-        stop = replace(STOP, number=line, where=replace(STOP.where, line=line))
-        await rank.say(Report(report=replace(STOPPED, stop=stop)))
+        stop = STOP.replace(number=line, where=STOP.where.replace(line=line))
+        await rank.say(Report(report=STOPPED.replace(stop=stop)))
     last = await terminal.expect(Change, lambda change: change.rank.where is not None and change.rank.where.line == 100)
     assert last.rank.state is RankState.STOPPED
 

@@ -9,7 +9,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,7 +98,7 @@ def test_parts_of_messages(serving: Serving, stack: ExitStack) -> None:
 def test_ended_ranks_of_a_mebibyte_and_more(serving: Serving) -> None:
     points = tuple(Breakpoint(file=f"/{line}/" + "x" * 4000, line=1) for line in range(100))
     frames = tuple(Place(file=f"/{line}/" + "x" * 2000, line=1, function=f"{line}" + "f" * 1000) for line in range(256))
-    said = encode(registration(report=replace(RUNNING, user_breakpoints=points)))
+    said = encode(registration(report=RUNNING.replace(user_breakpoints=points)))
     goodbye = framed(Goodbye(exit=0, frames=frames, detail="x"))
     before = resident(serving)
     for number in range(80):

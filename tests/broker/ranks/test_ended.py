@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 
 import pytest
 
@@ -26,7 +25,7 @@ def stack(number: int, frames: int = limits.MAX_STACK_FRAMES) -> tuple[Place, ..
 
 def heavy(number: int) -> Register:
     points = tuple(Breakpoint(file=f"/{number}/{line}" + "x" * 4000, line=1) for line in range(100))
-    return registration(number, script=f"/{number}" + "s" * 4000, report=replace(RUNNING, user_breakpoints=points))
+    return registration(number, script=f"/{number}" + "s" * 4000, report=RUNNING.replace(user_breakpoints=points))
 
 
 def test_weight_is_about_what_memory_says() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,15 +19,15 @@ SITE = "/home/me/train.py:41"
 
 HELD = RankReport(
     state=RankState.HELD,
-    stop=replace(STOP, reason="hold"),
+    stop=STOP.replace(reason="hold"),
     waits=Waiting(site=SITE, count=1, ranks=(0,)),
 )
 
-CRASHED = replace(STOPPED, stop=replace(STOP, reason="crash"))
+CRASHED = STOPPED.replace(stop=STOP.replace(reason="crash"))
 
 
 def at_site(arrived: int, completed: int, report: RankReport = STOPPED) -> RankReport:
-    return replace(report, arrivals=(Arrival(site=SITE, arrived=arrived, completed=completed),))
+    return report.replace(arrivals=(Arrival(site=SITE, arrived=arrived, completed=completed),))
 
 
 class Job:
@@ -146,7 +145,7 @@ def test_too_many_that_are_waited_for_are_taken_from_the_rank_that_shares_them_w
     job = Job()
 
     def held(number: int, site: str, ranks: range) -> RankRecord:
-        rank = job.enter(number, replace(HELD, waits=Waiting(site=site, count=1, ranks=tuple(ranks))))
+        rank = job.enter(number, HELD.replace(waits=Waiting(site=site, count=1, ranks=tuple(ranks))))
         job.told(rank)
         return rank
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -193,7 +192,7 @@ def test_ranks_that_are_only_named_count_too() -> None:
     known = {key: RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key") for key in keys}
     tracemalloc.start()
     asked = question(*(f"{key}" + "" for key in keys))
-    kept = dict.fromkeys(keys), tuple(replace(answer) for answer in known.values())
+    kept = dict.fromkeys(keys), tuple(answer.replace() for answer in known.values())
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     questions.ask(CLIENT, asked, known, 0.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -40,23 +39,23 @@ def test_the_list_tells_the_versions_that_a_rank_registered_with() -> None:
 
 def test_since_counts_from_the_begin_of_the_stop_as_the_rank_counts_it() -> None:
     registry = Registry()
-    rank = enter(registry, now=100.0, report=replace(STOPPED, stop=replace(STOP, age=40.0)))
+    rank = enter(registry, now=100.0, report=STOPPED.replace(stop=STOP.replace(age=40.0)))
     assert info(registry, rank).since == 1060.0
 
 
 def test_since_stays_while_nothing_begins() -> None:
     registry = Registry()
     rank = enter(registry, now=100.0, report=RUNNING)
-    registry.report(rank, replace(RUNNING, applied=7), 200.0)
+    registry.report(rank, RUNNING.replace(applied=7), 200.0)
     assert info(registry, rank).since == 1100.0
     registry.report(rank, STOPPED, 300.0)
-    registry.report(rank, replace(STOPPED, stop=replace(STOP, age=99.0)), 350.0)
+    registry.report(rank, STOPPED.replace(stop=STOP.replace(age=99.0)), 350.0)
     assert info(registry, rank).since == pytest.approx(1299.75)
 
 
 def test_a_stop_is_listed_with_its_number_while_it_lasts() -> None:
     registry = Registry()
-    rank = enter(registry, report=replace(STOPPED, stop=replace(STOP, number=4)))
+    rank = enter(registry, report=STOPPED.replace(stop=STOP.replace(number=4)))
     assert (info(registry, rank).stop, info(registry, rank, epoch=2000.0).occasion) == (4, 4)
     registry.report(rank, RUNNING, 1.0)
     assert info(registry, rank).stop is None
@@ -70,8 +69,8 @@ def test_a_stock_debugger_is_listed_without_the_number_of_a_stop() -> None:
 
 def test_a_time_limit_is_listed_while_its_stop_lasts() -> None:
     registry = Registry()
-    limited = replace(STOP, detail="it rings in 3 min", limit="it rings in 3 min", limit_seconds=180.0)
-    rank = enter(registry, report=replace(STOPPED, stop=limited))
+    limited = STOP.replace(detail="it rings in 3 min", limit="it rings in 3 min", limit_seconds=180.0)
+    rank = enter(registry, report=STOPPED.replace(stop=limited))
     assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("it rings in 3 min", 180.0)
     registry.report(rank, RUNNING, 1.0)
     assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("", None)
@@ -91,18 +90,18 @@ def test_where_and_reason_are_told_of_stops_alone() -> None:
     registry = Registry()
     rank = enter(registry)
     assert (info(registry, rank).where, info(registry, rank).reason) == (STOP.where, "breakpoint")
-    registry.report(rank, replace(RUNNING, stop=STOP, stepping=True), 1.0)
+    registry.report(rank, RUNNING.replace(stop=STOP, stepping=True), 1.0)
     assert (info(registry, rank).where, info(registry, rank).reason) == (None, None)
 
 
 def test_report_that_changes_nothing_listed_is_no_news() -> None:
     registry = Registry()
     rank = enter(registry)
-    assert not registry.report(rank, replace(STOPPED, applied=9, generation=2), 1.0)
+    assert not registry.report(rank, STOPPED.replace(applied=9, generation=2), 1.0)
     told = (Breakpoint(file="/home/me/train.py", line=44),)
-    assert not registry.report(rank, replace(STOPPED, breakpoints=1, user_breakpoints=told), 1.0)
-    assert registry.report(rank, replace(STOPPED, queued=1), 2.0)
-    assert registry.report(rank, replace(STOPPED, queued=1, session=None), 3.0)
+    assert not registry.report(rank, STOPPED.replace(breakpoints=1, user_breakpoints=told), 1.0)
+    assert registry.report(rank, STOPPED.replace(queued=1), 2.0)
+    assert registry.report(rank, STOPPED.replace(queued=1, session=None), 3.0)
 
 
 def test_lost_rank_comes_back_as_what_it_reports() -> None:

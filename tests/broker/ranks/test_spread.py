@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 
 import pytest
 
@@ -22,12 +21,12 @@ RANKS = 1024
 CHOSEN = tuple(range(0, RANKS, 8))
 SITE = "/home/me/train.py:41"
 HELD = RankReport(state=RankState.HELD, stop=STOP, waits=Waiting(site=SITE, count=1, ranks=CHOSEN))
-CRASHED = replace(STOPPED, stop=replace(STOP, reason="crash"))
+CRASHED = STOPPED.replace(stop=STOP.replace(reason="crash"))
 
 
 def at_site(arrived: int, completed: int) -> RankReport:
     report = STOPPED if completed < arrived else RUNNING
-    return replace(report, arrivals=(Arrival(site=SITE, arrived=arrived, completed=completed),))
+    return report.replace(arrivals=(Arrival(site=SITE, arrived=arrived, completed=completed),))
 
 
 class Job:
@@ -126,7 +125,7 @@ def test_a_report_that_changes_nothing_for_others_is_told_to_nobody(job: Job, nu
         job.report(other, at_site(1, 0) if other in CHOSEN else HELD)
     job.turn_until_quiet()
     job.told.clear()
-    job.report(number, replace(job.ranks[number].report, applied=1))
+    job.report(number, job.ranks[number].report.replace(applied=1))
     job.turn_until_quiet()
     assert not job.told
 

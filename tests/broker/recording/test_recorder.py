@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -214,7 +213,7 @@ def test_a_rank_that_floods_leaves_room_for_another(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "MAX_WAITING_OF_ONE", 50_000)
     test, record = Recording(), rank(stopped())
     other = rank(stopped())
-    other.said = replace(other.said, key="another")
+    other.said = other.said.replace(key="another")
     for one in (record, other):
         test.recorder.changed(one)
     for _ in range(100):

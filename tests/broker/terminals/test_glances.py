@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 
 import pytest
 
@@ -30,18 +29,18 @@ def ask(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds:
 
 def said(glances: Glances, question: Ask, now: float) -> None:
     glances.wait(KEY, question, now)
-    assert glances.answered(KEY, replace(STACK, request=question.request), now) == [question.request]
+    assert glances.answered(KEY, STACK.replace(request=question.request), now) == [question.request]
 
 
 def test_what_was_said_is_known_for_a_moment_and_to_the_same_question() -> None:
     glances = Glances()
     said(glances, ask(), 10.0)
-    assert glances.known(KEY, ask(2), 10.0 + FRESH_SECONDS) == replace(STACK, request=2)
+    assert glances.known(KEY, ask(2), 10.0 + FRESH_SECONDS) == STACK.replace(request=2)
     assert glances.known(KEY, ask(2), 10.1 + FRESH_SECONDS) is None
     said(glances, ask(action=Action.SCREEN), 20.0)
     assert glances.known(KEY, ask(action=Action.SCREEN, rows=99), 20.0) is None
     assert glances.known("another", ask(action=Action.SCREEN), 20.0) is None
-    assert glances.known(KEY, replace(ask(action=Action.SCREEN), frame="step"), 20.0) is None
+    assert glances.known(KEY, ask(action=Action.SCREEN).replace(frame="step"), 20.0) is None
     glances.changed(KEY)
     assert glances.known(KEY, ask(action=Action.SCREEN), 20.0) is None
     assert (glances.size, len(glances)) == (0, 0)
@@ -74,7 +73,7 @@ def test_one_answer_is_for_all_that_asked_the_same() -> None:
 def test_a_stack_does_not_answer_the_question_for_stops() -> None:
     glances = Glances()
     said(glances, ask(), 10.0)
-    assert glances.known(KEY, replace(ask(2), stops=True), 10.0) is None
+    assert glances.known(KEY, ask(2).replace(stops=True), 10.0) is None
 
 
 def test_one_that_was_not_answered_in_time_keeps_nobody_waiting() -> None:
@@ -151,7 +150,7 @@ async def test_one_that_asked_and_left_keeps_nobody_waiting(broker: Broker) -> N
     await second.say(question())
     await first.cut()
     await broker.left(lambda hub: len(hub.terminals) == 1)
-    await rank.say(replace(STACK, request=asked.request))
+    await rank.say(STACK.replace(request=asked.request))
     assert (await second.expect(Answers)).answers[0].frames == STACK.frames
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -35,7 +34,7 @@ class Desk:
 
 
 def test_the_list_leaves_exited_ranks_to_all(environ: dict[str, str]) -> None:
-    older = replace(GONE, run="0.9", key="older")
+    older = GONE.replace(run="0.9", key="older")
     with FakeBroker(make_rank(5), RUNNING, older) as broker:
         desk = Desk(broker, environ)
         usual, everything = desk.run("-l"), desk.run("-l", "--all")

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,7 +80,7 @@ def test_a_value_of_a_rank_that_knows_no_frames_is_none_of_the_frame_that_was_as
     environ: dict[str, str],
 ) -> None:
     with FakeBroker(make_rank(4), make_rank(5)) as broker:
-        answering(broker, _4=value("0.25"), _5=replace(value("0.5"), frame=Place(file="/t.py", line=1, function="f")))
+        answering(broker, _4=value("0.25"), _5=value("0.5").replace(frame=Place(file="/t.py", line=1, function="f")))
         done = Desk(broker, environ).run("all", "-e", "loss", "--frame", "f")
 
     assert done.stdout.splitlines() == [
@@ -253,9 +252,9 @@ def test_a_group_of_an_answer_is_a_target_of_the_next(environ: dict[str, str]) -
 
 
 def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(environ: dict[str, str]) -> None:
-    waits = [replace(stack("/c.py", 9), rows=collective(7), age=252.0) for _ in range(2)]
+    waits = [stack("/c.py", 9).replace(rows=collective(7), age=252.0) for _ in range(2)]
     with FakeBroker(*(make_rank(number, state=RankState.RUNNING, reason=None) for number in (3, 4, 5))) as broker:
-        answering(broker, _3=waits[0], _4=waits[1], _5=replace(stack("/data.py", 17), rows=collective(6, waits=False)))
+        answering(broker, _3=waits[0], _4=waits[1], _5=stack("/data.py", 17).replace(rows=collective(6, waits=False)))
         desk = Desk(broker, environ)
         shown, document = desk.run("where"), json.loads(desk.run("where", "--json").stdout)
         assert broker.wait_for(Question).look is Look.COLLECTIVES

@@ -27,7 +27,7 @@ def answer_of(one: RankEvidence, *parts: CodePart) -> RankAnswer:
         *one.evidence.waits,
     ]
     code = [one.evidence.code] if one.evidence.code is not None else []
-    return replace(one.answer, rows=encode_evidence([*records, *code, *parts]))
+    return one.answer.replace(rows=encode_evidence([*records, *code, *parts]))
 
 
 class Looked(FakeBroker):

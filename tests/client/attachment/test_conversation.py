@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 
 from dbg_client.attachment.conversation import Conversation
 from dbg_client.attachment.effects import Completed, Effects, LogText, Look, Note, Send, Wake
@@ -353,6 +352,6 @@ def test_completion_asks_at_the_prompt_alone() -> None:
 def test_a_new_prompt_of_the_same_number_is_the_same_prompt() -> None:
     conversation = at(make_prompt(7))
     conversation.enter("p x", conversation.prompt)
-    told(conversation, replace(make_prompt(7), offset=3))
+    told(conversation, make_prompt(7).replace(offset=3))
 
     assert conversation.prompt is None

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dbg_client.core.choose import choose, choose_when_ready, is_ready, neighbour
@@ -161,7 +159,7 @@ def test_a_wait_may_be_for_a_rank_of_any_job_whose_name_fits() -> None:
     other = make_rank(5, job="eval", key="two")
     for text in ("train*/5", "train*/all", "*-1/5"):
         assert choose_when_ready(parse_target(text), [running, other]) is None
-        stopped = replace(running, state=RankState.STOPPED)
+        stopped = running.replace(state=RankState.STOPPED)
         choice = choose_when_ready(parse_target(text), [stopped, other])
         assert choice is not None
         assert choice.rank.job == "train-1"

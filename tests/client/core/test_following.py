@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +51,7 @@ def test_where_nobody_is_stopped_nobody_is_gone_to(states: tuple[RankState, ...]
 
 def test_a_rank_that_fell_silent_at_its_stop_is_still_stopped() -> None:
     (silent,) = job(SILENT)
-    assert next_of([replace(silent, where=Place(file="a.py", line=1, function="f"))]) == (0, True)
+    assert next_of([silent.replace(where=Place(file="a.py", line=1, function="f"))]) == (0, True)
 
 
 def test_other_ranks_wait_for_the_wanted_one() -> None:
@@ -78,14 +76,14 @@ def test_a_stop_that_was_left_is_not_gone_to_again_but_the_next_one_is() -> None
     left = {ranks[0].key: ranks[0].since}
     assert next_of(ranks, left=left) == (1, True)
     assert next_of(ranks[:1], left=left) == (None, False)
-    assert next_of([replace(ranks[0], since=2.0)], left=left) == (0, True)
+    assert next_of([ranks[0].replace(since=2.0)], left=left) == (0, True)
 
 
 def test_a_stop_that_was_left_is_the_same_stop_when_the_clock_of_the_broker_is_set() -> None:
-    stopped = replace(rank("gpu1:0", since=1.0), stop=4)
+    stopped = rank("gpu1:0", since=1.0).replace(stop=4)
     left = {stopped.key: stopped.occasion}
-    assert next_of([replace(stopped, since=1.001)], left=left) == (None, False)
-    assert next_of([replace(stopped, stop=5)], left=left) == (0, True)
+    assert next_of([stopped.replace(since=1.001)], left=left) == (None, False)
+    assert next_of([stopped.replace(stop=5)], left=left) == (0, True)
 
 
 def test_a_rank_that_was_gone_to_for_a_moment_is_not_the_one_that_was_followed() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,14 @@ from dbg_client.core.live_targets import (
 )
 from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records import plain
 from tests.client.fake_broker import FakeBroker, make_rank
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
 
 
 def as_json(*ranks: RankInfo) -> list[Mapping[str, Any]]:
-    return [asdict(rank) | {"state": rank.state.value} for rank in ranks]
+    return [plain(rank) for rank in ranks]
 
 
 def test_ranks_of_one_job_are_told_with_where_they_are() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dbg_client.attachment.attachment import Attachment
@@ -66,5 +64,5 @@ def test_a_debugger_that_does_not_say_where_it_is_has_no_place() -> None:
     nowhere = Place(file="", line=0, function="")
     report = make_report()
     assert report.stop is not None
-    attachment.report = replace(report, stop=replace(report.stop, where=nowhere))
+    attachment.report = report.replace(stop=report.stop.replace(where=nowhere))
     assert status_of(attachment, Others(), 0.0, prefix="", pending=False).place is None

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -93,7 +92,7 @@ async def test_the_signal_of_a_rank_that_died_is_waited_for(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     died = make_rank(5, state=RankState.EXITED, reason=DIED)
-    killed = replace(died, exit=-9)
+    killed = died.replace(exit=-9)
     exited = make_rank(5, state=RankState.EXITED, exit=0)
     monkeypatch.setattr("dbg_client.core.waiting.GUARD_SECONDS", PATIENCE)
     with FakeBroker(died) as broker:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -79,8 +78,8 @@ def test_a_broker_that_is_away_is_told_once_and_its_ranks_stay() -> None:
             for event in (Down("it shut down"), Down("no answer"), Up()):
                 link.events.put_nowait(event)
             await shown.until(lambda: len(shown.said) == 2)
-            link.events.put_nowait(Snapshot(ranks=(replace(ranks[0], since=5.0),), last=True))
-            link.events.put_nowait(Change(rank=replace(ranks[2], since=5.0)))
+            link.events.put_nowait(Snapshot(ranks=(ranks[0].replace(since=5.0),), last=True))
+            link.events.put_nowait(Change(rank=ranks[2].replace(since=5.0)))
             link.events.put_nowait(Change(rank=running(2)))
             await shown.until(lambda: bool(shown.named("continued")))
             assert [one["output"] for one in shown.named("output")] == [

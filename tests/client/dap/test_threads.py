@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -22,7 +21,7 @@ from dbg_client.dap.threads import (
 from dbg_wire.ranks import Place, RankInfo, RankState
 from tests.client.fake_broker import HERE, make_rank
 
-THERE = replace(HERE, line=HERE.line + 1)
+THERE = HERE.replace(line=HERE.line + 1)
 
 
 def stopped(number: int, *, stop: int | None = 1, where: Place = HERE, reason: str = "breakpoint") -> RankInfo:
@@ -56,7 +55,7 @@ def test_a_rank_is_told_once_when_it_stops_and_once_when_it_goes_on() -> None:
 def test_a_restarted_rank_is_another_thread() -> None:
     table = ThreadTable()
     table.look([stopped(0)])
-    again = replace(stopped(0), key="another process", pid=9)
+    again = stopped(0).replace(key="another process", pid=9)
     assert table.look([again])[:2] == [Exited(2), Started(3)]
 
 
@@ -140,10 +139,10 @@ def test_a_terminals_step_is_told_as_one_and_makes_numbers_stale() -> None:
 def test_a_broker_with_another_clock_tells_of_the_same_stop() -> None:
     table = ThreadTable()
     table.look([stopped(0)])
-    assert table.look([replace(stopped(0), since=0.0)]) == []
-    older = replace(stopped(1, stop=None), since=1.0)
+    assert table.look([stopped(0).replace(since=0.0)]) == []
+    older = stopped(1, stop=None).replace(since=1.0)
     table.look([older])
-    assert stops(table.look([replace(older, since=2.0)])) != []
+    assert stops(table.look([older.replace(since=2.0)])) != []
 
 
 def test_what_is_being_opened_is_not_told() -> None:
@@ -208,7 +207,7 @@ def test_what_is_told_adds_up_to_what_there_is(changes: list[tuple[int, object, 
             ranks.pop(number, None)
         else:
             rank = make(number)  # type: ignore[operator]
-            ranks[number] = replace(rank, stop=stop) if rank.stop is not None else rank
+            ranks[number] = rank.replace(stop=stop) if rank.stop is not None else rank
         for event in table.look(list(ranks.values())):
             assert event.thread != REST
             assert (event.thread in listed) != isinstance(event, Started)

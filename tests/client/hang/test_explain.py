@@ -66,7 +66,7 @@ def waits(one: RankEvidence, *threads: ThreadWait) -> RankEvidence:
 
 
 def without_answer(one: RankEvidence) -> RankEvidence:
-    return RankEvidence(rank=one.rank, answer=replace(one.answer, kind=Kind.LOST))
+    return RankEvidence(rank=one.rank, answer=one.answer.replace(kind=Kind.LOST))
 
 
 def main(kind: WaitKind, text: str) -> ThreadWait:
@@ -254,7 +254,7 @@ def test_ranks_in_different_collectives_of_one_group() -> None:
     ],
 )
 def test_ranks_that_exchange_other_data(change: dict[str, object], said: str) -> None:
-    other = told(2, groups=[group(at=4)], calls=[replace(call(5), **change)])  # type: ignore[arg-type]
+    other = told(2, groups=[group(at=4)], calls=[call(5).replace(**change)])
 
     found = once(waiting(0), waiting(1), other, waiting(3))
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.hang.explain import JobLook, explain
@@ -40,7 +38,7 @@ def test_ranks_that_are_behind_or_not_reached_stand_below_the_verdict() -> None:
 
 def test_a_process_that_the_job_does_not_know_keeps_its_number_in_the_communicator() -> None:
     (matched,) = match_collectives(job())
-    strangers = ras(replace(rank(0, None, state="dead"), pid=1), replace(rank(7, None, state="dead"), pid=None))
+    strangers = ras(rank(0, None, state="dead").replace(pid=1), rank(7, None, state="dead").replace(pid=None))
 
     assert ras_lines(strangers, matched.roster) == ["NCCL's RAS: dead: rank 0 of e1f2, rank 7 of e1f2"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,7 +142,7 @@ def test_the_signal_that_killed_the_rank_is_told_once(broker: FakeBroker, enviro
         window.opened()
         gone = make_rank(5, state=RankState.EXITED, reason=DIED)
         tell(broker, gone)
-        tell(broker, replace(gone, exit=-9))
+        tell(broker, gone.replace(exit=-9))
         assert window.exit_status() == 8
         assert "gpu013:5 was killed by SIGKILL" in window.text
         assert "died" not in window.text

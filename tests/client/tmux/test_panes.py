@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
@@ -61,7 +59,7 @@ def test_a_seat_follows_its_rank_unless_held_ranks_were_named() -> None:
 
 
 def test_the_name_of_a_hostile_rank_is_no_format() -> None:
-    rank = replace(make_rank(0), host="#(touch x)", address="#(touch x):0", job="\x1b;")
+    rank = make_rank(0).replace(host="#(touch x)", address="#(touch x):0", job="\x1b;")
 
     (plan,) = plan_panes(SETTINGS, "0", [rank], [rank])
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,7 +86,7 @@ def test_values_without_a_digest_say_that_they_were_not_compared() -> None:
         ("@2", 1, "big"),
     ]
     assert brief(group_answers(answers, compare=False)) == [("@1", 2, "big")]
-    cut = [(rank, replace(answer, text="a\n[5 more are lost]")) for rank, answer in answers]
+    cut = [(rank, answer.replace(text="a\n[5 more are lost]")) for rank, answer in answers]
     assert brief(group_answers(cut, compare=False)) == [("@1", 2, "a\n[5 more are lost] (values not compared)")]
 
 
@@ -177,7 +175,7 @@ def at(function: str, line: int = 16) -> Place:
 def said_at(*places: Place | None, texts: str = "") -> list[Said]:
     """Return answers from these frames, in each of which the value is another letter of ``texts``, or 1."""
     values = said(*(texts or "1" * len(places)))
-    return [(rank, replace(answer, frame=place)) for (rank, answer), place in zip(values, places, strict=True)]
+    return [(rank, answer.replace(frame=place)) for (rank, answer), place in zip(values, places, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +220,7 @@ def test_json_has_the_frame_of_a_group_whose_ranks_agree() -> None:
 
 def test_near_values_keep_the_frames_of_all_their_ranks() -> None:
     answers = said("0.25", "0.2500001")
-    answers = [(rank, replace(answer, frame=at(name))) for (rank, answer), name in zip(answers, "ab", strict=True)]
+    answers = [(rank, answer.replace(frame=at(name))) for (rank, answer), name in zip(answers, "ab", strict=True)]
 
     (group,) = group_answers(answers, tolerance=0.1)
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -122,9 +121,9 @@ def test_json_has_the_agreed_keys_in_order() -> None:
 
 def test_ranks_that_are_alike_share_a_row_of_a_long_list() -> None:
     hosts = [f"gpu{number:03}" for number in range(128)]
-    ranks = [replace(one, since=NOW - one.rank / 100, where=make_rank().where) for one in block("A", hosts, 8)]
-    odd = replace(ranks[700], state=RankState.RUNNING, where=None)
-    typed_at = replace(ranks[13], driver="me@login1")
+    ranks = [one.replace(since=NOW - one.rank / 100, where=make_rank().where) for one in block("A", hosts, 8)]
+    odd = ranks[700].replace(state=RankState.RUNNING, where=None)
+    typed_at = ranks[13].replace(driver="me@login1")
     ranks = [typed_at if one is ranks[13] else odd if one is ranks[700] else one for one in ranks]
 
     folded = show_table(ranks, NOW, color=False, fold=True).splitlines()

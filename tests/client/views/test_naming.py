@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,8 +70,7 @@ def test_names_are_those_among_all_that_were_asked() -> None:
 def mesh(hosts: int = 4) -> list[RankInfo]:
     """Return ranks, four on each host: axis ``tp`` within a host, axis ``dp`` across hosts."""
     return [
-        replace(
-            info,
+        info.replace(
             coordinates=(Coordinate(axis="dp", index=info.rank // 4), Coordinate(axis="tp", index=info.rank % 4)),
         )
         for info in block("A", [f"g{number}" for number in range(hosts)], 4)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dbg_client.attachment.attachment import Attachment
@@ -106,7 +104,7 @@ def test_a_held_rank_shows_whom_it_waits_for() -> None:
 )
 def test_a_crash_shows_its_exception_and_how_to_end_it(report: RankReport, advice: str) -> None:
     stop = StopInfo(number=1, reason="crash", where=HERE, age=0.0, thread="MainThread", detail="ValueError: bad")
-    shown = status(attached(replace(report, stop=stop)))
+    shown = status(attached(report.replace(stop=stop)))
 
     assert (shown.state, shown.detail, shown.notices) == ("crashed", "ValueError: bad", (advice,))
 
@@ -115,10 +113,10 @@ def test_the_first_clock_that_rings_is_shown_while_the_rank_is_stopped() -> None
     clock = "gloo collectives that wait for it time out in 30 min"
     report = make_report()
     assert report.stop is not None
-    stopped = replace(report, stop=replace(report.stop, detail=clock))
+    stopped = report.replace(stop=report.stop.replace(detail=clock))
 
     assert status(attached(stopped)).detail == clock
-    assert status(attached(replace(stopped, state=RankState.RUNNING, stepping=True))).detail == ""
+    assert status(attached(stopped.replace(state=RankState.RUNNING, stepping=True))).detail == ""
 
 
 def test_a_silent_rank_shows_since_when() -> None:

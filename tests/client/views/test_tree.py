@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -136,8 +135,7 @@ def test_states_are_told_where_they_differ() -> None:
 def test_ages_are_told_and_the_oldest_of_a_group_is_in_the_json() -> None:
     answers = said(LOADING, LOADING)
     aged = [
-        (rank, replace(answer, age=age, at_least=True))
-        for (rank, answer), age in zip(answers, (8.2, 20.0), strict=True)
+        (rank, answer.replace(age=age, at_least=True)) for (rank, answer), age in zip(answers, (8.2, 20.0), strict=True)
     ]
     stacks, others = group_stacks(aged)
     document = json.loads(json.dumps(stacks_document(stacks, others, Naming([rank for rank, _ in aged]))))
@@ -148,7 +146,7 @@ def test_ages_are_told_and_the_oldest_of_a_group_is_in_the_json() -> None:
 
 def test_running_ranks_in_a_collective_wait_for_those_that_stand_in_the_whole_job() -> None:
     reducing = (*LOADING, place("all_reduce /v/torch/distributed/distributed_c10d.py:9"))
-    answers = [(replace(rank, state=RankState.RUNNING), answer) for rank, answer in said(reducing, reducing)]
+    answers = [(rank.replace(state=RankState.RUNNING), answer) for rank, answer in said(reducing, reducing)]
     naming = Naming([rank for rank, _ in answers])
     known = [*(rank for rank, _ in answers), make_rank(7)]
 

@@ -1,8 +1,7 @@
-"""What an agent can't mean is refused field by field, where a message is made and where it is read."""
+"""What an agent can't mean is refused field by field, where a message is read."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from dbg_wire import messages
 from dbg_wire.bounds import InvalidMessage
 from dbg_wire.messages import MAX_ANCESTORS, Answer, Finding, Kind, Register
 from dbg_wire.ranks import RankState
+from dbg_wire.records import checked
 from tests.wire.messages.test_report import RUNNING
 
 
@@ -38,8 +38,8 @@ def registration(**changes: Any) -> Register:
 
 
 def test_what_ranks_say_passes() -> None:
-    registration()
-    registration(local_rank=None, world_size=None, child=3, ancestors=())
+    checked(registration())
+    checked(registration(local_rank=None, world_size=None, child=3, ancestors=()))
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_what_ranks_say_passes() -> None:
 )
 def test_what_can_not_be_true_is_named(field: str, value: Any) -> None:
     with pytest.raises(InvalidMessage, match=rf"register\.{field}"):
-        registration(**{field: value})
+        checked(registration(**{field: value}))
 
 
 @pytest.mark.parametrize("kind", [Kind.SILENT, Kind.LOST])
 def test_an_answer_has_no_kind_that_is_the_brokers_word(kind: Kind) -> None:
-    with pytest.raises(InvalidMessage, match=r"answer\.kind is '(silent|lost)', not one of value, error, running"):
+    with pytest.raises(InvalidMessage, match=r"answer\.kind: (silent|lost) is no agent's"):
         Answer(request=1, kind=kind, text="")
 
 
@@ -85,10 +85,10 @@ def test_a_guard_speaks_for_its_own_rank_alone() -> None:
     messages.Testimony(minor=0, key=said.key, kind=Finding.STUCK, registration=said)
     with pytest.raises(InvalidMessage, match=r"testimony\.registration is that of another rank"):
         messages.Testimony(minor=0, key="another", kind=Finding.STUCK, registration=said)
-    with pytest.raises(InvalidMessage, match=r"testimony\.signal is 65"):
-        messages.Testimony(minor=0, key=said.key, kind=Finding.FATAL, signal=65)
+    with pytest.raises(InvalidMessage, match=r"testimony\.signal is 65, above 64"):
+        checked(messages.Testimony(minor=0, key=said.key, kind=Finding.FATAL, signal=65))
 
 
 def test_no_rank_says_that_it_is_lost() -> None:
-    with pytest.raises(InvalidMessage, match=r"rankreport\.state is 'lost'"):
-        registration(report=replace(RUNNING, state=RankState.LOST))
+    with pytest.raises(InvalidMessage, match=r"rankreport\.state: lost"):
+        registration(report=RUNNING.replace(state=RankState.LOST))

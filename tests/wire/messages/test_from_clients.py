@@ -6,29 +6,32 @@ import pytest
 
 from dbg_wire.bounds import InvalidMessage
 from dbg_wire.messages import Attach, Complete, Greet, Mode, Replay
+from dbg_wire.records import checked
 
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "me\x1b[31m", "me\n@h", "me\u202e"])
 def test_names_that_act_on_terminals_are_refused(name: str) -> None:
     with pytest.raises(InvalidMessage, match=r"greet\.name"):
-        Greet(minor=0, release="1", name=name)
+        checked(Greet(minor=0, release="1", name=name))
 
 
 def test_names_of_people_pass() -> None:
-    Greet(minor=0, release="1", name="josé müller@login1")
+    checked(Greet(minor=0, release="1", name="josé müller@login1"))
 
 
 def test_attach_is_checked() -> None:
     def attach(*, engine: str | None = None, fallback_engine: str | None = None, resume: int | None = None) -> Attach:
-        return Attach(
-            key="k",
-            mode=Mode.DRIVE,
-            rows=24,
-            columns=80,
-            colors=256,
-            engine=engine,
-            fallback_engine=fallback_engine,
-            resume=resume,
+        return checked(
+            Attach(
+                key="k",
+                mode=Mode.DRIVE,
+                rows=24,
+                columns=80,
+                colors=256,
+                engine=engine,
+                fallback_engine=fallback_engine,
+                resume=resume,
+            )
         )
 
     attach(resume=4, engine="pdb")
@@ -50,6 +53,6 @@ def test_what_is_to_be_completed_lies_in_its_line(begin: int, end: int) -> None:
 def test_a_replay_is_checked() -> None:
     Replay(session=1, offset=0)
     with pytest.raises(InvalidMessage, match=r"replay\.session"):
-        Replay(session=2**32, offset=0)
+        checked(Replay(session=2**32, offset=0))
     with pytest.raises(InvalidMessage, match=r"replay\.offset"):
-        Replay(session=1, offset=-1)
+        checked(Replay(session=1, offset=-1))

@@ -9,6 +9,7 @@ from .declared import (
     entered,
 )
 from .from_agents import (
+    KINDS_OF_AGENTS,
     MAX_ANCESTORS,
     Answer,
     Applied,
@@ -59,6 +60,7 @@ from .from_clients import (
     Take,
 )
 from .report import (
+    REPORTED_STATES,
     Arrival,
     PromptInfo,
     RankReport,
@@ -82,8 +84,10 @@ from .vocabulary import (
 __all__ = [
     "ACTIONS_OF_IDES",
     "GUARD_ACTIONS",
+    "KINDS_OF_AGENTS",
     "MAX_ANCESTORS",
     "MESSAGES",
+    "REPORTED_STATES",
     "Action",
     "Answer",
     "Answers",

@@ -1,22 +1,40 @@
 """The base of every control message: a record that names the roles that may send it."""
 
+import typing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..records import Record
+from ..records import Record, RecordType
 from .vocabulary import Sender
 
 entered: list[type["Message"]] = []
 """Every class of message, in the order of their declaration."""
 
 
-class Message(Record):
+class MessageType(RecordType):
+    """The class of message classes: it enters each in the list of all; its name is the message's type on the wire."""
+
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        sender: Sender | tuple[Sender, ...] = (),
+        **options: Any,
+    ) -> "MessageType":
+        """Make one class."""
+        made: Any = super().__new__(mcs, name, bases, namespace, tag_field="type", tag=name.lower(), **options)
+        if sender:
+            made.sender = frozenset(sender if isinstance(sender, tuple) else (sender,))
+            entered.append(made)
+        return typing.cast(MessageType, made)
+
+
+class Message(Record, metaclass=MessageType):
     """A control message; ``sender`` holds the roles that may send it, which the class statement names."""
 
-    if TYPE_CHECKING:
-        sender: ClassVar[frozenset[Sender]]
+    sender: ClassVar[frozenset[Sender]]
 
-    def __init_subclass__(cls, *, sender: Sender | tuple[Sender, ...], **options: Any) -> None:
-        """Enter a class of message in the list of all."""
-        super().__init_subclass__(**options)
-        cls.sender = frozenset(sender if isinstance(sender, tuple) else (sender,))
-        entered.append(cls)
+    if TYPE_CHECKING:
+
+        def __init_subclass__(cls, *, sender: Sender | tuple[Sender, ...], **options: Any) -> None: ...

@@ -5,18 +5,23 @@ from typing import Annotated
 from ..bounds import (
     MAX_RANK,
     Age,
-    AtMost,
+    FreeText,
+    Integer,
+    Integers,
+    InvalidMessage,
+    Items,
     Key,
     Line,
     Name,
-    Number,
-    OneOf,
     Path,
     Pid,
     RankNumber,
     Sentence,
-    Text,
+    Texts,
     Word,
+    characters,
+    elements,
+    integers,
 )
 from ..ranks import Coordinate, Place, Stack, ThreadStacks
 from .declared import Message
@@ -26,17 +31,17 @@ from .vocabulary import Finding, Kind, Sender
 MAX_ANCESTORS = 64
 """Process ids above a rank: launchers nest a dozen deep; a longer list is a mistake."""
 
-WorldSize = Annotated[int, Number(1, MAX_RANK)]
+WorldSize = Annotated[int, integers(1, MAX_RANK)]
 
-ChildNumber = Annotated[int, Number(1, 10**6)]
+ChildNumber = Annotated[int, integers(1, 10**6)]
 
-SignalNumber = Annotated[int, Number(1, 64)]
+SignalNumber = Annotated[int, integers(1, 64)]
 
-ProcessSecret = Annotated[str, Text(64)]
+ProcessSecret = Annotated[str, characters(64)]
 
-Ancestors = Annotated[tuple[Pid, ...], AtMost(MAX_ANCESTORS)]
+Ancestors = Annotated[tuple[Pid, ...], elements(MAX_ANCESTORS)]
 
-Said = Annotated[Kind, OneOf(Kind.VALUE, Kind.ERROR, Kind.RUNNING)]
+KINDS_OF_AGENTS = frozenset({Kind.VALUE, Kind.ERROR, Kind.RUNNING})
 """The kinds of answers that an agent may give; the broker alone gives the other kinds."""
 
 
@@ -66,7 +71,7 @@ class Register(Message, sender=Sender.AGENT):
     directory: Path
     python: Word
     report: RankReport
-    coordinates: tuple[Coordinate, ...] = ()
+    coordinates: Annotated[tuple[Coordinate, ...], Items] = ()
     secret: ProcessSecret = ""
 
 
@@ -77,25 +82,30 @@ class Goodbye(Message, sender=Sender.AGENT):
     the process still does at its end.
     """
 
-    exit: int | None
-    detail: str = ""
+    exit: Integer | None
+    detail: FreeText = ""
     frames: Stack = ()
 
 
 class Answer(Message, sender=Sender.AGENT):
     """Answer a broker's Ask; the fields are those of RankAnswer."""
 
-    request: int
-    kind: Said
-    text: str
-    rows: tuple[str, ...] = ()
-    digest: str = ""
-    exact: str = ""
+    request: Integer
+    kind: Kind
+    text: FreeText
+    rows: Texts = ()
+    digest: FreeText = ""
+    exact: FreeText = ""
     frames: Stack = ()
     age: Age | None = None
     at_least: bool = False
     threads: ThreadStacks = ()
     frame: Place | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a kind that the broker alone gives."""
+        if self.kind not in KINDS_OF_AGENTS:
+            raise InvalidMessage("answer", f".kind: {self.kind.value} is no agent's")
 
 
 class Testimony(Message, sender=Sender.AGENT):
@@ -121,10 +131,10 @@ class Testimony(Message, sender=Sender.AGENT):
     cause: Sentence = ""
     secret: ProcessSecret = ""
 
-    def contradiction(self) -> str:
+    def __post_init__(self) -> None:
         """Refuse a registration of another rank."""
-        is_other = self.registration is not None and self.registration.key != self.key
-        return ".registration is that of another rank" if is_other else ""
+        if self.registration is not None and self.registration.key != self.key:
+            raise InvalidMessage("testimony", ".registration is that of another rank")
 
 
 class Report(Message, sender=(Sender.AGENT, Sender.BROKER)):
@@ -136,16 +146,16 @@ class Report(Message, sender=(Sender.AGENT, Sender.BROKER)):
 class Applied(Message, sender=(Sender.AGENT, Sender.BROKER)):
     """Acknowledge input: all bytes of this generation below ``offset`` were taken by the debugger or discarded."""
 
-    generation: int
-    offset: int
+    generation: Integer
+    offset: Integer
 
 
 class Discarded(Message, sender=(Sender.AGENT, Sender.BROKER)):
     """Say that ``count`` bytes of input, ending below ``offset``, will never reach the debugger, and why."""
 
-    generation: int
-    offset: int
-    count: int
+    generation: Integer
+    offset: Integer
+    count: Integer
     reason: Sentence
 
 
@@ -163,7 +173,7 @@ class Pulse(Message, sender=(Sender.AGENT, Sender.BROKER)):
 class Replied(Message, sender=(Sender.AGENT, Sender.BROKER)):
     """Settle a Reply: the debugger took it, or did not, with the reason."""
 
-    prompt: int
+    prompt: Integer
     taken: bool
     reason: Sentence = ""
 
@@ -171,8 +181,8 @@ class Replied(Message, sender=(Sender.AGENT, Sender.BROKER)):
 class Completions(Message, sender=(Sender.AGENT, Sender.BROKER)):
     """Answer a Complete with the texts that may replace ``line[begin:end]``; empty if nothing was found."""
 
-    request: int
-    matches: tuple[str, ...]
+    request: Integer
+    matches: Texts
 
 
 class Source(Message, sender=(Sender.AGENT, Sender.BROKER)):
@@ -183,8 +193,8 @@ class Source(Message, sender=(Sender.AGENT, Sender.BROKER)):
 
     where: Place
     first: Line
-    lines: tuple[str, ...]
-    breakpoints: tuple[int, ...]
+    lines: Texts
+    breakpoints: Integers
 
 
 class Notice(Message, sender=(Sender.AGENT, Sender.BROKER)):
@@ -195,6 +205,6 @@ class Notice(Message, sender=(Sender.AGENT, Sender.BROKER)):
     rank also sends while no terminal is there: clients that ask for it get it as :class:`Logged`.
     """
 
-    text: str
+    text: FreeText
     ends_stop: bool = False
     is_log: bool = False

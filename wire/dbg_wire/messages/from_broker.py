@@ -1,6 +1,8 @@
 """The broker's own messages; a message that the broker passes on is in the module of its first sender."""
 
-from ..bounds import Age, Count, FrameName, Sentence
+from typing import Annotated
+
+from ..bounds import Age, Count, FrameName, FreeText, Integer, Integers, Items, Real, Sentence, Texts
 from ..ranks import Place, RankInfo, RankState, ThreadStacks
 from ..records import Record
 from .declared import Message
@@ -17,13 +19,13 @@ class Welcome(Message, sender=Sender.BROKER):
     an older broker lets them.
     """
 
-    minor: int
+    minor: Integer
     release: Sentence
     host: Sentence
-    pid: int
-    uptime: float
+    pid: Integer
+    uptime: Real
     address: Sentence | None = None
-    child: int | None = None
+    child: Integer | None = None
     role: Sentence | None = None
     max_lease: Age | None = None
 
@@ -36,7 +38,7 @@ class Refusal(Message, sender=Sender.BROKER):
 
     code: Sentence
     text: Sentence
-    request: int | None = None
+    request: Integer | None = None
 
 
 class Audience(Message, sender=Sender.BROKER):
@@ -49,11 +51,11 @@ class Audience(Message, sender=Sender.BROKER):
     first; it counts once for each ``generation``.
     """
 
-    viewers: int
-    generation: int
-    rows: int
-    columns: int
-    colors: int
+    viewers: Integer
+    generation: Integer
+    rows: Integer
+    columns: Integer
+    colors: Integer
     engine: Sentence | None = None
     fallback_engine: Sentence | None = None
     driven: bool = False
@@ -63,9 +65,9 @@ class Audience(Message, sender=Sender.BROKER):
 class ChosenRank(Record):
     """The progress of a rank that a held rank waits for; ``state`` is None for a rank that never registered."""
 
-    rank: int
-    arrived: int
-    completed: int
+    rank: Integer
+    arrived: Integer
+    completed: Integer
     state: RankState | None
 
 
@@ -73,13 +75,13 @@ class Chosen(Message, sender=Sender.BROKER):
     """Tell a held rank the progress of the ranks it waits for: of all after its report, then of each that changed."""
 
     site: Sentence
-    ranks: tuple[ChosenRank, ...]
+    ranks: Annotated[tuple[ChosenRank, ...], Items]
 
 
 class Kept(Message, sender=Sender.BROKER):
     """Tell a rank which other ranks of its job are kept after a crash; the rank delays its exit while there are any."""
 
-    ranks: tuple[int, ...]
+    ranks: Integers
 
 
 class Probe(Message, sender=Sender.BROKER):
@@ -89,15 +91,15 @@ class Probe(Message, sender=Sender.BROKER):
 class Ask(Message, sender=Sender.BROKER):
     """Pass a question on to one rank; the rank gives up after ``seconds``. The other fields are those of Question."""
 
-    request: int
+    request: Integer
     action: Action
-    rows: int
-    columns: int
-    seconds: float = 10.0
-    text: str = ""
+    rows: Integer
+    columns: Integer
+    seconds: Real = 10.0
+    text: FreeText = ""
     live: bool = False
     stats: bool = False
-    parts: str = ""
+    parts: FreeText = ""
     withdrawn: bool = False
     threads: bool = False
     stops: bool = False
@@ -109,7 +111,7 @@ class Ask(Message, sender=Sender.BROKER):
 class Snapshot(Message, sender=Sender.BROKER):
     """List ranks, a page at a time; Changes follow after the page with ``last``."""
 
-    ranks: tuple[RankInfo, ...]
+    ranks: Annotated[tuple[RankInfo, ...], Items]
     last: bool
 
 
@@ -126,7 +128,7 @@ class Logged(Message, sender=Sender.BROKER):
     """
 
     key: Sentence
-    text: str
+    text: FreeText
     left_out: Count = 0
 
 
@@ -147,9 +149,9 @@ class Seat(Message, sender=Sender.BROKER):
 
     rank: RankInfo
     report: RankReport
-    generation: int | None
+    generation: Integer | None
     driver: Sentence | None
-    watchers: int
+    watchers: Integer
 
 
 class RankAnswer(Record):
@@ -165,11 +167,11 @@ class RankAnswer(Record):
 
     key: Sentence
     kind: Kind
-    text: str
-    rows: tuple[str, ...] = ()
-    digest: str = ""
-    exact: str = ""
-    frames: tuple[Place, ...] = ()
+    text: FreeText
+    rows: Texts = ()
+    digest: FreeText = ""
+    exact: FreeText = ""
+    frames: Annotated[tuple[Place, ...], Items] = ()
     age: Age | None = None
     at_least: bool = False
     threads: ThreadStacks = ()
@@ -179,8 +181,8 @@ class RankAnswer(Record):
 class Answers(Message, sender=Sender.BROKER):
     """Carry the answers of all ranks that were asked, a page at a time; a silent rank has an answer, too."""
 
-    request: int
-    answers: tuple[RankAnswer, ...] = ()
+    request: Integer
+    answers: Annotated[tuple[RankAnswer, ...], Items] = ()
     last: bool = True
 
 
@@ -190,10 +192,10 @@ class Progress(Message, sender=Sender.BROKER):
     ``waiting`` are the keys of the first ranks that have not answered. A client of minor version 0 gets none.
     """
 
-    request: int
-    asked: int
-    answered: int
-    waiting: tuple[str, ...] = ()
+    request: Integer
+    asked: Integer
+    answered: Integer
+    waiting: Texts = ()
 
 
 class Dialled(Message, sender=Sender.BROKER):

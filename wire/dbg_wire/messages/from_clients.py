@@ -2,19 +2,38 @@
 
 from typing import Annotated
 
-from ..bounds import Count, FrameName, Name, PersonName, Sentence, Serial, Text, Word
+from ..bounds import (
+    Count,
+    FrameName,
+    FreeText,
+    Integer,
+    InvalidMessage,
+    Name,
+    PersonName,
+    Real,
+    Sentence,
+    Serial,
+    Texts,
+    Word,
+    characters,
+)
 from .declared import Message
 from .vocabulary import Action, Look, Mode, Sender
 
-RankSetText = Annotated[str, Text(of="0123456789,-/", is_shown=True, meaning="a rank set such as 0-3,5")]
+RankSetText = Annotated[str, characters(of="0123456789,-/", is_shown=True, meaning="a rank set such as 0-3,5")]
 
 
 class Greet(Message, sender=Sender.CLIENT):
     """Name this terminal (``user@host``, shown to other users); the first message of every connection of a client."""
 
-    minor: int
+    minor: Integer
     release: Sentence
     name: PersonName
+
+    def __post_init__(self) -> None:
+        """Refuse a name that could act on the terminals that show it."""
+        if not self.name.isprintable():
+            raise InvalidMessage("greet", ".name has characters that are not printable")
 
 
 class Subscribe(Message, sender=Sender.CLIENT):
@@ -37,9 +56,9 @@ class Attach(Message, sender=Sender.CLIENT):
 
     key: Sentence
     mode: Mode
-    rows: int
-    columns: int
-    colors: int
+    rows: Integer
+    columns: Integer
+    colors: Integer
     engine: Word | None = None
     fallback_engine: Word | None = None
     resume: Serial | None = None
@@ -57,8 +76,8 @@ class Take(Message, sender=Sender.CLIENT):
 class Resize(Message, sender=Sender.CLIENT):
     """Tell the size that this terminal offers; only the driver's counts."""
 
-    rows: int
-    columns: int
+    rows: Integer
+    columns: Integer
 
 
 class Question(Message, sender=Sender.CLIENT):
@@ -78,16 +97,16 @@ class Question(Message, sender=Sender.CLIENT):
     pages; 0 is unknown.
     """
 
-    request: int
-    keys: tuple[str, ...]
+    request: Integer
+    keys: Texts
     action: Action
-    seconds: float
-    rows: int = 24
-    columns: int = 80
-    text: str = ""
+    seconds: Real
+    rows: Integer = 24
+    columns: Integer = 80
+    text: FreeText = ""
     live: bool = False
     stats: bool = False
-    parts: str = ""
+    parts: FreeText = ""
     withdrawn: bool = False
     threads: bool = False
     stops: bool = False
@@ -100,7 +119,7 @@ class Dial(Message, sender=Sender.CLIENT):
     """Ask the broker to connect to a stock ``remote_pdb`` on the broker's loopback; answered by Dialled or Refusal."""
 
     host: Sentence
-    port: int
+    port: Integer
 
 
 class Hang(Message, sender=Sender.CLIENT):
@@ -122,32 +141,32 @@ class Reply(Message, sender=(Sender.CLIENT, Sender.BROKER)):
     A client may send it again after any number of reconnects: a prompt takes one reply.
     """
 
-    prompt: int
-    generation: int
-    text: str
+    prompt: Integer
+    generation: Integer
+    text: FreeText
 
 
 class Complete(Message, sender=(Sender.CLIENT, Sender.BROKER)):
     """Ask for texts that may replace ``line[begin:end]`` at this prompt; answered by Completions unless too late."""
 
-    request: int
-    prompt: int
-    generation: int
-    line: str
-    begin: int
-    end: int
+    request: Integer
+    prompt: Integer
+    generation: Integer
+    line: FreeText
+    begin: Integer
+    end: Integer
 
-    def contradiction(self) -> str:
+    def __post_init__(self) -> None:
         """Refuse a part that is not within the line."""
-        if 0 <= self.begin <= self.end <= len(self.line):
-            return ""
-        return f" is about {self.begin} to {self.end} of {len(self.line)} characters"
+        if not 0 <= self.begin <= self.end <= len(self.line):
+            suffix = f" is about {self.begin} to {self.end} of {len(self.line)} characters"
+            raise InvalidMessage("complete", suffix)
 
 
 class Interrupt(Message, sender=(Sender.CLIENT, Sender.BROKER)):
     """Interrupt the command that this ``generation``'s driver has started, or break into the traced program."""
 
-    generation: int
+    generation: Integer
 
 
 class Replay(Message, sender=(Sender.CLIENT, Sender.BROKER)):

@@ -3,17 +3,31 @@
 from typing import Annotated
 
 from .. import limits
-from ..bounds import MAX_RANK, Age, AtMost, Count, Number, OneOf, Sentence, Serial, Word
+from ..bounds import (
+    MAX_RANK,
+    Age,
+    Count,
+    FreeText,
+    Integer,
+    Integers,
+    InvalidMessage,
+    Items,
+    Sentence,
+    Serial,
+    Word,
+    elements,
+    integers,
+)
 from ..ranks import Breakpoint, Place, RankState
 from ..records import Record
 from .vocabulary import PromptState
 
-Reported = Annotated[RankState, OneOf(RankState.RUNNING, RankState.STOPPED, RankState.HELD)]
+REPORTED_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD})
 """The states that a rank reports itself; the broker infers the others from a rank's silence."""
 
-Size = Annotated[int, Number(0, MAX_RANK)]
+Size = Annotated[int, integers(0, MAX_RANK)]
 
-UserBreakpoints = Annotated[tuple[Breakpoint, ...], AtMost(limits.MAX_BREAKPOINTS)]
+UserBreakpoints = Annotated[tuple[Breakpoint, ...], elements(limits.MAX_BREAKPOINTS)]
 
 
 class StopInfo(Record):
@@ -29,9 +43,9 @@ class StopInfo(Record):
     reason: Word
     where: Place
     age: Age
-    thread: str
-    detail: str = ""
-    limit: str = ""
+    thread: FreeText
+    detail: FreeText = ""
+    limit: FreeText = ""
     limit_seconds: Age | None = None
     lease: Age | None = None
     lease_seconds: Age | None = None
@@ -41,16 +55,16 @@ class Arrival(Record):
     """How often this rank, chosen to stop at a site, has arrived there and has completed its stop there."""
 
     site: Sentence
-    arrived: int
-    completed: int
+    arrived: Integer
+    completed: Integer
 
 
 class Waiting(Record):
     """What a rank is held for: the completion of the ``count``-th stop at a site by each of ``ranks``."""
 
     site: Sentence
-    count: int
-    ranks: tuple[int, ...]
+    count: Integer
+    ranks: Integers
 
 
 class SessionInfo(Record):
@@ -70,7 +84,7 @@ class PromptInfo(Record):
 
     number: Count
     offset: Count
-    text: str
+    text: FreeText
     state: PromptState
 
 
@@ -87,7 +101,7 @@ class RankReport(Record):
     ``passed`` is the last stop that the program passed while there was no broker, and why: the end of a sentence.
     """
 
-    state: Reported
+    state: RankState
     stop: StopInfo | None = None
     session: SessionInfo | None = None
     stepping: bool = False
@@ -96,7 +110,12 @@ class RankReport(Record):
     generation: Serial = 0
     applied: Count = 0
     prompt: PromptInfo | None = None
-    arrivals: tuple[Arrival, ...] = ()
+    arrivals: Annotated[tuple[Arrival, ...], Items] = ()
     waits: Waiting | None = None
     user_breakpoints: UserBreakpoints = ()
-    passed: str = ""
+    passed: FreeText = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a state that only the broker infers."""
+        if self.state not in REPORTED_STATES:
+            raise InvalidMessage("rankreport", f".state: {self.state.value} is none that a rank reports")

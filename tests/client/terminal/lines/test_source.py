@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dbg_client.terminal.lines.prompt import line_lexer
 from dbg_client.terminal.lines.source import show_source
 from dbg_wire.messages import Source
@@ -17,7 +15,7 @@ def shown_source(source: Source, columns: int = 40) -> list[str]:
 def test_the_source_has_numbers_breakpoints_and_the_current_line() -> None:
     lines = ("def f():", "    a = 1", "    b = 2")
 
-    assert shown_source(Source(where=replace(HERE, line=10), first=9, lines=lines, breakpoints=(9, 10))) == [
+    assert shown_source(Source(where=HERE.replace(line=10), first=9, lines=lines, breakpoints=(9, 10))) == [
         "train.py:10 in step",
         " 9 B   def f():",
         "10 B->     a = 1",
