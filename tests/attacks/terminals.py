@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from dbg_wire.codec import Input, Output, encode_data
@@ -140,4 +139,4 @@ def line_messages(target: Target, begun: Begun, *, count: int = 60) -> None:
 def fat_ranks(count: int) -> list[Says]:
     """Return ranks whose seats are half a mebibyte."""
     points = tuple(Breakpoint(file=f"/{line}/{LONG}", line=1, condition="c" * 900) for line in range(100))
-    return crowd(count, report=replace(STOPPED, user_breakpoints=points))
+    return crowd(count, report=STOPPED.replace(user_breakpoints=points))
