@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dbg_dial.find import RENDEZVOUS_FILE
-from dbg_wire.environment import CA, HOME, TOKEN, TOKEN_FILE
+from dbg_wire.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 from .checks import Ready, examine, fits_ours
 from .errors import CantAdopt, DebuggerFailed, NoSuchProcess
@@ -61,7 +61,9 @@ def _refuse_secrets(seen: Seen, variables: Mapping[str, str]) -> None:
     """Refuse a process that could not learn how to reach the broker, and so would try for ever."""
     home = variables.get(HOME)
     has_home = home is not None and (Path(home) / RENDEZVOUS_FILE).exists()
-    if not has_home and TOKEN_FILE not in variables and not any(map(seen.environ.get, (TOKEN, TOKEN_FILE))):
+    # A home without an address beside it may get its broker later, and the process its token then.
+    has_token = has_home or (home is not None and BROKER not in variables)
+    if not has_token and TOKEN_FILE not in variables and not any(map(seen.environ.get, (TOKEN, TOKEN_FILE))):
         why = "would have no token for the broker, since a terminal's own is none for ranks"
         remedy = f"set {HOME} to the broker's home, or start the program with a {TOKEN_FILE} for ranks"
         raise CantAdopt(f"process {seen.pid}", why, remedy)
