@@ -183,6 +183,7 @@ def test_an_expression_that_would_wait_for_other_ranks_is_refused_and_later_ques
     ask("1", "store.set('later', b'now')")
     job.wait_for_output("waits no longer", seconds(20))
     assert "1 of 1 rank answered, 1 value" in ask("0", "rank")
-    assert attach(home, "all", "--continue", "--yes").returncode == 0
+    # A rank ends soon afterwards by os._exit, perhaps before its answer is sent.
+    attach(home, "all", "--continue", "--yes")
     assert job.wait(seconds(30)) == 0
     assert job.text().count("together") == 2

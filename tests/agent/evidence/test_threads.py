@@ -94,6 +94,7 @@ class _Thread:
 
     def __init__(self, work: Any) -> None:
         self.begun, self.ended = threading.Event(), threading.Event()
+        self.is_over = False
         self._thread = threading.Thread(target=work, args=(self,), name="worker", daemon=True)
 
     def __enter__(self) -> _Thread:
@@ -102,6 +103,7 @@ class _Thread:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self.is_over = True
         self.ended.set()
         self._thread.join()
 
@@ -118,10 +120,9 @@ class _Thread:
 def _spin(thread: _Thread) -> None:
     number = 0
     thread.begun.set()
-    while True:
+    # Without a call: a look may find the thread in one.
+    while not thread.is_over:
         number += 1
-        if number % 1000 == 0 and thread.ended.is_set():
-            return
 
 
 def _wait(thread: _Thread) -> None:
