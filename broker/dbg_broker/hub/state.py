@@ -36,6 +36,7 @@ from dbg_broker.ranks.crashes import CrashedRanks
 from dbg_broker.ranks.death_checks import DeathChecks
 from dbg_broker.ranks.first_failures import FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
+from dbg_broker.ranks.host_looks import HostLooks
 from dbg_broker.ranks.live_bytes import LiveBytes
 from dbg_broker.ranks.probe_schedule import ProbeIntervals, ProbeSchedule
 from dbg_broker.ranks.questions import Finished, OpenQuestions
@@ -114,6 +115,7 @@ class Hub:
         self.ask_rates = AskRates()
         self.live_bytes = LiveBytes()
         self.probe_schedule = ProbeSchedule(intervals or ProbeIntervals())
+        self.host_looks = HostLooks()
         self.silent: set[str] = set()
         self.death_checks = DeathChecks()
         self.first_failures = FirstFailures()

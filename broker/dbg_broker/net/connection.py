@@ -155,12 +155,15 @@ class PeerConnection(asyncio.Protocol):
             # It was answered: what still comes is not worth decrypting.
             self._incoming.clear()
         try:
-            while self._has_work:
-                if self._frames:
-                    self._handle_next()
-                else:
+            has_more = self._has_work
+            while has_more:
+                if not self._frames:
                     self._receive(self._incoming.piece())
-                if is_over() or self.is_open != was_open:
+                if self._frames and self.is_open == was_open:
+                    self._handle_next()
+                has_more = self._has_work
+                # Most peers have said one thing; the clock is asked only if there is more.
+                if self.is_open != was_open or (has_more and is_over()):
                     break
         except ssl.SSLError as error:
             self._incoming.clear()
