@@ -76,7 +76,7 @@ def keeps_unread(hub: Hub, link: RankLink, text: str) -> bool:
     rank = link.rank
     if rank is None or not text.startswith(PULSE_BEGINS) or len(text) > limits.MAX_CONTROL_BYTES:
         return False
-    if rank.steps or rank.waits_in or hub.seats.viewers(rank.key):
+    if rank.steps or rank.waits_in or hub.seats.is_attended(rank.key):
         return False
     _heard(hub, rank)
     rank.keep_pulse(text)

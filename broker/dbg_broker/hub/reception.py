@@ -250,8 +250,7 @@ class Reception:
     def _note_memory(self, link: RankLink, kind: type[Message], length: int) -> None:
         """Count what is kept of a message of a rank or of its guard; a rank that takes too much is closed."""
         key = link.guard_of if link.rank is None else link.rank.key
-        if key is not None:
-            self._hub.live_bytes.note(key, kind.__name__, length)
+        if key is not None and self._hub.live_bytes.note(key, kind.__name__, length):
             departures.bound_ranks(self._hub, key)
 
     def data_received(self, connection: PeerConnection, data: bytes) -> None:
