@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -27,7 +28,9 @@ from tests.support.processes import Processes
 
 MODES = {"plain": ("--insecure",), "TLS": ()}
 STACK = tuple(
-    Place(file=f"/opt/conda/lib/python3.11/site-packages/torch/nn/modules/module_{i}.py", line=1500 + i, function="_call")
+    Place(
+        file=f"/opt/conda/lib/python3.11/site-packages/torch/nn/modules/module_{i}.py", line=1500 + i, function="_call"
+    )
     for i in range(12)
 )
 PULSE = encode(Pulse(where=STACK[-1], frames=STACK))
@@ -36,7 +39,7 @@ PULSE = encode(Pulse(where=STACK[-1], frames=STACK))
 async def be_ranks(url: str, token: str, count: int) -> None:
     """Register ranks, say so, and answer probes until this process is killed."""
     places = asyncio.Semaphore(AT_ONCE)
-    secure = {"ssl": trusting_context()} if url.startswith("wss") else {}
+    secure: dict[str, Any] = {"ssl": trusting_context()} if url.startswith("wss") else {}
 
     async def answer(connection: ClientConnection) -> None:
         async for frame in connection:
@@ -74,9 +77,7 @@ def measure(mode: str, seconds: float, count: int) -> None:
             # The probes of ranks that came at once are still together.
             time.sleep(2)
             before, began = processor_seconds(broker.process.pid), time.monotonic()
-            if profile := os.environ.get("BENCH_PROFILE"):
-                os.system(profile.format(pid=broker.process.pid, mode=mode))
-            time.sleep(max(0.0, began + seconds - time.monotonic()))
+            time.sleep(seconds)
             share = (processor_seconds(broker.process.pid) - before) / (time.monotonic() - began)
             print(f"{count} idle ranks, {mode}: {100 * share:.2f} % of a core over {seconds:g} s", flush=True)
         finally:
@@ -87,5 +88,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["ranks"]:
         asyncio.run(be_ranks(sys.argv[2], sys.argv[3], int(sys.argv[4])))
     else:
-        for each in os.environ.get("BENCH_MODES", "plain TLS").split():
+        for each in MODES:
             measure(each, float(sys.argv[1]) if sys.argv[1:] else 40.0, int(sys.argv[2]) if sys.argv[2:] else 2000)

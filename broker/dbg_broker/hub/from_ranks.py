@@ -74,7 +74,7 @@ def keeps_unread(hub: Hub, link: RankLink, text: str) -> bool:
     What such a pulse tells at once is that its rank's interpreter runs.
     """
     rank = link.rank
-    if rank is None or not text.startswith(PULSE_BEGINS) or len(text) > limits.MAX_CONTROL_BYTES:
+    if rank is None or not text.startswith(PULSE_BEGINS):
         return False
     if rank.steps or rank.waits_in or hub.seats.is_attended(rank.key):
         return False

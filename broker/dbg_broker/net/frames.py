@@ -43,7 +43,7 @@ def whole_frame(data: bytes) -> Frame | None:
     size, begins = data[1] & 0x7F, 6
     if size == 126:
         size, begins = int.from_bytes(data[2:4], "big"), 8
-    if size == 127 and begins == 6 or len(data) != begins + size:
+    if (size == 127 and begins == 6) or len(data) != begins + size:
         return None
     return Frame(_WHOLE[data[0]], apply_mask(data[begins:], data[begins - 4 : begins]))
 
