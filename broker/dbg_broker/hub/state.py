@@ -212,13 +212,13 @@ class Hub:
         if link is not None:
             link.connection.send_message(message, instead_of)
 
-    def tell_rank_frame(self, key: str, message: Message, frame: bytes) -> None:
+    def tell_rank_frame(self, key: str, message: Message, frame: bytes, instead_of: Hashable = None) -> None:
         """Send a rank a message that many ranks get, and of which ``frame`` is the form on the wire."""
         link = self.ranks.get(key)
         if link is not None and isinstance(link.connection, PeerConnection):
-            link.connection.send_packed(message, frame)
+            link.connection.send_packed(message, frame, instead_of)
         elif link is not None:
-            link.connection.send_message(message)
+            link.connection.send_message(message, instead_of)
 
     def given_to_guard(self, key: str) -> frozenset[int]:
         """Return the numbers of the questions that the rank's guard carries out, whatever becomes of the rank."""
