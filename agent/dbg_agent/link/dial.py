@@ -18,7 +18,6 @@ from dbg_wire.errors import BrokerUnreachable, DbgError
 from dbg_wire.limits import CONNECTION_DEAD_SECONDS
 
 from .name_servers import Lookups
-from .silence import PING_SECONDS
 
 CONNECT_SECONDS = 2.0
 """Seconds for the peer's kernel to take a connection: our kernel asks ever more rarely, a new attempt asks at once."""
@@ -36,7 +35,8 @@ LOOK_SECONDS = 0.5
 LOOKUP_SECONDS = 10.0
 """Seconds for the look-up of a name. A longer look-up goes on, and the next attempt uses it."""
 
-TIMING = Timing(opening=OPEN_SECONDS, ping=PING_SECONDS, pong=CONNECTION_DEAD_SECONDS)
+TIMING = Timing(opening=OPEN_SECONDS, ping=CONNECTION_DEAD_SECONDS / 2, pong=CONNECTION_DEAD_SECONDS / 2)
+"""The library's own pings end a dead connection. Its silence is noticed long before, by :mod:`.silence`."""
 
 WORDING = Wording(
     wrong_certificate="it shows another certificate",

@@ -6,10 +6,11 @@ detect that the peer behind a tunnel is gone while the tunnel's own end still an
 
 from __future__ import annotations
 
-from dbg_wire.limits import SILENT_SECONDS
+from dbg_wire.limits import PROBE_IDLE_SECONDS, SILENT_SECONDS
 
-PING_SECONDS = 20.0
-"""Seconds between two pings of an idle link: below the idle time-outs of common firewalls and tunnels."""
+PING_SECONDS = PROBE_IDLE_SECONDS + 5.0
+"""Seconds without a byte after which an idle link is pinged: below the idle time-outs of common firewalls and tunnels.
+A broker that is there has sent a probe by then, which tells as much, so there is nothing to ping."""
 
 PING_ATTENDED_SECONDS = 2.0
 """Seconds between two pings while a user sits at the rank, who should soon learn that a tunnel is silent."""

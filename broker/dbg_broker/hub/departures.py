@@ -108,6 +108,7 @@ def _rank_left(hub: Hub, link: RankLink) -> None:
     if rank is None:
         return
     del hub.ranks[rank.key]
+    hub.host_looks.remove(rank.key)
     hub.glances.forget(rank.key)
     hub.ask_rates.forget(rank.key)
     hub.live_bytes.forget(rank.key)

@@ -19,8 +19,10 @@ from dbg_broker.hub import (
 )
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
+from dbg_broker.net import tcp
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
+from dbg_wire.codec import encode
 from dbg_wire.collectives import collective_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
@@ -42,6 +44,9 @@ from dbg_wire.messages import (
 
 logger = logging.getLogger("dbg_broker")
 
+PULSE_BEGINS = encode(Pulse(where=None)).partition(",")[0]
+"""How a pulse begins on the wire; one that another agent begins otherwise is read at once."""
+
 OUTPUT_KIND = 1
 OUTPUT_HEADER = struct.calcsize(">BIQ")
 
@@ -61,6 +66,21 @@ def take(hub: Hub, link: RankLink, message: Message) -> None:
         raise PeerError("the first message of a rank is not `register`")
     _heard(hub, link.rank)
     _METHODS[type(message)](hub, link.rank, message)
+
+
+def keeps_unread(hub: Hub, link: RankLink, text: str) -> bool:
+    """Take a message as it came, if it is a pulse that changes nothing and that nobody watches; return whether it is.
+
+    What such a pulse tells at once is that its rank's interpreter runs.
+    """
+    rank = link.rank
+    if rank is None or not text.startswith(PULSE_BEGINS):
+        return False
+    if rank.steps or rank.waits_in or hub.seats.is_attended(rank.key):
+        return False
+    _heard(hub, rank)
+    rank.keep_pulse(text)
+    return True
 
 
 def take_output(hub: Hub, link: RankLink, data: bytes) -> None:
@@ -91,6 +111,8 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     link.rank = rank
     hub.ranks[rank.key] = link
     hub.probe_schedule.add(rank.key, now)
+    # Hosts behind one address are silent each by itself, and so are two ways to one host.
+    hub.host_looks.add(rank.key, (tcp.host_of(link.connection.peer), rank.said.host), now)
     hub.welcome(link.connection, rank.address, rank.child)
     older_agents.note(hub, rank)
     for child in registration.renamed:
@@ -151,7 +173,7 @@ def _notice(hub: Hub, rank: RankRecord, message: Notice) -> None:
 
 
 def _pulse(hub: Hub, rank: RankRecord, message: Pulse) -> None:
-    rank.place, rank.frames = message.where, message.frames
+    rank.take_pulse(message)
     waits_in = collective_of(message.frames) if rank.steps else ""
     if waits_in != rank.waits_in:
         rank.waits_in = waits_in

@@ -62,11 +62,12 @@ class RankLink:
     asks: dict[int, Ask] = field(default_factory=dict)
     repaints: RepaintRate = field(default_factory=RepaintRate)
     bearer: Bearer = ANY_RANK
+    share: Share = field(init=False)
+    """Whose time its work takes."""
 
-    @property
-    def share(self) -> Share:
-        """Return whose time its work takes."""
-        return share_of(self.bearer, self.connection)
+    def __post_init__(self) -> None:
+        """Note whose time it takes, which every message is asked for."""
+        self.share = share_of(self.bearer, self.connection)
 
 
 @dataclass(slots=True, eq=False)
@@ -96,16 +97,17 @@ class TerminalLink:
     """What it is told of the deeds of others at the rank where it sits."""
     is_supplied: bool = False
     """Whether what waits for it is being sent, in slices."""
+    share: Share = field(init=False)
+    """Whose time its work takes."""
+
+    def __post_init__(self) -> None:
+        """Note whose time it takes, which every message is asked for."""
+        self.share = share_of(self.bearer, self.connection)
 
     @property
     def role(self) -> Role:
         """Return what its token lets it be."""
         return self.bearer.role
-
-    @property
-    def share(self) -> Share:
-        """Return whose time its work takes."""
-        return share_of(self.bearer, self.connection)
 
     @property
     def number(self) -> int:

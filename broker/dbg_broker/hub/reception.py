@@ -37,6 +37,9 @@ RANK_MESSAGE_COST = 2 * limits.KIB
 RANK_OUTPUT_COST = 256
 """Bytes that a frame of output counts: its content is passed on unread, so that only the number of frames costs."""
 
+KEPT = frozenset({Register, Report, Pulse, Testimony})
+"""What of a rank's and its guard's messages is kept until the next one of its kind comes."""
+
 
 class Reception:
     """Owner of all connections: it takes them, and what comes on them, for a hub."""
@@ -212,28 +215,42 @@ class Reception:
         if link is None:
             return
         try:
-            is_rank = isinstance(link, RankLink)
-            self._charge(connection, link.rate, len(text) + (RANK_MESSAGE_COST if is_rank else MESSAGE_COST))
-            message = decode(text, Sender.AGENT if is_rank else Sender.CLIENT)
-            logger.debug("connection %d says %s", connection.number, LogForm(message))
             if isinstance(link, RankLink):
-                from_ranks.take(hub, link, message)
-                self._note_memory(link, message, len(text))
+                self._charge(connection, link.rate, len(text) + RANK_MESSAGE_COST)
+                self._take_from_rank(connection, link, text)
             else:
-                from_terminals.take(hub, link, message)
+                self._charge(connection, link.rate, len(text) + MESSAGE_COST)
+                from_terminals.take(hub, link, self._read(connection, text, Sender.CLIENT))
         except UnknownType as error:
             hub.refuse(connection, RefusalCode.UNKNOWN_TYPE, error.reason)
         except PeerError as error:
             self._close_bad(connection, error)
 
-    def _note_memory(self, link: RankLink, message: Message, length: int) -> None:
+    def _read(self, connection: PeerConnection, text: str, sender: Sender) -> Message:
+        message = decode(text, sender)
+        logger.debug("connection %d says %s", connection.number, LogForm(message))
+        return message
+
+    def _take_from_rank(self, connection: PeerConnection, link: RankLink, text: str) -> None:
+        """Take what a rank or its guard says, and count what is kept of it."""
+        kind: type[Message]
+        if from_ranks.keeps_unread(self._hub, link, text):
+            logger.debug("connection %d says a pulse of %d characters", connection.number, len(text))
+            kind = Pulse
+        else:
+            message = self._read(connection, text, Sender.AGENT)
+            from_ranks.take(self._hub, link, message)
+            kind = type(message)
+            if isinstance(message, Testimony) and message.registration is not None:
+                # A guard's later word replaces the stack of its first one, and not the registration that came with it.
+                kind = Register
+        if kind in KEPT:
+            self._note_memory(link, kind, len(text))
+
+    def _note_memory(self, link: RankLink, kind: type[Message], length: int) -> None:
         """Count what is kept of a message of a rank or of its guard; a rank that takes too much is closed."""
         key = link.guard_of if link.rank is None else link.rank.key
-        if key is not None and isinstance(message, (Register, Report, Pulse, Testimony)):
-            # A guard's later word replaces the stack of its first one, and not the registration that came with it.
-            has_registration = isinstance(message, Testimony) and message.registration is not None
-            kind = Register if has_registration else type(message)
-            self._hub.live_bytes.note(key, kind.__name__, length)
+        if key is not None and self._hub.live_bytes.note(key, kind.__name__, length):
             departures.bound_ranks(self._hub, key)
 
     def data_received(self, connection: PeerConnection, data: bytes) -> None:

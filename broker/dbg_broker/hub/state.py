@@ -36,6 +36,7 @@ from dbg_broker.ranks.crashes import CrashedRanks
 from dbg_broker.ranks.death_checks import DeathChecks
 from dbg_broker.ranks.first_failures import FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
+from dbg_broker.ranks.host_looks import HostLooks
 from dbg_broker.ranks.live_bytes import LiveBytes
 from dbg_broker.ranks.probe_schedule import ProbeIntervals, ProbeSchedule
 from dbg_broker.ranks.questions import Finished, OpenQuestions
@@ -114,6 +115,7 @@ class Hub:
         self.ask_rates = AskRates()
         self.live_bytes = LiveBytes()
         self.probe_schedule = ProbeSchedule(intervals or ProbeIntervals())
+        self.host_looks = HostLooks()
         self.silent: set[str] = set()
         self.death_checks = DeathChecks()
         self.first_failures = FirstFailures()
@@ -210,13 +212,13 @@ class Hub:
         if link is not None:
             link.connection.send_message(message, instead_of)
 
-    def tell_rank_frame(self, key: str, message: Message, frame: bytes) -> None:
+    def tell_rank_frame(self, key: str, message: Message, frame: bytes, instead_of: Hashable = None) -> None:
         """Send a rank a message that many ranks get, and of which ``frame`` is the form on the wire."""
         link = self.ranks.get(key)
         if link is not None and isinstance(link.connection, PeerConnection):
-            link.connection.send_packed(message, frame)
+            link.connection.send_packed(message, frame, instead_of)
         elif link is not None:
-            link.connection.send_message(message)
+            link.connection.send_message(message, instead_of)
 
     def given_to_guard(self, key: str) -> frozenset[int]:
         """Return the numbers of the questions that the rank's guard carries out, whatever becomes of the rank."""

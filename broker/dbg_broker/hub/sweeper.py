@@ -9,6 +9,7 @@ from __future__ import annotations
 from dbg_broker.hub import departures, lost_ranks
 from dbg_broker.hub.silences import Silences
 from dbg_broker.hub.state import Hub
+from dbg_broker.net.frames import pack_message
 from dbg_wire import limits
 from dbg_wire.messages import Probe
 from dbg_wire.ranks import RankState
@@ -18,6 +19,9 @@ STALL_SECONDS = 60.0
 
 ACK_CHECK_SECONDS = 5.0
 """Seconds between two looks at whether the hosts of silent ranks are still there."""
+
+PROBE = Probe()
+PROBE_FRAME = pack_message(PROBE)
 
 
 class Sweeper:
@@ -42,8 +46,7 @@ class Sweeper:
         hub = self._hub
         due = hub.probe_schedule.due(now)
         for key in due.probe:
-            if (link := hub.ranks.get(key)) is not None:
-                link.connection.send_message(Probe(), "probe")
+            hub.tell_rank_frame(key, PROBE, PROBE_FRAME, "probe")
         for key in due.silent:
             rank = hub.registry.find(key)
             if rank is not None:

@@ -22,7 +22,7 @@ from websockets.typing import Subprotocol
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.net import tcp
-from dbg_broker.net.frames import Fragments, pack_data, pack_message
+from dbg_broker.net.frames import Fragments, pack_data, pack_message, whole_frame
 from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
 from dbg_broker.net.incoming import UNREAD_BYTES, IncomingBytes
@@ -155,12 +155,15 @@ class PeerConnection(asyncio.Protocol):
             # It was answered: what still comes is not worth decrypting.
             self._incoming.clear()
         try:
-            while self._has_work:
-                if self._frames:
-                    self._handle_next()
-                else:
+            has_more = self._has_work
+            while has_more:
+                if not self._frames:
                     self._receive(self._incoming.piece())
-                if is_over() or self.is_open != was_open:
+                if self._frames and self.is_open == was_open:
+                    self._handle_next()
+                has_more = self._has_work
+                # Most peers have said one thing; the clock is asked only if there is more.
+                if self.is_open != was_open or (has_more and is_over()):
                     break
         except ssl.SSLError as error:
             self._incoming.clear()
@@ -235,7 +238,8 @@ class PeerConnection(asyncio.Protocol):
     def _ask_for_turn(self) -> None:
         if not self._waits_its_turn and (self._was_lost or not self._is_resting):
             self._waits_its_turn = self._owner.has_bytes(self)
-        self._mind_reading()
+        if self._waits_its_turn or self._is_resting:
+            self._mind_reading()
 
     def _mind_reading(self) -> None:
         """Read from the socket unless this connection rests, or enough waits to be read."""
@@ -257,12 +261,20 @@ class PeerConnection(asyncio.Protocol):
         if self._websocket is None:
             self._head += data
             self._receive_head()
+        elif (frame := self._whole_frame(self._websocket, data)) is not None:
+            self._frames = [frame]
         else:
             self._websocket.receive_data(data)
             self._frames = [event for event in self._websocket.events_received() if isinstance(event, Frame)]
             self._frames.reverse()
             if not self._frames:
                 self._end_piece(self._websocket)
+
+    def _whole_frame(self, websocket: ServerProtocol, data: bytes) -> Frame | None:
+        """Return the frame that these bytes are, if the library has nothing to add: it holds none, nor part of one."""
+        if self._fragments.is_begun or websocket.reader.buffer or websocket.state is not State.OPEN:
+            return None
+        return whole_frame(data)
 
     def _take_tls_end(self) -> None:
         """Take the end of a TLS peer's bytes, which may leave its socket open."""

@@ -76,7 +76,9 @@ class SecureTransport(asyncio.Transport):
         finally:
             self._pass_on()
         if not data:
-            self.is_dry = self.has_ended = True
+            self.has_ended = True
+        # Asking for more than there is costs as much as what was read.
+        self.is_dry = not data or (not self._incoming.pending and not self._tls.pending())
         return data
 
     def drop(self) -> None:

@@ -75,7 +75,7 @@ class Turns:
         Return whether it waits here now.
         """
         lane = self._keys if types else self._others
-        waits = not lane.is_free or self._serve(lane, worker, self._clock() + SLICE_SECONDS)
+        waits = not lane.is_free or self._serve(lane, worker, SLICE_SECONDS)
         if waits:
             self._put(lane, worker, share)
         self._begin_later()
@@ -104,8 +104,9 @@ class Turns:
         self._since[worker] = self._count
         lane.line.put(worker, share)
 
-    def _serve(self, lane: _Lane, worker: Worker, ends: float) -> bool:
+    def _serve(self, lane: _Lane, worker: Worker, seconds: float) -> bool:
         began = self._clock()
+        ends = began + seconds
         has_more = worker.work(lambda: self._clock() >= ends)
         lane.spent += self._clock() - began
         return has_more
@@ -128,9 +129,8 @@ class Turns:
     def _serve_first(self, lane: _Lane) -> None:
         worker, share = lane.line.take()
         del self._since[worker]
-        before, now = lane.spent, self._clock()
-        ends = now + min(SLICE_SECONDS, TURN_SECONDS - lane.spent)
-        has_more = self._serve(lane, worker, ends)
+        before = lane.spent
+        has_more = self._serve(lane, worker, min(SLICE_SECONDS, TURN_SECONDS - before))
         lane.line.charge(share, lane.spent - before)
         if has_more:
             self._put(lane, worker, share)

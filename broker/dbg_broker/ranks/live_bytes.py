@@ -20,12 +20,17 @@ class LiveBytes:
         self._said: dict[str, dict[str, int]] = {}
         self.size = 0
 
-    def note(self, key: str, kind: str, length: int) -> None:
-        """Note that a rank's last message of a kind has ``length`` characters; the one before is not kept."""
+    def note(self, key: str, kind: str, length: int) -> bool:
+        """Note that a rank's last message of a kind has ``length`` characters; the one before is not kept.
+
+        Return whether it takes more than that one.
+        """
         said = self._said.setdefault(key, {})
-        size = length * MEMORY_OF_TEXT
-        self.size += size - said.get(kind, 0)
-        said[kind] = size
+        more = length * MEMORY_OF_TEXT - said.get(kind, 0)
+        if more:
+            self.size += more
+            said[kind] = length * MEMORY_OF_TEXT
+        return more > 0
 
     def forget(self, key: str) -> None:
         """Forget a rank that is not connected any more; an unknown one is no error."""

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import hmac
+import logging
 from dataclasses import dataclass
 
 from dbg_broker.ranks.weight import weight
-from dbg_wire.messages import RankReport, Register
+from dbg_wire.bounds import InvalidMessage
+from dbg_wire.errors import printable
+from dbg_wire.messages import Pulse, RankReport, Register
 from dbg_wire.ranks import DIED, LIVE_STATES, Place, RankInfo, RankState
+from dbg_wire.records import decode_record
+
+logger = logging.getLogger("dbg_broker")
 
 FamilyName = tuple[str, str, str, int]
 """Job, run, host and number: what a rank has in common with its children."""
@@ -32,12 +38,8 @@ class RankRecord:
     exit: int | None = None
     died: bool = False
     """Whether its process was found gone without a goodbye."""
-    place: Place | None = None
-    """Where it was at its last pulse."""
     waits_in: str = ""
     """The collective that its step was in at its last pulse; empty unless it steps."""
-    frames: tuple[Place, ...] = ()
-    """The last stack of it that is known, outermost frame first."""
     detail: str = ""
     """What ended it, in a sentence."""
     signal: int | None = None
@@ -52,6 +54,9 @@ class RankRecord:
     """When its connection ended, or when it said goodbye."""
     prefix: str = ""
     """What stands before its number in the address of a session that has no rank."""
+    _place: Place | None = None
+    _frames: tuple[Place, ...] = ()
+    _unread: str = ""
 
     @property
     def key(self) -> str:
@@ -63,6 +68,40 @@ class RankRecord:
         """Return ``host:rank`` or ``host:rank.child``; of a stock session ``host:?number``."""
         child = "" if self.child is None else f".{self.child}"
         return f"{self.said.host}:{self.prefix}{self.said.rank}{child}"
+
+    @property
+    def place(self) -> Place | None:
+        """Return where it was at its last pulse."""
+        self._read_pulse()
+        return self._place
+
+    @property
+    def frames(self) -> tuple[Place, ...]:
+        """Return the last stack of it that is known, outermost frame first."""
+        self._read_pulse()
+        return self._frames
+
+    @frames.setter
+    def frames(self, frames: tuple[Place, ...]) -> None:
+        self._read_pulse()
+        self._frames = frames
+
+    def keep_pulse(self, text: str) -> None:
+        """Keep a pulse as it came: it is read when somebody asks for its stack, and most are never asked for."""
+        self._unread = text
+
+    def take_pulse(self, pulse: Pulse) -> None:
+        """Take note of where it is."""
+        self._unread, self._place, self._frames = "", pulse.where, pulse.frames
+
+    def _read_pulse(self) -> None:
+        if not self._unread:
+            return
+        text, self._unread = self._unread, ""
+        try:
+            self.take_pulse(decode_record(Pulse, text))
+        except InvalidMessage as error:
+            logger.info("the stack of %s is not known: %s", printable(self.key), printable(str(error)))
 
     @property
     def is_live(self) -> bool:

@@ -83,6 +83,34 @@ async def test_rank_whose_host_is_silent_is_unresponsive_until_it_answers(
     await terminal.expect(Change, lambda change: change.rank.state is RankState.STOPPED)
 
 
+async def test_ranks_of_a_host_are_looked_at_by_one_look_for_all_and_told_within_six_seconds_of_a_cut(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SILENT_SECONDS", 4.5)
+    keys = [registration(number).key for number in range(8)]
+    ranks = [await broker.rank(number) for number in range(len(keys))]
+    now = cut = broker.hub.clock() + 1000.0
+    looks = 0
+
+    def since_ack(_: PeerConnection) -> float:
+        nonlocal looks
+        looks += 1
+        return max(0.0, now - cut)
+
+    monkeypatch.setattr(PeerConnection, "seconds_since_ack", since_ack)
+    watch, cut = silences.Silences(broker.hub), now + 60.0
+    while now < cut:
+        watch.look(now)
+        now += 0.25
+    assert looks <= 60 / 4.5 + 1
+    assert not broker.hub.silent
+    while now < cut + 6.0:
+        watch.look(now)
+        now += 0.25
+    assert broker.hub.silent == set(keys)
+    assert len(ranks) == len(keys)
+
+
 async def test_newer_connection_of_a_driver_takes_over_with_the_same_number(broker: Broker) -> None:
     await broker.rank()
     old = await broker.terminal("me@h")
