@@ -21,6 +21,8 @@ from dbg_agent import set_trace
 rank = int(os.environ["RANK"])
 table = {"names": ["a"] * 20_000, "lr": 0.5}
 table["names"][12_345] = "a" if rank < 2 else "b"
+nested = [[number, {"a": [number] * 3}] for number in range(3000)]
+nested[1500][1]["a"][2] = 1500 if rank < 2 else -1
 times = 0
 
 def count():
@@ -54,6 +56,8 @@ def test_values_that_read_the_same_say_where_they_differ(processes: Processes, h
     assert [group["text"] for group in ask(home, "all", "-e", "times")["groups"]] == ["2"]
     (same,) = ask(home, "0-1", "-e", "table")["groups"]
     assert "difference" not in same
+    _, other = ask(home, "all", "-e", "nested")["groups"]
+    assert other["difference"] == "first difference: [1500][1]['a'][2]: 1500 | -1, @1 first"
 
 
 @pytest.mark.parametrize("engine", ["pudb", "pdb"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -25,10 +26,14 @@ MAX_NAMED = 4
 """Keys of a mapping that are named where several differ."""
 
 
+_WHOLE_LENGTH = re.compile("… [0-9,]+ characters in all …")
+"""How a rank says what it has left out in the middle of a text: two such texts may differ in nothing else."""
+
+
 async def with_differences(
     asker: Asker, groups: Sequence[AnswerGroup], said: Sequence[Said], *, exact: bool
 ) -> Sequence[AnswerGroup]:
-    """Return the groups; a group with the text of an earlier one says where its value differs from that one's.
+    """Return the groups; a group with what reads like the text of an earlier one says where its value differs from that one's.
 
     No expression is evaluated again. All of it takes as long as one question may take at most. A group whose difference
     can't be found in that time is returned as it was.
@@ -41,7 +46,7 @@ async def with_differences(
     for group in groups:
         if group.kind != Kind.VALUE.value or not answers[group.ranks[0].key].exact:
             continue
-        other = first.setdefault(group.text, group)
+        other = first.setdefault(_WHOLE_LENGTH.sub("…", group.text), group)
         if other is not group and len(found) < MAX_TWINS:
             pair = _Pair(asker, [(each.ranks[0], answers[each.ranks[0].key]) for each in (other, group)], exact=exact)
             try:
