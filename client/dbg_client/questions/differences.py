@@ -33,7 +33,7 @@ _WHOLE_LENGTH = re.compile("… [0-9,]+ characters in all …")
 async def with_differences(
     asker: Asker, groups: Sequence[AnswerGroup], said: Sequence[Said], *, exact: bool
 ) -> Sequence[AnswerGroup]:
-    """Return the groups; a group with what reads like the text of an earlier one says where its value differs from that one's.
+    """Return the groups; one that reads like an earlier one says where its value differs from the value of that one.
 
     No expression is evaluated again. All of it takes as long as one question may take at most. A group whose difference
     can't be found in that time is returned as it was.
