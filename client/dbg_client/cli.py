@@ -145,10 +145,6 @@ def carry_out(settings: CommandSettings) -> int:
         from .terminal.attach import attach
 
         return asyncio.run(attach(settings))
-    if settings.verb is Verb.REPLAY:
-        from .replay.replay import replay
-
-        return asyncio.run(replay(settings))
     if settings.verb is Verb.ADOPT:
         from .adopt.adopt import adopt
 

@@ -49,7 +49,6 @@ ELSEWHERE = {
     r"dbg-attach (?:--wait )?\d": "tests/integration/test_attached.py, test_moving_between_ranks.py",
     r"dbg-attach --(?:watch|take) \d": "tests/integration/test_attached.py",
     r"dbg-attach tmux .*": "tests/integration/test_tmux.py",
-    r"dbg-attach --replay .*": "tests/integration/test_recording.py, tests/client/replay/test_replay.py",
     r"dbg-attach tcp://.*": "tests/integration/test_classic.py",
     r"\s*(?:\w+=\S+ )*python -m dbg_agent .*": "the scenes of tests/docs, tests/integration/test_collectives.py",
     r"PYTHONBREAKPOINT=\S+ torchrun .*": "tests/integration/test_launchers.py",

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import codecs
-import io
 import re
 from collections.abc import Callable
 from contextlib import suppress
 
 from dbg_client.core import config_file
-from dbg_client.replay.cast import MAX_SIDE
-from dbg_client.replay.tape import Tape
-from dbg_client.terminal.sequences import QueryFilter, StreamScanner, TextFilter
 from dbg_client.words.config import read_values
 from dbg_client.words.escape_key import parse_escape_key
 from dbg_wire.errors import BadInput
+from dbg_wire.sequences import QueryFilter, StreamScanner, TextFilter
 from tests.fuzz.target import Target, pieces_of, text_of, whole
 
 ANSWERED = re.compile(
@@ -62,19 +59,6 @@ def settings(data: bytes) -> None:
         parse_escape_key(text_of(data))
 
 
-def recorded(data: bytes) -> None:
-    """Read a recording that is played: what is no event is counted, and times rise."""
-    with suppress(BadInput):
-        tape = Tape(io.BytesIO(data), "a.cast", 2.0)
-        at = 0.0
-        for moment in tape.moments():
-            assert moment.at >= at
-            at = moment.at
-        (rows, columns), drawn = tape.before(tape.duration / 2)
-        assert 0 < min(rows, columns) <= max(rows, columns) <= MAX_SIDE
-        assert all(moment.at <= tape.duration / 2 for moment in drawn)
-
-
 def _target(name: str, run: Callable[[bytes], None], *seeds: bytes) -> Target:
     return Target(name, run, seeds)
 
@@ -85,10 +69,5 @@ DRAWN = (
 TARGETS = (
     _target("screen", screen, *whole(DRAWN, b"\x1bP+q544e\x1b\\\x9b6n\xc2\x9b6n", b"\x1b[?1049h\x1b[?2004h\x1b[5i")),
     _target("printed", printed, *whole(b"loss \x1b[31m0.25\x1b[0m\r\n\x1b]0;title\x07\ttab", b"\x85\xc2\x85\x1b[2J")),
-    _target(
-        "recorded",
-        recorded,
-        b'{"version":3,"term":{"cols":80,"rows":24},"title":"job/g1:5"}\n[0.5,"o","\\u001b[2J"]\n[1,"r","80x25"]\n[2,"m","x"]\n',
-    ),
     _target("settings", settings, b'escape = "^]"\nengine = "pdb"\ntimeout = 3.5\n', b"[[a]]\nb = 1979-05-27\n", b"^]"),
 )

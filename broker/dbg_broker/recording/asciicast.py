@@ -1,6 +1,6 @@
-"""Lines of an asciicast of version 3: a header, then events with the time since the event before. Pure.
+"""Lines of an asciicast of version 2, which all players know: a header, then events with their time. Pure.
 
-The format is that of asciinema: https://docs.asciinema.org/manual/asciicast/v3/
+The format is that of asciinema: https://docs.asciinema.org/manual/asciicast/v2/
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 
-OUTPUT, INPUT, RESIZE, MARKER, EXIT = "o", "i", "r", "m", "x"
+OUTPUT, INPUT, RESIZE, MARKER = "o", "i", "r", "m"
 """The codes of events."""
 
 _HIDDEN = frozenset(map(chr, (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))))
@@ -18,33 +18,22 @@ _HIDDEN = frozenset(map(chr, (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range
 _ANY_HIDDEN = re.compile(f"[{''.join(_HIDDEN)}]")
 
 
-def encode_header(
-    *, columns: int, rows: int, timestamp: float, title: str, tags: tuple[str, ...], about: Mapping[str, str]
-) -> bytes:
+def encode_header(*, columns: int, rows: int, timestamp: float, title: str, about: Mapping[str, str]) -> bytes:
     """Return the first line; ``timestamp`` is in seconds since the epoch, ``about`` names what has no field."""
     document = {
-        "version": 3,
-        "term": {"cols": columns, "rows": rows, "type": "xterm-256color"},
+        "version": 2,
+        "width": columns,
+        "height": rows,
         "timestamp": int(timestamp),
         "title": title,
-        "tags": list(tags),
-        "env": {name: text for name, text in about.items() if text},
+        "env": {"TERM": "xterm-256color", **{name: text for name, text in about.items() if text}},
     }
     return _line(document)
 
 
-class EventLines:
-    """Encode events in the order of their times; what rounding leaves over counts for the next event."""
-
-    def __init__(self, began: float) -> None:
-        self.told = round(began * 1000)
-        """Milliseconds up to which the lines tell the time; put back if lines are not written."""
-
-    def encode(self, at: float, code: str, data: str) -> bytes:
-        """Return the line of an event at monotonic second ``at``."""
-        now = max(self.told, round(at * 1000))
-        interval, self.told = (now - self.told) / 1000, now
-        return _line([interval, code, data])
+def encode_event(seconds: float, code: str, data: str) -> bytes:
+    """Return the line of an event so many seconds after the beginning."""
+    return _line([round(seconds, 3), code, data])
 
 
 def _line(document: object) -> bytes:

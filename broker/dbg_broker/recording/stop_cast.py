@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbg_broker.recording.asciicast import EXIT, INPUT, MARKER, OUTPUT, RESIZE, EventLines, encode_header
+from dbg_broker.recording.asciicast import INPUT, MARKER, OUTPUT, RESIZE, encode_event, encode_header
 from dbg_broker.recording.happenings import Ended, Happening, Missing, Said, Seen, Shown, Typed
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.messages import PromptInfo, Sender
+from dbg_wire.sequences import QueryFilter, TextFilter
 
 CLEARED = "\x0f\x1b(B\x1b[0m\x1b[2J\x1b[H\x1b[?25h"
 """An empty screen without colours, and a cursor."""
@@ -40,11 +41,13 @@ class StopCast:
     """Turn what happens at a stop into lines; the first happening is a Seen, which the header needs.
 
     A line debugger's prompt is shown when it opens, and is left out of the log that repeats it. Its log is in order,
-    without what a rank sends a second time for another terminal.
+    without what a rank sends a second time for another terminal. Of the output only what draws is kept, as in a
+    session: players hand every byte to the terminal.
     """
 
     about: About
-    lines: EventLines = field(init=False)
+    _began: float | None = field(init=False, default=None)
+    """The monotonic second of the first happening, from which the file counts."""
     _seen: Seen | None = field(init=False, default=None)
     _expected: dict[int, int] = field(init=False, default_factory=dict)
     """For each session the offset after its last byte."""
@@ -52,12 +55,10 @@ class StopCast:
     """The prompt that stands on the screen and is not answered."""
     _column: bool = field(init=False, default=False)
     """Whether the last line of a log has begun."""
-    _text: codecs.IncrementalDecoder = field(init=False)
+    _filter: QueryFilter = field(init=False, default_factory=QueryFilter)
     _keys: codecs.IncrementalDecoder = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lines = EventLines(0.0)
-        self._text = codecs.getincrementaldecoder("utf-8")("replace")
         self._keys = codecs.getincrementaldecoder("utf-8")("replace")
 
     def header(self) -> bytes:
@@ -69,7 +70,6 @@ class StopCast:
             rows=seen.rows,
             timestamp=about.began,
             title=printable(f"{about.job}/{about.address}, stop {about.stop}, {shown} UTC", 300),
-            tags=("dbg-broker",),
             about={
                 "STOP_JOB": about.job,
                 "STOP_ADDRESS": about.address,
@@ -82,7 +82,13 @@ class StopCast:
 
     def take(self, happening: Happening) -> bytes:
         """Return the lines that say this, empty for none."""
+        if self._began is None:
+            self._began = happening.at
         return _TAKERS[type(happening)](self, happening)
+
+    def mark(self, at: float, text: str) -> bytes:
+        """Return the line of a marker, which players show on their time line."""
+        return self._line(at, MARKER, text)
 
     # ---------------------------------------------------------------------------------------------- one kind each
 
@@ -92,12 +98,13 @@ class StopCast:
             return b""
         lines = b""
         if (seen.rows, seen.columns) != (before.rows, before.columns):
-            lines += self.lines.encode(seen.at, RESIZE, f"{seen.columns}x{seen.rows}")
+            lines += self._line(seen.at, RESIZE, f"{seen.columns}x{seen.rows}")
         if seen.engine != before.engine:
-            lines += self.lines.encode(seen.at, MARKER, f"the debugger is {printable(seen.engine)} now")
+            lines += self.mark(seen.at, f"the debugger is {printable(seen.engine)} now")
             self._prompt = None
+            self._filter = QueryFilter()
             # Lines would be written over the screen that the debugger before has drawn.
-            lines += self.lines.encode(seen.at, OUTPUT, CLEARED) if seen.engine == LINE_ENGINE else b""
+            lines += self._line(seen.at, OUTPUT, CLEARED) if seen.engine == LINE_ENGINE else b""
         return lines + self._show_prompt(seen.at)
 
     def _show(self, shown: Shown) -> bytes:
@@ -110,43 +117,43 @@ class StopCast:
             return b""
         lines = self._gap(shown.at, missing if is_log else 0)
         if missing:
-            self._text.reset()
+            self._filter = QueryFilter()
         if is_log:
             data = self._without_echo(frame, data)
-        text = self._text.decode(data)
+        text = self._filter.feed(data).decode()
         if is_log and text:
             self._column = not text.endswith("\n")
             text = text.replace("\r\n", "\n").replace("\n", "\r\n")
-        lines += self.lines.encode(shown.at, OUTPUT, text) if text else b""
+        lines += self._line(shown.at, OUTPUT, text) if text else b""
         return lines + self._show_prompt(shown.at)
 
     def _type(self, typed: Typed) -> bytes:
         text = self._keys.decode(typed.keys)
-        return self.lines.encode(typed.at, INPUT, text) if text else b""
+        return self._line(typed.at, INPUT, text) if text else b""
 
     def _say(self, said: Said) -> bytes:
-        return self.lines.encode(said.at, MARKER, printable(said.text, 300))
+        return self.mark(said.at, printable(said.text, 300))
 
     def _miss(self, missing: Missing) -> bytes:
-        self._text.reset()
+        self._filter = QueryFilter()
         self._expected.clear()
         return self._gap(missing.at, missing.count)
 
     def _end(self, ended: Ended) -> bytes:
         text = "the process has ended" if ended.status is None else f"the process has ended with {ended.status}"
-        lines = self.lines.encode(ended.at, MARKER, text)
-        # The format knows the status of a process that ends by itself; a signal is a negative number here.
-        is_known = ended.status is not None and ended.status >= 0
-        return lines + (self.lines.encode(ended.at, EXIT, str(ended.status)) if is_known else b"")
+        return self.mark(ended.at, text)
 
     # ------------------------------------------------------------------------------------------------------ inner
+
+    def _line(self, at: float, code: str, data: str) -> bytes:
+        return encode_event(at - (at if self._began is None else self._began), code, data)
 
     @property
     def _is_log(self) -> bool:
         return self._seen is not None and self._seen.engine == LINE_ENGINE
 
     def _gap(self, at: float, count: int) -> bytes:
-        return self.lines.encode(at, MARKER, f"{count} bytes of output are missing here") if count else b""
+        return self.mark(at, f"{count} bytes of output are missing here") if count else b""
 
     def _fresh(self, frame: Output, *, is_log: bool) -> tuple[bytes, int]:
         """Return what is new in a frame, and how many bytes before it are missing."""
@@ -180,7 +187,7 @@ class StopCast:
         self._prompt = prompt
         start = "\r\n" if self._column else ""
         self._column = True
-        return self.lines.encode(at, OUTPUT, start + prompt.text)
+        return self._line(at, OUTPUT, start + TextFilter().feed(prompt.text.encode("utf-8", "replace")))
 
 
 _NOTHING_SEEN = Seen(0.0, 0, "", 24, 80)

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dbg_broker.recording.asciicast import MARKER
 from dbg_broker.recording.directory import RecordingDirectory
 from dbg_broker.recording.happenings import Happening, Missing, Shown
 from dbg_broker.recording.stop_cast import About, StopCast
@@ -110,11 +109,9 @@ class RecordingWriter:
             os.close(descriptor)
 
     def _put(self, recording: Recording, entries: list[Entry]) -> None:
-        told = recording.cast.lines.told
         try:
             self._put_lines(recording, entries)
         except OSError as error:
-            recording.cast.lines.told = told
             output = sum(entry.happening.size for entry in entries if isinstance(entry.happening, Shown))
             recording.lost += output
             self.lost += output
@@ -126,28 +123,24 @@ class RecordingWriter:
             self._end(recording)
 
     def _put_lines(self, recording: Recording, entries: list[Entry]) -> None:
-        cast, lines = recording.cast, recording.cast.lines
+        cast = recording.cast
         happenings = [entry.happening for entry in entries if entry.happening is not None]
         if not happenings or recording.is_full:
             return
-        if not recording.size:
-            lines.told = round(happenings[0].at * 1000)
-        told = lines.told
         gap = cast.take(Missing(happenings[0].at, recording.lost)) if recording.lost else b""
         data = b"".join(map(cast.take, happenings))
         if not data:
-            lines.told = told
             return
         self._append(recording, gap + data)
         recording.wants_repaint = recording.wants_repaint or bool(recording.lost)
         recording.lost = 0
         if recording.size >= MAX_FILE:
-            self._fill(recording)
+            self._fill(recording, happenings[-1].at)
 
-    def _fill(self, recording: Recording) -> None:
+    def _fill(self, recording: Recording, at: float) -> None:
         recording.is_full = True
         text = f"the recording ends here: a file takes {MAX_FILE // 2**20} MiB"
-        self._append(recording, recording.cast.lines.encode(recording.cast.lines.told / 1000, MARKER, text))
+        self._append(recording, recording.cast.mark(at, text))
         logger.warning("the recording %s is full; the rest of its stop is not recorded", recording.path)
 
     def _append(self, recording: Recording, lines: bytes) -> None:

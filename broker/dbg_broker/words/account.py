@@ -27,7 +27,7 @@ def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
         "--record",
         metavar="DIR",
         help="record what each stop shows, from the first terminal on it to its end, in DIR/JOB/HOST-RANK-stopN-TIME"
-        ".cast; `dbg-attach --replay FILE` plays one (default: record nothing)",
+        ".cast; `asciinema play FILE` shows one (default: record nothing)",
     )
     to.add_argument(
         "--record-input",

@@ -8,10 +8,10 @@ import select
 import sys
 
 from dbg_wire.errors import printable
+from dbg_wire.sequences import QueryFilter
 
 from ..streams import tell, terminal_size
 from ..terminal.screen import CALM
-from ..terminal.sequences import QueryFilter
 from .growing_file import GrowingFile
 from .last_line import LastLine
 

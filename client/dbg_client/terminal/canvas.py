@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from dbg_dial.deadline import within
 from dbg_wire import limits
+from dbg_wire.sequences import QueryFilter, StreamScanner
 
 from ..views import pages
 from ..views.status_line import paint
 from .screen import RawTerminal, TerminalWriter
-from .sequences import QueryFilter, StreamScanner
 
 LEAVE_SECONDS = 0.3
 """Seconds that a terminal gets to take the last bytes before it is restored; longer would feel stuck."""

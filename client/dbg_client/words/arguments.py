@@ -94,8 +94,6 @@ class Arguments:
     port: str | None = None
     no_secret: bool = False
     vscode: bool = False
-    replay: str | None = None
-    idle: str | None = None
     verbose: bool = False
     run: int | None = None
     breakpoints_to: str | None = None

@@ -304,21 +304,6 @@ OPTIONS: tuple[OptionRow, ...] = (
         group=OTHER,
         help="ask for the token on the terminal, without an echo; it is stored nowhere (or DBG_ASK_TOKEN=1)",
     ),
-    OptionRow(
-        flags=("--replay",),
-        field="replay",
-        metavar=FILE,
-        group=OTHER,
-        help="play a recording of `dbg-broker serve --record`: space pauses, + and - change the speed, / searches, "
-        "q quits",
-    ),
-    OptionRow(
-        flags=("--idle",),
-        field="idle",
-        metavar="S",
-        group=OTHER,
-        help="with --replay: show no pause for longer than S seconds (default 2)",
-    ),
     OptionRow(flags=("-v", "--verbose"), field="verbose", group=OTHER, help="show where an error came from"),
 )
 """All options but --help, --version and the flags of verbs, in the order of the help.

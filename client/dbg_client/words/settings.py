@@ -25,7 +25,6 @@ from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
 from .ide_port import target_and_port
 from .options import ATTACH, DEFAULT_TIMEOUT, OPTIONS
-from .replaying import IDLE, idle_seconds, refuse_with_replay
 from .verbs import BY_NAME, VERBS
 
 LONGEST_WAIT = 30 * 24 * 3600.0
@@ -62,7 +61,6 @@ class Verb(enum.Enum):
     REPORT = "--report"
     STOPS = "stops"
     ADOPT = "adopt"
-    REPLAY = "--replay"
     MCP = "mcp"
     DAP = "dap"
 
@@ -95,7 +93,6 @@ class CommandSettings:
     is the expression or command that ranks are asked, ``program`` the words of a command beside them, ``frame`` the
     frame that is meant, empty for the usual one; ``tolerance`` and ``every`` are None where not asked for. ``run`` is
     the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal.
-    ``replay`` is the recording to play, ``idle`` the longest pause in it in seconds.
     ``breakpoints_to`` is the file in which a pane of that run tells its breakpoints, None anywhere else. ``operand``
     is the shell to complete for, or the verb that help is asked for, ``pager`` the command for long answers, empty for
     none. ``port`` is where an IDE is served, 0 for a free one, None for stdin and stdout. ``notes`` are sentences for
@@ -146,8 +143,6 @@ class CommandSettings:
     port: int | None = None
     no_secret: bool = False
     vscode: bool = False
-    replay: str | None = None
-    idle: float = IDLE
     pager: str = PREFERENCES["pager"].default
     notes: tuple[str, ...] = ()
 
@@ -161,7 +156,6 @@ def settle(
     stops only what needs it.
     """
     verb = _verb(arguments)
-    refuse_with_replay(arguments)
     _refuse_contradictions(arguments, verb)
     target, wait, notes = _target_and_wait(arguments, verb)
     port = None
@@ -211,8 +205,6 @@ def settle(
         port=port,
         no_secret=arguments.no_secret,
         vscode=arguments.vscode,
-        replay=arguments.replay,
-        idle=idle_seconds(arguments.idle),
         notes=(*arguments.notes, *notes),
         pager=settle_one("pager", "" if arguments.no_pager else None, environ, config).value,
         color=_color(environ, config, stdout_is_tty=stdout_is_tty),
@@ -225,8 +217,6 @@ def _verb(arguments: Arguments) -> Verb:
         for row in VERBS
         if (row.field is not None and getattr(arguments, row.field) not in (None, False)) or row.name == arguments.verb
     ]
-    if arguments.replay is not None:
-        asked.append(Verb.REPLAY)
     if arguments.port is not None and Verb.DAP not in asked:
         asked.append(Verb.DAP)
     if len(asked) > 1:

@@ -17,8 +17,8 @@ import pytest
 
 from dbg_client.terminal import screen
 from dbg_client.terminal.screen import CANCEL, MAX_BUFFERED, RawTerminal, TerminalWriter
-from dbg_client.terminal.sequences import PRIVATE_MODES, StreamScanner
 from dbg_wire.errors import BadInput
+from dbg_wire.sequences import PRIVATE_MODES, StreamScanner
 
 PUSH_KEYBOARD = b"\x1b[>u"
 POP_KEYBOARD = b"\x1b[<u"

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
-from dbg_client.terminal.sequences import StreamScanner
 from dbg_client.views.status_line import Status, paint, render
 from dbg_client.views.width import text_width
+from dbg_wire.sequences import StreamScanner
 
 STOPPED = Status(address="gpu013:5", state="stopped", place="train.py:41 in step", others_stopped=3)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..sequences import TextFilter
+from dbg_wire.sequences import TextFilter
 
 MAX_PARTIAL = 4096
 """Characters of a line without an end that are kept for the prompt's line; a longer one is broken here."""
