@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker import running_broker
-from tests.support.launchers import torchrun
+from tests.support.launchers import torch_job, torchrun
 from tests.support.processes import Child, Processes
 from tests.support.ranks import attach, attach_list, wait_until_states
 from tests.support.requirements import needs_torch
@@ -79,12 +79,12 @@ dist.destroy_process_group()
 """
 
 
-def start(processes: Processes, home: Path, script: str, *how: str) -> Child:
-    """Start two ranks of a script under torchrun."""
+def start(processes: Processes, home: Path, script: str, *options: str) -> Child:
+    """Start two ranks of a script by `python -m dbg_agent` with these options."""
     path = home / "train.py"
     path.write_text(script)
     # With the usual one thread per core, two ranks would only wait for each other.
-    return processes.start("torchrun", torchrun(2, *how, str(path)), env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return processes.start("ranks", torch_job(2, *options, str(path)), env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def stop_for_longer_than_the_group_waits(job: Child) -> None:
@@ -95,7 +95,7 @@ def stop_for_longer_than_the_group_waits(job: Child) -> None:
 
 def test_a_rank_is_stopped_for_longer_than_the_groups_own_timeout(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
-    job = start(processes, home, SCRIPT, "-m", "dbg_agent", "--collective-timeout", "3600")
+    job = start(processes, home, SCRIPT, "--collective-timeout", "3600")
     stop_for_longer_than_the_group_waits(job)
     stopped = next(rank for rank in attach_list(home) if rank["rank"] == 0)
     assert stopped["state"] == "stopped"
@@ -109,7 +109,7 @@ def test_a_rank_is_stopped_for_longer_than_the_groups_own_timeout(processes: Pro
 
 def test_without_that_the_first_clock_is_named_and_the_job_fails(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
-    job = start(processes, home, SCRIPT, "-m", "dbg_agent")
+    job = start(processes, home, SCRIPT)
     told = job.wait_for_output(
         r"stopped at \S+train\.py:\d+; `dbg-attach \S+` opens it; (.+)$", seconds(TORCH_SECONDS), stream="stderr"
     )
@@ -123,7 +123,9 @@ def test_torchs_breakpoint_stops_one_rank_in_its_callers_frame_and_holds_the_oth
     processes: Processes, home: Path
 ) -> None:
     running_broker(processes, home)
-    job = start(processes, home, BREAKPOINT)
+    path = home / "train.py"
+    path.write_text(BREAKPOINT)
+    job = processes.start("torchrun", torchrun(2, str(path)), env={**os.environ, "OMP_NUM_THREADS": "1"})
     listed = wait_until_states(home, {0: "stopped", 1: "held"}, seconds(TORCH_SECONDS))
     line = BREAKPOINT.splitlines().index("        dist.breakpoint(rank=0, skip=3)") + 1
     there = {"file": str(home / "train.py"), "line": line, "function": "train"}
@@ -165,7 +167,7 @@ def test_an_expression_that_would_wait_for_other_ranks_is_refused_and_later_ques
     processes: Processes, home: Path
 ) -> None:
     running_broker(processes, home)
-    job = start(processes, home, SHARDED, "-m", "dbg_agent")
+    job = start(processes, home, SHARDED)
     job.wait_for_output(r"(?s)stopped at.*stopped at", seconds(TORCH_SECONDS), stream="stderr")
     wait_until_states(home, {0: "stopped", 1: "stopped"})
 

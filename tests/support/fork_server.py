@@ -1,7 +1,7 @@
 """One process that has imported our commands, and forks for each run of them: a fresh interpreter imports for 0.25 s.
 
-Run by :mod:`tests.support.forked`, with the number of a socket as its argument. Each request on the socket is one JSON
-object; an answer is one number.
+Run by :mod:`tests.support.forked`; its arguments are the number of a socket, and the modules to import first. Each
+request on the socket is one JSON object; an answer is one number.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from tests.support.holder import hold, wait_without_reaping  # noqa: E402 - foun
 
 del sys.path[0]
 
-MAINS = {"dbg-attach": "dbg_client.cli", "dbg-broker": "dbg_broker.cli", "attack": "tests.attacks.attacker"}
+MAINS = {
+    "dbg-attach": "dbg_client.cli",
+    "dbg-broker": "dbg_broker.cli",
+    "attack": "tests.attacks.attacker",
+    "torch-job": "tests.support.torch_job",
+}
 """The module whose ``main`` is the command."""
-
-EARLY = ("dbg_client.cli", "dbg_broker.cli")
-"""Those of the commands that most tests run; another one is imported at its first start."""
-
-LATE = ("dbg_client.actions.actions", "dbg_client.terminal.attach", "dbg_broker.verbs.serve")
-"""Modules that the commands import once they have read their command line."""
 
 PR_SET_PDEATHSIG = 1
 """The request to the kernel for a signal at the end of this process's parent, as in ``linux/prctl.h``."""
@@ -40,9 +39,9 @@ LARGEST = 1 << 18
 """Bytes of the largest request: an environment and a command line."""
 
 
-def main(number: int) -> int:
+def main(number: int, modules: Sequence[str]) -> int:
     """Answer requests until the socket is closed."""
-    for name in (*EARLY, *LATE):
+    for name in modules:
         import_module(name)
     # A collection in a forked command need not look at what was here before it.
     gc.freeze()
@@ -127,4 +126,4 @@ def carry_out(request: dict[str, Any]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))

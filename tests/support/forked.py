@@ -25,6 +25,7 @@ STARTS = {
     (sys.executable, "-m", "dbg_client"): "dbg-attach",
     (sys.executable, "-m", "dbg_broker"): "dbg-broker",
     (sys.executable, "-m", "tests.attacks.attacker"): "attack",
+    (sys.executable, "-m", "tests.support.torch_job"): "torch-job",
 }
 """The first words of command lines, and the command that they start."""
 
@@ -36,6 +37,19 @@ DECIDES_THE_START = ("DBG_AUTOSTART", "LANG", "LC_", "LD_", "PYTHON")
 
 SERVER_FOR_EACH = frozenset({"PYTHONWARNINGS"})
 """Those of the variables for which another value is so usual that a fork server with it is worth its start."""
+
+
+COMMANDS = (
+    "dbg_client.cli",
+    "dbg_broker.cli",
+    "dbg_client.actions.actions",
+    "dbg_client.terminal.attach",
+    "dbg_broker.verbs.serve",
+)
+"""What the usual server imports: our commands, and what they import once they have read their command line."""
+
+IMPORTS_FOR = {"torch-job": ("tests.support.torch_job",)}
+"""What the server of a command imports that has one of its own: no rank has imported our commands."""
 
 
 class Forked:
@@ -84,13 +98,13 @@ class Forked:
 class ForkServer:
     """The process that forks, and our end of the socket to it."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, env: Mapping[str, str], modules: Sequence[str]) -> None:
         self._turn = threading.Lock()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             # It ends at the end of its socket: with these tests, however they end.
             self._process = subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("fork_server.py")), str(theirs.fileno())],
+                [sys.executable, str(Path(__file__).with_name("fork_server.py")), str(theirs.fileno()), *modules],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -125,16 +139,17 @@ class ForkServer:
         self._process.wait()
 
 
-_servers: dict[frozenset[tuple[str, str]], ForkServer] = {}
+_servers: dict[tuple[frozenset[tuple[str, str]], tuple[str, ...]], ForkServer] = {}
 
 
-def fork_server(env: Mapping[str, str]) -> ForkServer:
-    """Return the fork server whose interpreter started with this environment; it starts at the first call."""
-    key = frozenset(deciding(env).items())
+def fork_server(env: Mapping[str, str], argv: Sequence[str]) -> ForkServer:
+    """Return the server for a command whose interpreter started with this environment; it starts at the first call."""
+    modules = IMPORTS_FOR.get(argv[0], COMMANDS)
+    key = frozenset(deciding(env).items()), modules
     if key not in _servers:
         # The rest of the variables is of one test, which would find and end the server by one of them.
         others = {name: value for name, value in os.environ.items() if not name.startswith(DECIDES_THE_START)}
-        _servers[key] = ForkServer(others | deciding(env))
+        _servers[key] = ForkServer(others | deciding(env), modules)
     return _servers[key]
 
 
@@ -177,7 +192,7 @@ def run(
             cwd=cwd,
         )
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        forked = fork_server(env).start(argv, env, stdout.fileno(), stderr.fileno(), cwd=cwd)
+        forked = fork_server(env, argv).start(argv, env, stdout.fileno(), stderr.fileno(), cwd=cwd)
         try:
             status = forked.wait(timeout)
         except BaseException:

@@ -84,7 +84,7 @@ def forked(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> Sta
     """Start a command of ours as a fork, which has a session of its own and ends with the tests, too."""
     stdout, their_stdout = os.pipe()
     stderr, their_stderr = os.pipe()
-    command = fork_server(env).start(argv, env, their_stdout, their_stderr, cwd=cwd)
+    command = fork_server(env, argv).start(argv, env, their_stdout, their_stderr, cwd=cwd)
     os.close(their_stdout)
     os.close(their_stderr)
     return Started(command.pid, os.fdopen(stdout, "rb"), os.fdopen(stderr, "rb"), command.status, command.reap)

@@ -64,7 +64,7 @@ class Terminal:
     ) -> subprocess.Popen[bytes] | Forked:
         argv = forkable(command, env)
         if argv is not None:
-            return fork_server(env).start(argv, env, slave, control, in_terminal=True)
+            return fork_server(env, argv).start(argv, env, slave, control, in_terminal=True)
         holder = [sys.executable, "-I", "-S", str(HOLDER), str(control), *command]
         return subprocess.Popen(
             with_death_signal(holder),

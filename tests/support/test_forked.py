@@ -13,7 +13,7 @@ import pytest
 
 from dbg_wire.version import RELEASE
 from tests.conftest import OpenTerminal
-from tests.support.forked import ForkServer, end_fork_servers, fork_server, forkable, run
+from tests.support.forked import COMMANDS, ForkServer, end_fork_servers, fork_server, forkable, run
 from tests.support.processes import Processes
 from tests.support.time_unit import seconds
 
@@ -76,7 +76,7 @@ def test_the_fork_server_outlives_the_test_that_starts_it(environ: Mapping[str, 
 
 
 def test_commands_end_with_their_fork_server(environ: Mapping[str, str]) -> None:
-    server = ForkServer(environ)
+    server = ForkServer(environ, COMMANDS)
     reading, writing = os.pipe()
     with os.fdopen(reading) as output, os.fdopen(writing, "wb") as theirs:
         argv = ["dbg-broker", "serve", "--listen", "127.0.0.1:0"]
@@ -114,4 +114,6 @@ def test_only_a_plain_start_of_a_command_is_forked(environ: Mapping[str, str]) -
 def test_warnings_are_as_the_environment_says(environ: Mapping[str, str]) -> None:
     forked = forkable([*ATTACH, "-l"], {**environ, "PYTHONWARNINGS": "error"})
     assert forked is not None
-    assert fork_server({**environ, "PYTHONWARNINGS": "error"}) is not fork_server(environ)
+    assert fork_server({**environ, "PYTHONWARNINGS": "error"}, ATTACH) is not fork_server(environ, ATTACH)
+    assert fork_server(environ, ["dbg-attach"]) is fork_server(environ, ["dbg-broker"])
+    assert fork_server(environ, ["torch-job"]) is not fork_server(environ, ["dbg-broker"])
