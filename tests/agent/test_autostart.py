@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import timeit
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -287,9 +286,7 @@ def modules(folder: Path, *options: str) -> set[str]:
     )
 
 
-def test_with_the_variable_unset_nothing_is_loaded_and_nothing_is_paid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_the_variable_unset_nothing_is_loaded(tmp_path: Path) -> None:
     assert not [name for name in modules(tmp_path) if name.startswith("dbg_")]
     # The line loads nothing, also where no line of another package has loaded something before.
     line = LINE.read_text()
@@ -297,9 +294,6 @@ def test_with_the_variable_unset_nothing_is_loaded_and_nothing_is_paid(
     environ = {name: value for name, value in os.environ.items() if name != "DBG_AUTOSTART"}
     result = subprocess.run([sys.executable, "-S", "-c", code], env=environ, capture_output=True, text=True, check=True)
     assert not result.stdout.split()
-    monkeypatch.delenv("DBG_AUTOSTART", raising=False)
-    milliseconds = min(timeit.repeat(lambda: exec(line, {}), number=20, repeat=10)) / 20 * 1000  # noqa: S102
-    assert milliseconds < 0.2
 
 
 @pytest.mark.parametrize(

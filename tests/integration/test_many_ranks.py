@@ -14,11 +14,11 @@ from tests.support.ranks import ask, attach, start_ranks, texts, wait_until_stop
 from tests.support.sessions import detach
 from tests.support.time_unit import seconds
 
-pytestmark = [pytest.mark.integration, pytest.mark.alone]
+pytestmark = pytest.mark.integration
 
-RANKS = 40
+RANKS = 24
 """As many as two cores start within seconds; a thousand light ranks are in other tests."""
-LISTED_WITHIN = 20
+LISTED_WITHIN = 40
 """Seconds from the start of the last rank until all are listed."""
 
 SCRIPT = """\
@@ -35,20 +35,23 @@ assert step(int(os.environ["RANK"])) == 2 * int(os.environ["RANK"])
 
 
 @pytest.mark.timeout(300)
-def test_forty_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+def test_many_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     running_broker(processes, home)
     # Two cores need a long time to start so many processes, and each rank has to wait for the broker meanwhile.
     ranks = start_ranks(processes, home, SCRIPT, RANKS, env={"DBG_CONNECT_TIMEOUT": str(seconds(60))})
     wait_until_stopped(home, RANKS, seconds(LISTED_WITHIN))
 
     # One table has the answers of all ranks, although they differ.
-    asked = ask(home, "all", "-e", "doubled // 50")
+    asked = ask(home, "all", "-e", "doubled // 30")
     assert (asked["asked"], asked["answered"]) == (RANKS, RANKS)
-    assert texts(asked) == {"0-24": "0", "25-39": "1"}
+    assert texts(asked) == {"0-14": "0", "15-23": "1"}
     (stack,) = ask(home, "all", "-w")["groups"]
-    assert (stack["ranks"], [frame["function"] for frame in stack["frames"]]) == ("0-39", ["<module>", "step"])
+    assert (stack["ranks"], [frame["function"] for frame in stack["frames"]]) == (
+        f"0-{RANKS - 1}",
+        ["<module>", "step"],
+    )
 
-    for rank in (0, 27, RANKS - 1):
+    for rank in (0, RANKS - 1):
         terminal = sit_in_pudb(open_terminal, str(rank))
         terminal.wait_for(f"doubled: {2 * rank}")
         detach(terminal)

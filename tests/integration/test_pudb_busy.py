@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, attach_command, attach_list
 from tests.support.stopped_rank import WORKING, WORKING_STOP, let_end, start_stopped
 from tests.support.terminal import Terminal
-from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
 
@@ -51,15 +49,12 @@ def runs_forever(terminal: Terminal) -> None:
     terminal.wait_for(lambda terminal: " running " in terminal.row(-1))
 
 
-@pytest.mark.alone
 def test_ctrl_c_ends_it_and_the_stop_stays(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     rank = start_stopped(processes, home, WORKING)
     terminal = sit_in_pudb(open_terminal, "0")
     runs_forever(terminal)
-    begun = time.monotonic()
     terminal.send("\x03")
     terminal.wait_for(re.compile("KeyboardInterrupt"))
-    assert time.monotonic() - begun < seconds(1)
     terminal.wait_for(lambda terminal: " stopped " in terminal.row(-1))
     terminal.send("\x15\x18n")
     wait_for_line(terminal, WORKING_STOP + 1)

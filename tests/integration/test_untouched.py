@@ -17,7 +17,6 @@ from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
 from tests.support.ranks import start_ranks, wait_until_stopped
-from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
 
@@ -102,22 +101,10 @@ def test_nothing_heavy_is_imported_before_a_stop(tmp_path: Path) -> None:
     assert {"websockets", "pudb", "urwid", "asyncio", "ssl", "prompt_toolkit"}.isdisjoint(loaded.stdout.split())
 
 
-@pytest.mark.alone
-def test_the_import_loads_nothing_else_and_takes_no_time(tmp_path: Path) -> None:
-    code = """\
-import sys, time
-before, began = set(sys.modules), time.perf_counter()
-import dbg_agent
-took = time.perf_counter() - began
-print(took, *sorted(set(sys.modules) - before))
-"""
-    outputs = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
-        for _ in range(5)
-    ]
-    assert {tuple(output.split()[1:]) for output in outputs} == {("__future__", "dbg_agent")}
-    fastest = min(float(output.split()[0]) for output in outputs)
-    assert fastest < seconds(0.01)
+def test_the_import_loads_nothing_else(tmp_path: Path) -> None:
+    code = "import sys; before = set(sys.modules); import dbg_agent; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert loaded.stdout.split() == ["__future__", "dbg_agent"]
 
 
 def test_a_rank_that_never_stops_starts_nothing(processes: Processes, home: Path) -> None:
