@@ -37,17 +37,19 @@ _SEVERAL = {
 }
 
 
-def own_verdicts(scene: Scene, culprits: Collection[int], moved: Collection[int], *, has_waits: bool) -> list[Verdict]:
+def own_verdicts(
+    scene: Scene, culprits: Collection[int], working: Collection[int], *, has_waits: bool
+) -> list[Verdict]:
     """Return a verdict for each kind of condition that ranks are in.
 
-    ``culprits`` are the ranks that a verdict on a collective has named. ``moved`` ranks are in no wait. Where
+    ``culprits`` are the ranks that a verdict on a collective has named. ``working`` ranks are in no wait. Where
     ``has_waits`` says that ranks wait in a collective, usual waits of ranks that nobody waits for are no news.
     """
     ranks: defaultdict[VerdictKind, list[int]] = defaultdict(list)
     for number, condition in scene.conditions.items():
         if condition.kind is None or not _counts(scene, number, condition):
             continue
-        if number in culprits or condition.is_still or not (has_waits or number in moved):
+        if number in culprits or condition.is_still or not (has_waits or number in working):
             ranks[condition.kind].append(number)
     dead, after = _first_to_die(scene, ranks.get(VerdictKind.DEAD, []))
     if after:

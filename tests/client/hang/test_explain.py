@@ -599,17 +599,68 @@ def test_a_rank_that_others_wait_for_and_that_works_is_no_culprit_at_once() -> N
     assert kinds(later) == ["missing"]
 
 
-def test_computing_in_c_is_work() -> None:
+LOCKING = Place(file="/venv/lib/python3.11/site-packages/filelock/_api.py", line=9, function="acquire")
+
+
+def computing(number: int, cpu: float, **changes: object) -> RankEvidence:
+    """Return a rank whose C code has had a processor for so many seconds, as where ``loss.item()`` spins."""
+    process = ProcessSeen(state="R", main_cpu=cpu)
+    one = elsewhere(number, age=0.5, **changes)
+    waits = (main(WaitKind.NATIVE, "is in C code (loss.item called at train.py:41)"),)
+    return replace(one, evidence=replace(one.evidence, process=process, waits=waits))  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("age", [0.5, 8.0])
+def test_who_computes_at_one_place_of_the_code_is_neither_busy_nor_stuck(age: float) -> None:
     def rank(cpu: float) -> RankEvidence:
-        evidence = Evidence(
-            process=ProcessSeen(state="R", main_cpu=cpu), waits=(main(WaitKind.NATIVE, "is in C code"),)
-        )
-        return told(0, frames=LOADING, age=8.0, world_size=1, evidence=evidence)
+        one = computing(0, cpu, world_size=1)
+        return replace(one, answer=one.answer.replace(age=age))
 
     found = twice([rank(10.0)], [rank(10.9)])
 
-    assert kinds(found) == ["busy"]
-    assert first(found).sentence == "everybody is busy: in 1.0 s the only rank computed"
+    assert kinds(found) == ["unknown"]
+    assert first(found).sentence == (
+        "rank 0 (gpu013) computed in 1.0 s at one place of its code, and whether it gets on can't be told"
+    )
+    assert (found.is_settled, exit_status(found.verdicts)) == (False, 6)
+    assert twice([rank(10.0)], [rank(15.0)], seconds=5.0).is_settled
+
+
+def test_of_ranks_of_which_one_computes_alone_it_is_told() -> None:
+    found = twice([elsewhere(0, 5, age=0.1), computing(1, 1.0)], [elsewhere(0, 8, age=0.1), computing(1, 1.9)])
+
+    assert kinds(found)[-1] == "unknown"
+    assert found.verdicts[-1].sentence.startswith("rank 1 (gpu013) computed in 1.0 s at one place of its code")
+    assert found.verdicts[-1].sentence.endswith("; 1 other moves")
+
+
+def test_a_rank_that_computes_while_others_wait_for_it_is_neither_accused_nor_busy() -> None:
+    def job(cpu: float, age: float) -> list[RankEvidence]:
+        others = [told(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)]
+        return [*others, computing(2, cpu)]
+
+    found = twice(job(1.0, 20.0), job(1.9, 21.0))
+    later = twice(job(1.0, 20.0), job(6.0, 25.0), seconds=5.0)
+
+    assert (kinds(found), found.is_settled) == (["unknown"], False)
+    assert (kinds(later), later.is_settled, exit_status(later.verdicts)) == (["unknown"], True, 6)
+    assert "for rank 2 (gpu013), which works at one place of the code" in "".join(first(later).evidence)
+    assert kinds(twice(job(1.0, 70.0), job(1.9, 71.0)))[0] == "missing"
+
+
+def test_who_polls_a_file_lock_waits_though_lines_of_the_library_change() -> None:
+    def rank(number: int, line: int, text: str = "waits for the lock of the file /data/lock") -> RankEvidence:
+        frames = (MAIN, LOCKING.replace(line=line))
+        return waits(elsewhere(number, frames=frames, age=0.02, world_size=2), main(WaitKind.FILE, text))
+
+    before, now = [rank(0, 5), rank(1, 6)], [rank(0, 7), rank(1, 5)]
+    early, late = twice(before, now), twice(before, now, seconds=5.0)
+    other = twice([rank(0, 5, "reads the file /data/1"), rank(1, 5)], now, seconds=5.0)
+
+    assert (kinds(early), early.is_settled, exit_status(early.verdicts)) == (["unknown"], False, 6)
+    assert (kinds(late), late.is_settled, exit_status(late.verdicts)) == (["waiting"], True, 1)
+    assert (first(late).ranks, first(late).age) == ((0, 1), 5.0)
+    assert [one.ranks for one in other.verdicts if one.kind is VerdictKind.WAITING] == [(1,)]
 
 
 def in_mpi(number: int, cpu: float, line: int = 7, *, seconds: float = 0.4) -> RankEvidence:
