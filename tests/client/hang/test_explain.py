@@ -291,7 +291,32 @@ def test_ranks_that_wait_for_each_other_in_two_groups() -> None:
     assert kinds(found) == ["order"]
     assert first(found).sentence == (
         "rank 0 waits in all_reduce #1 of a for rank 1, and rank 1 waits in broadcast #1 of b for rank 0 since 1 min: "
-        "they call them in different orders"
+        "each waits for the other"
+    )
+
+
+def test_calls_of_one_group_that_differ_are_in_different_orders() -> None:
+    def at(number: int, name: str) -> RankEvidence:
+        unnumbered = call(None, name, timeout=None)
+        return told(number, groups=[group(members="0-1")], calls=[unnumbered], age=60.0, world_size=2)
+
+    found = first(once(at(0, "reduce"), at(1, "bcast")))
+
+    assert found.sentence.endswith(" since 1 min: they call them in different orders")
+
+
+def test_several_reasons_of_missing_ranks_are_told_with_their_ranks_up_to_three() -> None:
+    def late(number: int, text: str) -> RankEvidence:
+        return waits(elsewhere(number, world_size=9), main(WaitKind.DATA, text))
+
+    come = waiting(0, world_size=9)
+    same = [late(number, "waits for an item of the queue batches") for number in (2, 5, 6)]
+    several = [late(3, "waits for a batch of DataLoader's worker processes"), *same, elsewhere(4, world_size=9)]
+    others = [late(7, "reads a pipe"), late(1, "sleeps"), late(8, "waits for work")]
+
+    assert first(once(come, *several, *others)).sentence.endswith(
+        "; ranks 1-8 have not come: each of ranks 2,5-6 waits for an item of the queue batches; rank 1 sleeps; "
+        "rank 3 waits for a batch of DataLoader's worker processes; 2 more for other reasons"
     )
 
 
@@ -308,7 +333,7 @@ def test_where_a_thread_has_ended_no_order_of_calls_is_invented(has_ended: bool)
 
     ended = "in rank 2 thread saver ended by OSError: no space (save.py:9)"
     assert found.kind is VerdictKind.ORDER
-    assert found.sentence.partition(" min: ")[2] == (ended if has_ended else "they call them in different orders")
+    assert found.sentence.partition(" min: ")[2] == (ended if has_ended else "each waits for the other")
     assert not any("saver" in line for line in found.evidence)
 
 
@@ -320,7 +345,7 @@ def test_threads_that_have_ended_stand_below_the_missing_rank() -> None:
     assert "rank 2: thread producer ended by ValueError: broken (data.py:3)" in found.evidence
 
 
-def test_ranks_that_make_a_group_wait_for_its_members_and_are_in_another_order() -> None:
+def test_ranks_that_make_a_group_wait_for_its_members() -> None:
     new = GroupSeen(library="torch", name="new_group 0-3", title="0-3", members="0-3", size=4)
     made = call(None, "new_group", group="new_group 0-3", timeout=None, types="", shapes="", size=None)
     frames = (MAIN, Place(file="/venv/torch/distributed/distributed_c10d.py", line=9, function="new_group"))
@@ -337,7 +362,7 @@ def test_ranks_that_make_a_group_wait_for_its_members_and_are_in_another_order()
     assert kinds(both) == ["order"]
     assert first(both).sentence == (
         "ranks 0-1 wait in new_group of 0-3 for ranks 2, 3, and ranks 2-3 wait in barrier #1 of dp_0 for ranks 0, 1 "
-        "since 1 min: they call them in different orders"
+        "since 1 min: each waits for the other"
     )
     assert kinds(alone) == ["order"]
     assert "rank 0 (gpu013) waits in new_group of group 0-3" in first(alone).sentence
