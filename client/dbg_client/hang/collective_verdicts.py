@@ -10,10 +10,11 @@ from dbg_wire.errors import printable
 from dbg_wire.ranks import RankState
 
 from ..core.collective_matching import Matched, Standing
+from ..views.waits import tag_of
 from .causes import Cause, Causes, named_differently, payload
 from .condition import Condition
 from .named_ranks import NamedRanks
-from .payload_words import full_name, other_roots, payload_of, short_name, since, tag_of, time_left
+from .payload_words import full_name, other_roots, payload_of, short_name, since, time_left
 from .rank_lines import rank_lines, thread_lines
 from .verdict import Verdict, VerdictKind
 
