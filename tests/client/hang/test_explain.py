@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.hang.code_differences import difference_table
 from dbg_client.hang.explain import Explanation, JobLook, explain
 from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import Verdict, VerdictKind, exit_status
 from dbg_wire.evidence import (
+    MAX_CODE_ROWS,
     CodeKind,
     CodePart,
     CodeSeen,
@@ -809,6 +811,20 @@ def test_a_rank_that_still_reads_its_packages_runs_with_no_others() -> None:
     assert different.sentence == "rank 4 (gpu013) runs with other files than rank 3"
     assert with_parts.differences == ("file train.py  11: 3; 22: 4",)
     assert "different" not in kinds(once(*everybody[:4]))
+
+
+def test_packages_for_which_a_rank_has_no_room_are_not_absent_there() -> None:
+    files = [part(CodeKind.FILE, f"{n:04}.py", "11") for n in range(MAX_CODE_ROWS - 2)]
+    packages = [part(CodeKind.PACKAGE, name, "1.0") for name in ("attrs", "numpy", "torch")]
+    full = [*files, *packages[:2]]
+    less = [*files[1:], packages[0], part(CodeKind.PACKAGE, "numpy", "2.0"), packages[2]]
+
+    assert difference_table([((0,), full), ((1,), less[1:])]) == [
+        "file 0000.py  11: 0; absent: 1",
+        "file 0001.py  11: 0; absent: 1",
+        "package numpy  1.0: 0; 2.0: 1",
+    ]
+    assert "package torch  absent: 0; 1.0: 1" in difference_table([((0,), full[1:]), ((1,), less[1:])])
 
 
 def test_ranks_with_other_code_are_told_with_a_table() -> None:
