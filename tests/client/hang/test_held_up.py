@@ -43,7 +43,8 @@ def polling(number: int, path: str, holder: int | None) -> RankEvidence:
     return replace(one, evidence=replace(one.evidence, waits=(wait,)))
 
 
-HELD = "waits for the lock of the file a, which the process {0} holds"
+LATE = "ranks 2-3 have not come"
+HELD, HELD_B = (f"waits for the lock of the file {name}, which the process {{0}} holds" for name in "ab")
 
 
 def pid(number: int) -> int:
@@ -56,19 +57,17 @@ def pid(number: int) -> int:
         (
             "aa",
             (0, 0),
-            f"ranks 2-3 have not come: each {HELD}, and that is rank 0: they wait for each other",
+            f"{LATE}: each {HELD}, and that is rank 0: they wait for each other",
         ),
         (
             "ab",
             (0, 0),
-            f"ranks 2-3 have not come: rank 2 {HELD}; rank 3 {HELD.replace(' a,', ' b,')}; rank 0 has what each of them "
-            "waits for: they wait for each other",
+            f"{LATE}: rank 2 {HELD}; rank 3 {HELD_B}; rank 0 has what each of them waits for: they wait for each other",
         ),
         (
             "ab",
             (3, 1),
-            f"ranks 2-3 have not come: rank 2 {HELD.replace('{0}', '{3}')}; "
-            f"rank 3 {HELD.replace(' a,', ' b,').replace('{0}', '{1}')}: they wait for each other",
+            f"{LATE}: rank 2 {HELD.format('{3}')}; rank 3 {HELD_B.format('{1}')}: they wait for each other",
         ),
     ],
 )
@@ -117,7 +116,7 @@ def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_colle
     circle, behind = found.verdicts
     assert (circle.kind, circle.ranks, found.missing) == (VerdictKind.DEADLOCK, (0, 1, 2), ())
     assert circle.sentence.startswith(
-        f"ranks 0-2 wait for each other: rank 0 waits for the lock of the file lock1, which the process {pid(1)} holds, "
-        "and that is rank 1; rank 1 waits"
+        "ranks 0-2 wait for each other: rank 0 waits for the lock of the file lock1, which the process "
+        f"{pid(1)} holds, and that is rank 1; rank 1 waits"
     )
     assert (behind.kind, behind.ranks) == (VerdictKind.WAITING, (3,))
