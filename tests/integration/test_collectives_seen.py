@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.support.broker import running_broker
 from tests.support.evidence import ask_until, completed, unfinished
 from tests.support.launchers import mpirun, torch_job
 from tests.support.processes import Processes
+from tests.support.ranks import attach
 from tests.support.requirements import needs_mpi4py, needs_torch
 from tests.support.time_unit import seconds
 
@@ -77,11 +79,13 @@ def train():
     if rank == 1:
         wait_for("missing")
     total = part.allreduce(rank, op=MPI.SUM)
+    if rank == 1:
+        world.send(total, dest=0, tag=11)
     if rank == 0:
-        total = world.recv(source=1, tag=7)
+        total = world.recv(source=1, tag=12)
     wait_for("partner")
     if rank == 1:
-        world.send(total, dest=0, tag=7)
+        world.send(total, dest=0, tag=12)
 
 train()
 """
@@ -178,6 +182,13 @@ def test_ranks_of_mpi_tell_what_their_code_calls(processes: Processes, home: Pat
     ask_until(home, 2, missing_process_is_told, seconds(30))
     let_go(steps / "missing1")
     ask_until(home, 2, missing_send_is_told, seconds(30))
+    # It has sent, with another tag: that it has not is not known.
+    told = attach(home, "why", "--json")
+    (verdict,) = (one for one in json.loads(told.stdout)["verdicts"] if one["kind"] == "partner")
+    assert (told.returncode, verdict["ranks"], verdict["others"]) == (1, "1", "0")
+    assert "in recv of group MPI_COMM_WORLD (tag 12)" in verdict["sentence"]
+    assert "has no send with tag 12" in verdict["sentence"]
+    assert "waits in recv of MPI_COMM_WORLD (tag 12) from rank 1" in attach(home, "where", "all").stdout
     let_go(steps / "partner1")
 
 
@@ -191,8 +202,8 @@ def missing_process_is_told(told: dict[int, Evidence]) -> None:
 
 
 def missing_send_is_told(told: dict[int, Evidence]) -> None:
-    """Check what is told while rank 0 receives from rank 1, which does not send."""
+    """Check what is told while rank 0 receives from rank 1, which has sent with another tag."""
     receives = the_only_one(told[0], "recv")
-    assert (receives.peer, receives.is_receive, receives.sequence) == (1, True, None)
+    assert (receives.peer, receives.is_receive, receives.sequence, receives.tag) == (1, True, None, 12)
     assert group_of(told[0], receives).title == "MPI_COMM_WORLD"
     assert not told[1].collectives

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -10,9 +9,6 @@ import sys
 
 import pytest
 
-from tests.docs.pages import ROOT
-from tests.support.launchers import torchrun
-from tests.support.requirements import needs_torch
 from tests.support.runs import Directory, text_of
 from tests.support.time_unit import seconds
 
@@ -31,12 +27,6 @@ for name in ("first", "second"):
     wait_for_shard(name)
 print("ends")
 """
-
-
-TORCH_SECONDS = 60.0
-"""Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
-
-MISSING_RANK = ROOT / "examples/hangs/missing_rank.py"
 
 
 def prepare(directory: Directory, source: str = PROGRAM) -> None:
@@ -96,35 +86,3 @@ def test_a_rank_in_a_debugger_does_not_hang_and_counts_anew_when_it_goes_on(dire
     deliver(directory, "first")
     deliver(directory, "second")
     assert terminal.exit_status() == 0
-
-
-@needs_torch
-@pytest.mark.launcher
-@pytest.mark.timeout(seconds(2 * TORCH_SECONDS))
-def test_a_job_of_torch_tells_who_is_missing_from_which_collective(directory: Directory) -> None:
-    directory.environ = {"OMP_NUM_THREADS": "1"}
-    run = subprocess.Popen(
-        directory.command("--hang-after", "3", "--", *torchrun(3, str(MISSING_RANK))),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=directory.processes.marked(directory.variables),
-        text=True,
-    )
-    with run:
-        assert run.stdout is not None
-        lines = iter(run.stdout.readline, "")
-        assert any("has moved for 3 s" in line for line in lines)
-        verdict = next(lines)
-        assert re.search(r": 2 of 3 ranks wait in all_reduce #4 of \S+ .*; rank 2 .*has not come", verdict), verdict
-
-        shown = directory.attach("where")
-        assert re.search(r"waits in all_reduce #4 of \S+, 2 of 3 there", shown), shown
-        assert re.search(r"^@missing  1 rank  2  not come to all_reduce #4 of \S+$", shown, re.MULTILINE), shown
-        groups = json.loads(directory.attach("where", "--json"))["groups"]
-        waiting = next(group for group in groups if group["ranks"] == "0-1")
-        assert waiting["collective"].items() >= {"name": "all_reduce", "sequence": 4, "there": 2, "of": 3}.items()
-        assert waiting["age"] > 2
-        assert json.loads(directory.attach("where", "@missing", "--json"))["groups"][0]["ranks"] == "2"
-        directory.attach("all", "--kill", "-y")
-    assert run.wait(seconds(30)) != 0

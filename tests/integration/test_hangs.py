@@ -7,12 +7,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dbg_wire.rank_set import parse_ranks
 from tests.docs.console import agree, steps
 from tests.docs.pages import ROOT, Played, played
 from tests.docs.scenes import MEMORY, SCENES, TORCH_SECONDS, Stage
@@ -64,6 +65,53 @@ for step in range(100_000):
 """
 
 
+STRANGE = """\
+import os, sys
+
+import filelock
+import torch.distributed as dist
+
+def lock_over_barrier(rank, folder):
+    # A lock around what all ranks do.
+    with filelock.FileLock(folder + "/dataset.lock"):
+        dist.barrier()
+
+def group_on_some_ranks(rank, folder):
+    if rank < 2:
+        dist.new_group()
+    dist.barrier()
+
+def key_never_set(rank, folder):
+    store = dist.FileStore(folder + "/names", 3)
+    if rank > 0:
+        store.get("run_name")
+    dist.barrier()
+
+def train(hang, rank, size, folder):
+    os.environ.update(DBG_JOB=hang.__name__, RANK=str(rank), WORLD_SIZE=str(size))
+    import dbg_agent
+
+    dbg_agent.install()
+    store = f"file://{folder}/{hang.__name__}"
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size)
+    dist.barrier()
+    hang(rank, folder)
+
+folder = sys.argv[1]
+for hang, size in ((lock_over_barrier, 3), (group_on_some_ranks, 4), (key_never_set, 3)):
+    for rank in range(size):
+        if not os.fork():
+            train(hang, rank, size, folder)
+            os._exit(0)
+os.wait()
+"""
+"""Three jobs that hang, all forks of one process that has imported torch."""
+
+
+STRANGE_JOBS = {"lock_over_barrier": "deadlock", "group_on_some_ranks": "order", "key_never_set": "missing"}
+"""What the verdict on each is to be."""
+
+
 LEAVES = """\
 from mpi4py import MPI
 
@@ -98,12 +146,59 @@ def play(scene: Played, stage: Stage) -> None:
             assert agree(step.output, printed), "\n".join([f"$ {step.command}", *printed])
 
 
+def missing_is_shown_by_where(home: Path) -> None:
+    """Check what `where` tells of a job of which rank 2 has not come to the fourth all_reduce."""
+    shown = attach(home, "where").stdout
+    assert re.search(r"waits in all_reduce #4 of \S+, 3 of 4 there", shown), shown
+    assert re.search(r"^@missing  1 rank  2  not come to all_reduce #4 of \S+$", shown, re.MULTILINE), shown
+    groups = json.loads(attach(home, "where", "--json").stdout)["groups"]
+    waiting = next(group for group in groups if group["ranks"] == "0-1,3")
+    assert waiting["collective"].items() >= {"name": "all_reduce", "sequence": 4, "there": 3, "of": 4}.items()
+    assert waiting["age"] > 2
+    assert json.loads(attach(home, "where", "@missing", "--json").stdout)["groups"][0]["ranks"] == "2"
+
+
+ALSO: dict[str, Callable[[Path], None]] = {"missing-rank": missing_is_shown_by_where}
+"""What other questions must tell of some of these jobs."""
+
+
 @needs_torch
 @pytest.mark.parametrize("name", list(TOLD))
 def test_why_names_the_hang_of_a_torchrun(name: str, processes: Processes, tmp_path: Path) -> None:
     stage = Stage(processes, SCENES[name], tmp_path)
     check(stage.home, TOLD[name])
     play(ON_THE_PAGE[name], stage)
+    if name in ALSO:
+        ALSO[name](stage.home)
+
+
+@needs_torch
+def test_who_waits_for_a_lock_a_key_or_the_members_of_a_group_is_told_so(
+    processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    running_broker(processes, home)
+    script = tmp_path / "strange.py"
+    script.write_text(STRANGE)
+    environ = {**os.environ, "DBG_HOME": str(home), "OMP_NUM_THREADS": "1"}
+    processes.start("jobs", [sys.executable, str(script), str(tmp_path)], env=environ)
+    wait_until(home, lambda listed: len(listed) == 10, "10 ranks", timeout=seconds(TORCH_SECONDS))
+
+    told: dict[str, Verdict] = {}
+    while len(told) < len(STRANGE_JOBS):
+        told = {one["job"]: one for one in why(home)[1] if one["kind"] == STRANGE_JOBS[one["job"]]}
+    shown = attach(home, "where").stdout
+
+    lock, group, key = (told[job] for job in STRANGE_JOBS)
+    assert len(parse_ranks(lock["ranks"])) == 2
+    assert re.search(r"each waits for the lock of the file /\S+/dataset\.lock, which the process \d+", lock["sentence"])
+    assert lock["sentence"].endswith(f"and that is rank {lock['others']}: they wait for each other")
+    assert (key["ranks"], key["others"]) == ("1-2", "0")
+    assert "have not come: each waits for the key run_name of the FileStore store to be set" in key["sentence"]
+    assert group["ranks"] == "0-3"
+    assert "ranks 0-1 wait in new_group of 0-3 for ranks 2, 3" in group["sentence"]
+    assert "ranks 2-3 wait in barrier #2 of default for ranks 0, 1" in group["sentence"]
+    assert group["sentence"].endswith("each waits for the other")
+    assert "new_group of 0-3, 2 of 4 there" in shown
 
 
 @needs_mpirun

@@ -25,7 +25,10 @@ MAX_COLLECTIVES = 64
 """Unfinished collectives that one rank tells of: more in one group only repeat the first."""
 
 MAX_CODE_ROWS = 2000
-"""Files, packages and variables that one rank tells of: a large program loads some hundred of its own files."""
+"""Files, packages and variables that one rank tells of: a large program loads some hundred of its own files.
+
+One kind follows the other, so that of a rank that tells so many the last kind may be cut.
+"""
 
 Amount = Annotated[float, reals(0.0, MAX_NUMBER)]
 """A number of seconds or bytes that only grows."""

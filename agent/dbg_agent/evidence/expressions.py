@@ -7,14 +7,13 @@ resolved to its value; of any other one, as of a call's result, nothing is known
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from opcode import opname
 from types import BuiltinFunctionType, FrameType
 from typing import Any, NamedTuple
 
-from .instructions import NO_LOADS, Instruction, index_of, instructions_of, jumps_back_to, name_in, operands_start
-from .variables import UNKNOWN, attribute, class_of, item, local, variable
+from .instructions import NO_LOADS, Instruction, index_of, instructions_of, name_in, operands_start
+from .variables import UNKNOWN, attribute, item, local, variable
 from .with_blocks import WITH, entered
 
 _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME"})
@@ -67,10 +66,6 @@ def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
     if instructions[index].name == "PRECALL":
         # Python 3.11 runs calls of known C functions in this instruction.
         index += 1
-    return _call_at(frame, instructions, index, reads)
-
-
-def _call_at(frame: FrameType, instructions: Sequence[Instruction], index: int, reads: bool) -> CallSite | None:
     now = instructions[index]
     if now.name in WITH:
         found = _whole(frame, instructions, index, reads)
@@ -82,45 +77,6 @@ def _call_at(frame: FrameType, instructions: Sequence[Instruction], index: int, 
     if start is None or read is None or _takes_first(instructions[start + read[1] : index]):
         return CallSite(_method(frame, instructions, index), False, (UNKNOWN,))
     return CallSite(_bound(read[0]), False, _arguments(frame, instructions[start + read[1] : index], reads))
-
-
-def tested_file(frame: FrameType, *, reads: bool) -> str | None:
-    """Return the file whose existence the innermost loop around a frame's call tests, empty for an unknown one.
-
-    Return None if the loop tests none.
-    """
-    instructions = instructions_of(frame.f_code)
-    loops = [
-        (start, one.at) for one in instructions for start in [jumps_back_to(one)] if start <= frame.f_lasti <= one.at
-    ]
-    if not loops:
-        return None
-    start, end = max(loops)
-    for index, one in enumerate(instructions):
-        if start <= one.at <= end and one.name.startswith("CALL"):
-            site = _call_at(frame, instructions, index, reads)
-            path = _tested(site) if site is not None else None
-            if path is not None:
-                return path
-    return None
-
-
-def _tested(site: CallSite) -> str | None:
-    """Return the path whose existence a call tests, empty for an unknown one; None for another call."""
-    called = site.called
-    if any(called.value is test for test in (os.path.exists, os.path.isfile, os.path.isdir, os.path.lexists)):
-        given = site.arguments[0] if len(site.arguments) == 1 else UNKNOWN
-    elif called.name in ("exists", "is_file", "is_dir") and is_path(called.owner):
-        # A path keeps its text once it was asked for it.
-        given = attribute(called.owner, "_str")
-    else:
-        return None
-    return given if type(given) is str else ""
-
-
-def is_path(value: object) -> bool:
-    """Tell whether a value is a path of pathlib."""
-    return class_of(value) in (("pathlib", "PosixPath"), ("pathlib._local", "PosixPath"))
 
 
 def _takes_first(instructions: Sequence[Instruction]) -> bool:
@@ -192,7 +148,7 @@ def _expression(frame: FrameType, instructions: Sequence[Instruction], reads: bo
     at = 0
     while at < len(instructions) and instructions[at].name in NO_LOADS:
         at += 1
-    found = _loaded(frame, instructions[at], reads) if at < len(instructions) else None
+    found = loaded(frame, instructions[at], reads) if at < len(instructions) else None
     if found is None:
         return None
     at += 1
@@ -204,7 +160,7 @@ def _expression(frame: FrameType, instructions: Sequence[Instruction], reads: bo
             found = Expression(f"{found.text}.{name}", value, found.text, found.value, name)
             at += 1
         elif at + 1 < len(instructions) and instructions[at + 1].name == "BINARY_SUBSCR":
-            key = _loaded(frame, one, reads)
+            key = loaded(frame, one, reads)
             if key is None:
                 break
             found = Expression(f"{found.text}[{key.text}]", item(found.value, key.value))
@@ -214,7 +170,8 @@ def _expression(frame: FrameType, instructions: Sequence[Instruction], reads: bo
     return found, at
 
 
-def _loaded(frame: FrameType, one: Instruction, reads: bool) -> Expression | None:
+def loaded(frame: FrameType, one: Instruction, reads: bool) -> Expression | None:
+    """Return what an instruction loads that loads a constant or a variable; None for another one."""
     if one.name == "LOAD_CONST":
         value = frame.f_code.co_consts[one.argument]
         return Expression(repr(value)[:40] if type(value) in (int, str, float, bool) else "…", value)
@@ -232,5 +189,5 @@ def _arguments(frame: FrameType, instructions: Sequence[Instruction], reads: boo
 
     The names of arguments are among them up to Python 3.10, and from 3.13 on.
     """
-    found = [_loaded(frame, one, reads) for one in instructions if one.name not in NO_LOADS]
+    found = [loaded(frame, one, reads) for one in instructions if one.name not in NO_LOADS]
     return tuple(one.value if one is not None else UNKNOWN for one in found)

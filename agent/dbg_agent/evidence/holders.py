@@ -1,19 +1,25 @@
 """Which other processes hold what a thread waits for: the lock of a file, an open file, the other end of a pipe.
 
-Links in /proc are made by the kernel: no file is touched, since its file system may hang.
+Links in /proc are made by the kernel: no file is touched, since its file system may hang. A path of the program's is
+looked up in a thread of its own.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from ..own_threads import BoundedThreads
 from .system_calls import read_text
 
 MAX_SECONDS = 0.1
 """Seconds after which one search through the processes of the host ends."""
+
+
+_resolving = BoundedThreads("dbg-agent-path", 1)
 
 
 def lock_holders(path: str) -> list[int]:
@@ -33,6 +39,21 @@ def other_ends(pipe: str, *, reads: bool) -> list[int]:
     """Return the processes that have the end of a pipe (``pipe:[4711]``) that writes to a reader, or the reverse."""
     mode = os.O_WRONLY if reads else os.O_RDONLY
     return _once(pid for pid, number in _descriptors(_all_pids(), pipe) if _mode(pid, number) == mode)
+
+
+def resolved(path: str) -> str:
+    """Return a path without symbolic links, as the links in /proc are; as it is if its file system does not answer."""
+    found: list[str] = []
+    is_done = threading.Event()
+
+    def resolve() -> None:
+        found.append(os.path.realpath(path))
+        is_done.set()
+
+    with suppress(RuntimeError):
+        if _resolving.start(resolve):
+            is_done.wait(MAX_SECONDS)
+    return found[0] if found else path
 
 
 def _once(pids: Iterable[int]) -> list[int]:

@@ -15,7 +15,7 @@ from ..stop.own_frames import is_users_file
 from .descriptors import command_of, held_by, state_of
 from .ended_threads import who_used
 from .expressions import call_site
-from .holders import lock_holders, openers
+from .holders import lock_holders, openers, resolved
 from .locks import import_lock_owner
 from .stacks import SeenThread, module_of
 from .variables import UNKNOWN, attribute, is_a, item, local
@@ -219,7 +219,8 @@ def _file_lock(inside: Inside) -> Wait:
     path = os.path.abspath(path)  # noqa: PTH100 - no pathlib in a rank
     text = f"waits for the lock of the file {printable(path)}"
     is_soft = type(inside.local("self")).__name__ == "SoftFileLock"
-    return Wait(WaitKind.FILE, text, ask=lambda: held_by(text, openers(path) if is_soft else lock_holders(path)))
+    find = openers if is_soft else lock_holders
+    return Wait(WaitKind.FILE, text, ask=lambda: held_by(text, find(resolved(path))))
 
 
 def _baton(inside: Inside) -> Wait:
@@ -230,7 +231,7 @@ def _baton(inside: Inside) -> Wait:
     text = f"waits until the file {printable(path)} is gone (torch's FileBaton)"
 
     def ask() -> tuple[str, int | None]:
-        told, holder = held_by(text, openers(path))
+        told, holder = held_by(text, openers(resolved(path)))
         nobody = ", which no process seen from here has open; a killed build leaves it"
         return (told, holder) if told != text else (f"{text}{nobody}", None)
 

@@ -15,10 +15,11 @@ from dbg_wire.records import fitted
 from ..stop.thread_frames import thread_frames
 from .descriptors import waits_in
 from .ended_threads import ended_threads, who_used
-from .expressions import CallSite, call_site, is_calling, tested_file
+from .expressions import CallSite, call_site, is_calling
 from .library_waits import Wait, library_wait
 from .locks import Holders, mutual, wanted_lock
 from .mpi import is_in_mpi
+from .polled_files import polled_file
 from .stacks import SeenThread, seen_threads, short_place
 from .system_calls import system_call
 from .variables import UNKNOWN, class_of
@@ -165,10 +166,10 @@ def _in_other_lock(site: CallSite) -> Wait | None:
 
 def _sleeping(thread: SeenThread, site: CallSite) -> Wait:
     """Return what a thread sleeps for: the next look at a file, if the loop that it is in looks at one."""
-    tested = tested_file(thread.frames[0], reads=thread.is_readable)
-    if tested is None:
+    polled = polled_file(thread.frames, reads=thread.is_readable)
+    if polled is None:
         return Wait(WaitKind.SLEEP, f"sleeps ({_call_text(site)})")
-    what = f"the file {printable(tested[:200])}" if tested else "a file"
+    what = f"the file {printable(polled[:200])}" if polled else "a file"
     return Wait(WaitKind.FILE, f"looks for {what} again and again ({_call_text(site)} between)")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType, ModuleType
 
@@ -13,6 +13,9 @@ from .variables import local
 
 _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
 """Functions for one partner, and the argument that is the partner's global rank."""
+
+_ROOTS = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
+"""Collectives that begin or end at one rank, and the argument that is its global rank."""
 
 _COLLECTIVES = frozenset(
     {
@@ -28,7 +31,7 @@ MAX_FRAMES = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A call that a thread is in; ``peer`` is a global rank, or a rank of the group if ``is_local``."""
+    """A call that a thread is in; ``peer`` and ``root`` are global ranks, or ranks of the group if ``is_local``."""
 
     group: object
     name: str
@@ -36,6 +39,7 @@ class Call:
     is_local: bool = False
     tensor: object = None
     tag: int | None = None
+    root: int | None = None
 
     @property
     def is_p2p(self) -> bool:
@@ -82,7 +86,8 @@ def _innermost(frame: FrameType | None, own: dict[str, object]) -> Call | None:
             return _p2p(outer if is_of_outer and outer is not None else inner)
         if name in _COLLECTIVES:
             local = inner.f_locals
-            return Call(group=local.get("group"), name=name, tensor=local.get("tensor"))
+            root, is_local = _partner(local, _ROOTS[name]) if name in _ROOTS else (None, False)
+            return Call(group=local.get("group"), name=name, is_local=is_local, tensor=local.get("tensor"), root=root)
     return None
 
 
@@ -98,20 +103,25 @@ def _frames(frame: FrameType | None, own: dict[str, object]) -> Iterator[FrameTy
 
 def _p2p(frame: FrameType) -> Call:
     name, local = frame.f_code.co_name, frame.f_locals
-    argument = _PEERS[name]
-    # A caller gives the partner as a global rank, or as a rank of the group; torch turns one into the other.
-    peer, of_group = local.get(argument), local.get(f"group_{argument}")
-    is_local = type(of_group) is int
-    number = of_group if is_local else peer
+    peer, is_local = _partner(local, _PEERS[name])
     tag = local.get("tag")
     return Call(
         group=local.get("group"),
         name=name.removeprefix("i"),
-        peer=number if type(number) is int else None,
+        peer=peer,
         is_local=is_local,
         tensor=local.get("tensor"),
         tag=tag if type(tag) is int else None,
     )
+
+
+def _partner(local: Mapping[str, object], argument: str) -> tuple[int | None, bool]:
+    """Return the rank that a caller has given, as a global one or as one of the group, and whether it is the latter."""
+    # Torch turns one into the other.
+    of_group = local.get(f"group_{argument}")
+    is_local = type(of_group) is int
+    number = of_group if is_local else local.get(argument)
+    return number if type(number) is int else None, is_local
 
 
 def group_of(call: Call, groups: list[Group]) -> Group | None:

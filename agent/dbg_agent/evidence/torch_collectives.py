@@ -47,7 +47,7 @@ def torch_seen(is_still: bool) -> list[Seen]:
     return [
         _source(version, _lack(version, groups, told) or _lack_of_names(entries)),
         *_groups_seen(groups, entries, calls, told),
-        *_entries_seen(groups, entries),
+        *_entries_seen(groups, entries, calls),
         *_calls_seen(groups, entries, calls, told),
         *_new_groups_seen(groups_in_making(module, groups[0].ranks)),
     ]
@@ -180,13 +180,29 @@ def _counted(
 # -------------------------------------------------------------------------------------------------------- collectives
 
 
-def _entries_seen(groups: Sequence[Group], entries: Sequence[Entry]) -> list[CollectiveSeen]:
+def _entries_seen(groups: list[Group], entries: Sequence[Entry], calls: Sequence[Call]) -> list[CollectiveSeen]:
     by_name = {group.name: group for group in groups}
+    # No recorder has roots. The last one of several open calls with one name is the one that a thread is in.
+    open_calls = {(e.group, name_of(e.name)[0]): e for e in sorted(entries, key=_sequence) if e.is_unfinished}
+    roots = [
+        (open_calls.get((group.name, call.name)), _global_of(call, group, call.root))
+        for call in calls
+        for group in [group_of(call, groups)]
+        if group is not None and call.root is not None
+    ]
     now = time.time_ns()
-    return [_entry_seen(by_name[entry.group], entry, now) for entry in entries if entry.group in by_name]
+    return [
+        _entry_seen(by_name[entry.group], entry, now, next((root for known, root in roots if known is entry), None))
+        for entry in entries
+        if entry.group in by_name
+    ]
 
 
-def _entry_seen(group: Group, entry: Entry, now: int) -> CollectiveSeen:
+def _sequence(entry: Entry) -> int:
+    return entry.sequence
+
+
+def _entry_seen(group: Group, entry: Entry, now: int, root: int | None) -> CollectiveSeen:
     name, is_receive = name_of(entry.name)
     state = CollectiveState.ENQUEUED
     if not entry.is_unfinished:
@@ -201,6 +217,7 @@ def _entry_seen(group: Group, entry: Entry, now: int) -> CollectiveSeen:
         sequence=entry.sequence,
         peer=_global(group, peer_of(entry.name)),
         is_receive=is_receive,
+        root=root,
         shapes=shapes_text(entry.shapes),
         types=types_text(entry.types),
         size=bytes_of(entry.shapes, entry.types),
@@ -208,6 +225,12 @@ def _entry_seen(group: Group, entry: Entry, now: int) -> CollectiveSeen:
         age=max(0.0, (now - entry.created) / 1e9) if entry.created else None,
         timeout=entry.timeout / 1000 if entry.timeout > 0 else None,
     )
+
+
+def _global_of(call: Call, group: Group, number: int | None) -> int | None:
+    """Return the global rank of the partner or root of a call; None if it isn't known."""
+    found = _global(group, number) if call.is_local else number
+    return found if found is not None and found >= 0 else None
 
 
 def _global(group: Group, local: int | None) -> int | None:
@@ -255,16 +278,16 @@ def _is_recorded(call: Call, group: Group, entries: Sequence[Entry], told: dict[
 
 def _call_seen(call: Call, group: Group, library: str, sequence: int | None) -> CollectiveSeen:
     shapes, types = shape_of(call.tensor)
-    peer = _global(group, call.peer) if call.is_local else call.peer
     return fitted(
         CollectiveSeen,
         group=_key(group.name, library),
         name=call.name,
         state=CollectiveState.ENQUEUED,
         sequence=sequence,
-        peer=peer if peer is not None and peer >= 0 else None,
+        peer=_global_of(call, group, call.peer),
         is_receive=call.name == "recv",
         tag=call.tag,
+        root=_global_of(call, group, call.root),
         shapes=shapes_text(shapes),
         types=types_text(types),
         size=bytes_of(shapes, types),

@@ -7,7 +7,7 @@ UNKNOWN. All is for another thread than that whose frame is read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import FrameType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from types import FrameType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, Final, final
 
 from ..stop.frame_locals import CO_OPTIMIZED, WRITES_THROUGH, empty
@@ -104,6 +104,12 @@ def attribute(value: object, name: str) -> Any:
         return UNKNOWN
     found = attributes(value).get(name, UNKNOWN)
     return found if found is not UNKNOWN else _plain(in_class)
+
+
+def method(value: object, name: str) -> Any:
+    """Return the function of a value's class that is a method of it; UNKNOWN if it has none in Python."""
+    found = _in_class(type(value), name)
+    return found if type(found) is FunctionType else UNKNOWN
 
 
 def _in_class(kind: Any, name: str) -> Any:

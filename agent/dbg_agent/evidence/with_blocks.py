@@ -1,4 +1,4 @@
-"""In the body of which ``with`` blocks a frame is, from its code alone."""
+"""In the body of which ``with`` and ``try`` blocks a frame is, from its code alone."""
 
 from __future__ import annotations
 
@@ -38,6 +38,20 @@ def entered(code: CodeType, instructions: Sequence[Instruction], at: int) -> lis
         if one.name == "SETUP_WITH" and one.at < at < one.at + 2 + 2 * one.argument
     ]
     return found[::-1]
+
+
+def tried(code: CodeType, instructions: Sequence[Instruction], at: int, now: int) -> bool:
+    """Tell whether offset ``at`` is within a ``try``, or the body of a ``with``, in which offset ``now`` is not."""
+    if _HAS_TABLE:
+        table = _exception_table(code.co_exceptiontable)  # type: ignore[attr-defined] # from Python 3.11 on
+        ranges = [(start, end) for start, end, _ in table]
+    else:
+        ranges = [
+            (one.at, one.at + 2 + 2 * one.argument)
+            for one in instructions
+            if one.name in ("SETUP_FINALLY", "SETUP_WITH")
+        ]
+    return any(start <= at < end and not start <= now < end for start, end in ranges)
 
 
 def _by_table(code: CodeType, instructions: Sequence[Instruction], at: int) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """Which of the collectives that a run stands in are causes, and which only wait behind others. Pure.
 
 A rank that has not come to a collective is a cause, unless it waits in another one itself; then the cause is there.
-Ranks that wait for each other in a circle have called collectives in different orders.
+Ranks may wait for each other in a circle: each is in another collective, to which others have not come.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_wire.errors import printable
-from dbg_wire.evidence import CodeKind, CodePart, CodeSeen
+from dbg_wire.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
 from dbg_wire.rank_set import format_ranks
 
 from ..core.rank_evidence import Roster
@@ -96,18 +96,19 @@ def code_table(roster: Roster, parts: Mapping[int, Sequence[CodePart]]) -> list[
     return difference_table(told)
 
 
-def difference_table(told: Sequence[tuple[Sequence[int], Iterable[CodePart]]]) -> list[str]:
+def difference_table(told: Sequence[tuple[Sequence[int], Sequence[CodePart]]]) -> list[str]:
     """Return a line for each part that differs: its name, and each value with the ranks that have it.
 
-    A rank that tells no part of a kind is still reading them: nothing of that kind is absent there.
+    A rank that tells no part of a kind is still reading them, and one that tells MAX_CODE_ROWS parts has no room for
+    all of the last kind: nothing of that kind is absent there.
     """
     values = [{(part.kind, part.name): part.value for part in parts} for _, parts in told]
-    kinds = [{kind for kind, _ in one} for one in values]
+    kinds = [_whole_kinds(parts) for _, parts in told]
     lines = []
     for kind, name in sorted({key for one in values for key in one}, key=lambda key: (key[0].value, key[1])):
         ranks: defaultdict[str, list[int]] = defaultdict(list)
         for (numbers, _), one, has in zip(told, values, kinds, strict=True):
-            if kind in has:
+            if kind in has or (kind, name) in one:
                 ranks[one.get((kind, name), ABSENT)] += numbers
         if len(ranks) > 1:
             said = "; ".join(
@@ -115,3 +116,9 @@ def difference_table(told: Sequence[tuple[Sequence[int], Iterable[CodePart]]]) -
             )
             lines.append(f"{_WORDS[kind]} {printable(name, MAX_NAME)}  {said}")
     return lines
+
+
+def _whole_kinds(parts: Sequence[CodePart]) -> set[CodeKind]:
+    """Return the kinds of which a rank tells all parts that it has; they are told one kind after the other."""
+    cut = {parts[-1].kind} if len(parts) >= MAX_CODE_ROWS else set()
+    return {part.kind for part in parts} - cut

@@ -10,10 +10,11 @@ from dbg_wire.errors import printable
 from dbg_wire.ranks import RankState
 
 from ..core.collective_matching import Matched, Standing
+from ..views.waits import tag_of
 from .causes import Cause, Causes, named_differently, payload
 from .condition import Condition
 from .named_ranks import NamedRanks
-from .payload_words import full_name, other_roots, payload_of, short_name, since, tag_of, time_left
+from .payload_words import full_name, other_roots, payload_of, short_name, since, time_left
 from .rank_lines import rank_lines, thread_lines
 from .verdict import Verdict, VerdictKind
 
@@ -22,6 +23,9 @@ MAX_ALSO = 3
 
 MAX_DEADLOCKS = 4
 """Ranks whose deadlocked threads are told of one by one."""
+
+MAX_REASONS = 3
+"""Reasons of several missing ranks that a sentence names."""
 
 MAX_SIDES = 4
 """Different calls of one collective that a sentence names."""
@@ -148,7 +152,7 @@ def _missing(scene: Scene, cause: Cause) -> Verdict:
         sentence = f"{who} {stand}; {count} for {them} in {full_name(standing)}{since(standing.age)}{inferred}"
     else:
         why = _common_cause(scene, culprits)
-        sentence = f"{wait}; {who} {have} not come{f': {why}' if why else ''}{_held_by_rank(scene, culprits, why)}"
+        sentence = f"{wait}; {who} {have} not come{f': {why}' if why else ''}{_held_by_rank(scene, culprits)}"
     circle = bool(culprits) and all(scene.is_held_up_by(number, standing.calls) for number in culprits)
     if circle:
         sentence += ": they wait for each other"
@@ -158,13 +162,14 @@ def _missing(scene: Scene, cause: Cause) -> Verdict:
     return _with(_about(scene, kind, sentence, standing, culprits), evidence, scene.names.entering(culprits))
 
 
-def _held_by_rank(scene: Scene, numbers: Sequence[int], why: str) -> str:
+def _held_by_rank(scene: Scene, numbers: Sequence[int]) -> str:
     """Return which rank the process is for whose lock or pipe all of these ranks wait; empty if it is none."""
     holders = {scene.holder(number) for number in numbers}
     holder = holders.pop() if len(holders) == 1 else None
     if holder is None or holder in numbers:
         return ""
-    return f", and that is rank {holder}" if why else f", since rank {holder} has what each of them waits for"
+    texts = {scene.conditions[number].text for number in numbers}
+    return f", and that is rank {holder}" if len(texts) == 1 else f"; rank {holder} has what each of them waits for"
 
 
 def _is_stopped(scene: Scene, number: int) -> bool:
@@ -173,15 +178,25 @@ def _is_stopped(scene: Scene, number: int) -> bool:
 
 
 def _common_cause(scene: Scene, culprits: Sequence[int]) -> str:
-    causes = {scene.conditions[number].cause if number in scene.conditions else "" for number in culprits}
+    """Return why these ranks have not come, up to MAX_REASONS reasons with their ranks; empty if none is known."""
     if not any(number in scene.matched.roster for number in culprits):
         return "it has never connected" if len(culprits) == 1 else "they have never connected"
     if len(culprits) == 1:
-        return causes.pop()
-    # What all of them wait for is worth a word; what each of them does else is told below.
-    texts = {scene.conditions[number].text for number in culprits if number in scene.conditions}
-    kinds = {scene.conditions[number].kind for number in culprits if number in scene.conditions}
-    return f"each {texts.pop()}" if len(causes) == len(texts) == 1 and kinds == {VerdictKind.WAITING} else ""
+        return scene.conditions[culprits[0]].cause
+    reasons: defaultdict[str, list[int]] = defaultdict(list)
+    for number in culprits:
+        condition = scene.conditions.get(number)
+        text = condition.text if condition is not None else "has never connected"
+        if text:
+            reasons[text].append(number)
+    if list(reasons.values()) == [list(culprits)]:
+        return f"each {next(iter(reasons))}"
+    known = sorted(reasons.items(), key=lambda reason: (-len(reason[1]), reason[1]))
+    said = [
+        f"{'each of ' * (len(numbers) > 1)}{scene.names.ranks(numbers)} {text}" for text, numbers in known[:MAX_REASONS]
+    ]
+    left = sum(len(numbers) for _, numbers in known[MAX_REASONS:])
+    return "; ".join([*said, *([f"{left} more for other reasons"] if left else [])])
 
 
 def _others(scene: Scene, cause: Cause) -> list[str]:
@@ -282,8 +297,11 @@ def _circle(scene: Scene, circle: tuple[Standing, ...]) -> Verdict:
         end = "nobody sends" if all(standing.is_receive for standing in circle) else "nobody takes the other's call"
     elif ended:
         end = f"in rank {ended[0]} {scene.conditions[ended[0]].ended[-1]}"
-    else:
+    elif len({id(standing.group) for standing in circle}) == 1:
+        # Only the calls of one group have one order: of two groups, one may never be called.
         end = "they call them in different orders"
+    else:
+        end = "each waits for the other" if len(circle) == 2 else "each waits for the next"
     shown = ", and ".join(pieces[:MAX_SIDES])
     sentence = f"{shown}{since(max((one.age or 0.0 for one in circle), default=None))}: {end}"
     told = [scene.conditions[ended[0]].ended[-1]] if ended and not peers else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dbg_wire.evidence import CodePart
+from dbg_wire.evidence import CodePart, WaitKind
 from dbg_wire.messages import Kind
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 
@@ -21,7 +21,7 @@ from ..views.ages import show_age
 from .causes import find_causes, is_certain_conflict
 from .code_differences import code_table, different_verdict
 from .collective_verdicts import Scene, collective_verdicts
-from .condition import condition_of
+from .condition import Condition, condition_of
 from .moving import Movement, busy_verdict, movement
 from .named_ranks import NamedRanks
 from .own_verdicts import OLD_SECONDS, absent_verdict, own_verdicts
@@ -128,13 +128,19 @@ class _RunVerdicts:
         self, matched: Matched, before: Matched | None, seconds: float, now: float, *, several_jobs: bool
     ) -> None:
         roster = matched.roster
-        conditions = {number: condition_of(one, now) for number, one in roster.items()}
         names = NamedRanks(matched.run, roster, several_jobs=several_jobs)
-        self._scene = Scene(matched=matched, conditions=conditions, names=names)
         self._matched = matched
         self._seconds = seconds
         self._has_two = before is not None
         self._moved = movement(before, matched, seconds) if before is not None else Movement()
+        conditions = {
+            number: self._aged(one, condition_of(one, now), before.roster.get(number) if before is not None else None)
+            for number, one in roster.items()
+        }
+        self._scene = Scene(matched=matched, conditions=conditions, names=names)
+        got_on = self._moved.moved | self._moved.data
+        # What polls a file moves as well.
+        self._working = frozenset(n for n in self._moved.working if n in got_on or not _polls(roster[n]))
         self._seen = {_key(standing) for standing in before.standings} if before is not None else set()
 
     def verdicts(self, parts: Mapping[int, Sequence[CodePart]]) -> tuple[list[Verdict], bool]:
@@ -143,7 +149,7 @@ class _RunVerdicts:
         found = judged.certain
         named = (VerdictKind.MISSING, VerdictKind.PARTNER, VerdictKind.DEADLOCK)
         culprits = {n for one in found if one.kind in named for n in one.ranks}
-        found += own_verdicts(self._scene, culprits, self._moved.moved, has_waits=bool(found) or not self._has_two)
+        found += own_verdicts(self._scene, culprits, self._working, has_waits=bool(found) or not self._has_two)
         found += absent_verdict(self._scene, culprits)
         silence = silence_verdict(self._scene)
         different = different_verdict(self._scene, parts)
@@ -160,16 +166,25 @@ class _RunVerdicts:
             found.append(different)
         if silence is not None and not any(set(silence.ranks) <= set(verdict.ranks) for verdict in found):
             found.append(replace(silence, evidence=(*silence.evidence, *lacks(self._scene))))
-        is_open = judged.is_open or (is_quiet and bool(unmoved) and self._seconds < LAST_LOOK_SECONDS)
+        may_move = is_quiet and answers and (bool(unmoved) or not self._moved.moved)
+        is_open = judged.is_open or (may_move and self._seconds < LAST_LOOK_SECONDS)
         return found, self._has_two and not is_open
 
     def _of_quiet_job(self, judged: _Judged, unmoved: set[int], different: Verdict | None) -> Verdict:
+        notes = tuple(judged.notes)
         if unmoved or not self._moved.moved:
-            return unmoved_verdict(self._scene, unmoved or self._unmoved(set()), self._moved)
-        notes = list(judged.notes)
+            return unmoved_verdict(self._scene, unmoved or self._unmoved(set()), self._moved, notes)
         if different is not None and _is_environment_alone(different):
-            notes += [different.sentence, *different.evidence]
-        return busy_verdict(self._scene, self._moved, tuple(notes))
+            notes += (different.sentence, *different.evidence)
+        return busy_verdict(self._scene, self._moved, notes)
+
+    def _aged(self, one: RankEvidence, condition: Condition, before: RankEvidence | None) -> Condition:
+        """Return a condition as old as the looks: who polls a file is at one instruction for a moment alone."""
+        number = one.rank.rank
+        if before is None or number in self._moved.moved | self._moved.data or not _polls(one):
+            return condition
+        is_same = _polls(before) == _polls(one) and before.rank.key == one.rank.key
+        return replace(condition, age=max(condition.age or 0.0, self._seconds)) if is_same else condition
 
     def _judge(self) -> _Judged:
         judged = _Judged()
@@ -222,7 +237,7 @@ class _RunVerdicts:
         conditions = [self._scene.conditions.get(number) for number in verdict.ranks]
         if any(one is None or one.is_still or (one.age or 0.0) >= OLD_SECONDS for one in conditions):
             return False
-        return not self._has_two or set(verdict.ranks) <= self._moved.moved
+        return not self._has_two or set(verdict.ranks) <= self._working
 
     def _note_work(self, judged: _Judged, verdict: Verdict, standings: Sequence[Standing]) -> None:
         judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))
@@ -230,7 +245,8 @@ class _RunVerdicts:
             judged.is_open = True
             return
         standing = standings[0]
-        work = "works" if len(verdict.ranks) == 1 else "work"
+        is_moving = set(verdict.ranks) <= self._moved.moved
+        work = f"work{'s' * (len(verdict.ranks) == 1)}{'' if is_moving else ' at one place of the code'}"
         waited = f" since {show_age(standing.age)}" if standing.age is not None else ""
         if verdict.kind is VerdictKind.UNKNOWN:
             judged.notes.append(f"{short_name(standing)}{waited} goes on: its ranks exchange data")
@@ -251,6 +267,12 @@ class _RunVerdicts:
             and number not in self._moved.moved
             and number not in young
         }
+
+
+def _polls(one: RankEvidence) -> str:
+    """Return the file that a rank's main thread waits for, in words; empty if it waits for none."""
+    waits = one.evidence.waits if one.evidence is not None else ()
+    return next((wait.text for wait in waits if wait.is_main and wait.kind is WaitKind.FILE), "")
 
 
 def _is_environment_alone(different: Verdict) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from dbg_wire.errors import printable
 from dbg_wire.evidence import ProcessSeen
+from dbg_wire.ranks import Place
 
 from ..core.collective_matching import Matched
 from ..core.process_groups import ProcessGroup
@@ -27,13 +28,14 @@ MOVED_BYTES = 1 << 20
 class Movement:
     """What has changed in ``seconds``: in collectives for each group, from the number before to the number now.
 
-    ``stacks`` are the ranks whose stack has changed, ``computing`` those whose main thread had a processor, ``data``
-    those that have read or written.
+    ``stacks`` are the ranks that are elsewhere in the user's code, ``within`` those that are elsewhere in a library's
+    alone, ``computing`` those whose main thread had a processor, ``data`` those that have read or written.
     """
 
     seconds: float = 0.0
     collectives: Mapping[str, tuple[str, int, int, frozenset[int]]] = field(default_factory=dict)
     stacks: frozenset[int] = frozenset()
+    within: frozenset[int] = frozenset()
     computing: frozenset[int] = frozenset()
     data: frozenset[int] = frozenset()
 
@@ -44,23 +46,33 @@ class Movement:
 
     @property
     def moved(self) -> frozenset[int]:
-        """Return the ranks that have moved in any way."""
-        return self.in_collectives | self.stacks | self.computing | self.data
+        """Return the ranks that have got on: in collectives, or in the user's code."""
+        return self.in_collectives | self.stacks
+
+    @property
+    def working(self) -> frozenset[int]:
+        """Return the ranks that have moved in any way. What polls or spins does so as well, and need not get on."""
+        return self.moved | self.within | self.computing | self.data
 
 
 def movement(before: Matched, now: Matched, seconds: float) -> Movement:
     """Return what has changed in the ranks of one run."""
     both = {number: (before.roster[number], one) for number, one in now.roster.items() if _is_same(before, number, one)}
+    told = {number: (old, new) for number, (old, new) in both.items() if old.answer.frames and new.answer.frames}
+    stacks = frozenset(number for number, (old, new) in told.items() if _own(old) != _own(new))
+    free = _free(now)
     return Movement(
         seconds=seconds,
         collectives=_collectives(before, now),
-        stacks=frozenset(
-            number for number, (old, new) in both.items() if new.answer.frames and _is_elsewhere(old, new)
-        ),
+        stacks=stacks,
+        within=frozenset(
+            number for number, (old, new) in told.items() if old.answer.frames != new.answer.frames and number in free
+        )
+        - stacks,
         computing=frozenset(
             number
             for number, (old, new) in both.items()
-            if _grown(old, new, "main_cpu") > COMPUTING * seconds and number in _free(now)
+            if _grown(old, new, "main_cpu") > COMPUTING * seconds and number in free
         ),
         data=frozenset(
             number
@@ -71,7 +83,7 @@ def movement(before: Matched, now: Matched, seconds: float) -> Movement:
 
 
 def busy_verdict(scene: Scene, moved: Movement, notes: tuple[str, ...]) -> Verdict:
-    """Return the verdict that all ranks move; ``notes`` are its evidence."""
+    """Return the verdict that all ranks get on; ``notes`` are its evidence."""
     roster = scene.matched.roster
     return Verdict(
         kind=VerdictKind.BUSY,
@@ -97,12 +109,7 @@ def _what(moved: Movement, roster: Roster) -> str:
         )
         call = f"{printable(name, 60)} #{before}" if name else f"collective #{before}"
         return f"{_count(len(numbers), len(roster))} went from {call} to #{now} of {printable(label, 100)}"
-    ways = [
-        (moved.stacks, "moved in their code"),
-        (moved.computing - moved.stacks, "computed"),
-        (moved.data - moved.stacks - moved.computing, "read or wrote data"),
-    ]
-    return " and ".join(f"{_count(len(numbers), len(roster))} {what}" for numbers, what in ways if numbers)
+    return f"{_count(len(moved.stacks), len(roster))} moved in their code"
 
 
 def _count(count: int, of: int) -> str:
@@ -115,13 +122,9 @@ def _is_same(before: Matched, number: int, one: RankEvidence) -> bool:
     return number in before.roster and before.roster[number].rank.key == one.rank.key
 
 
-def _is_elsewhere(old: RankEvidence, new: RankEvidence) -> bool:
-    """Tell whether a stack has changed; in a collective, its part in the user's code."""
-    frames = old.answer.frames, new.answer.frames
-    if old.is_in_collective and new.is_in_collective:
-        before, now = ([place for place in stack if not is_library(place.file)] for stack in frames)
-        return before != now
-    return frames[0] != frames[1]
+def _own(one: RankEvidence) -> list[Place]:
+    """Return the part of a stack that is in the user's code."""
+    return [place for place in one.answer.frames if not is_library(place.file)]
 
 
 def _free(now: Matched) -> frozenset[int]:

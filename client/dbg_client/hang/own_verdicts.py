@@ -21,6 +21,9 @@ OLD_SECONDS = 5.0
 AT_ONCE_SECONDS = 0.1
 """Seconds between the deaths of ranks that have died of the same."""
 
+MAX_CIRCLE = 4
+"""Ranks of a circle that a sentence tells of one by one."""
+
 _SEVERAL_IN = {
     RankState.STOPPED: "stand in the debugger",
     RankState.LOST: "are lost: their connections are gone, and their processes may live",
@@ -37,22 +40,28 @@ _SEVERAL = {
 }
 
 
-def own_verdicts(scene: Scene, culprits: Collection[int], moved: Collection[int], *, has_waits: bool) -> list[Verdict]:
+def own_verdicts(
+    scene: Scene, culprits: Collection[int], working: Collection[int], *, has_waits: bool
+) -> list[Verdict]:
     """Return a verdict for each kind of condition that ranks are in.
 
-    ``culprits`` are the ranks that a verdict on a collective has named. ``moved`` ranks are in no wait. Where
+    ``culprits`` are the ranks that a verdict on a collective has named. ``working`` ranks are in no wait. Where
     ``has_waits`` says that ranks wait in a collective, usual waits of ranks that nobody waits for are no news.
     """
     ranks: defaultdict[VerdictKind, list[int]] = defaultdict(list)
     for number, condition in scene.conditions.items():
         if condition.kind is None or not _counts(scene, number, condition):
             continue
-        if number in culprits or condition.is_still or not (has_waits or number in moved):
+        if number in culprits or condition.is_still or not (has_waits or number in working):
             ranks[condition.kind].append(number)
     dead, after = _first_to_die(scene, ranks.get(VerdictKind.DEAD, []))
     if after:
         ranks[VerdictKind.DEAD] = dead
-    verdicts = [_verdict(scene, kind, numbers, culprits) for kind, numbers in sorted(ranks.items())]
+    circles = _circles(scene, ranks.get(VerdictKind.WAITING, []), culprits)
+    in_circles = {number for circle in circles for number in circle}
+    ranks[VerdictKind.WAITING] = [number for number in ranks[VerdictKind.WAITING] if number not in in_circles]
+    verdicts = [_verdict(scene, kind, numbers, culprits) for kind, numbers in sorted(ranks.items()) if numbers]
+    verdicts += [_circle_verdict(scene, circle) for circle in circles]
     return [_with_those_after(scene, one, after) if one.kind is VerdictKind.DEAD else one for one in verdicts]
 
 
@@ -73,6 +82,40 @@ def absent_verdict(scene: Scene, culprits: Collection[int]) -> list[Verdict]:
         is_told=culprits_hold(culprits, absent),
     )
     return [verdict]
+
+
+def _circles(scene: Scene, numbers: Sequence[int], culprits: Collection[int]) -> list[list[int]]:
+    """Return the circles of ranks each of which waits for what the next one has, without those told of already."""
+    found: list[list[int]] = []
+    for number in numbers:
+        path: list[int] = []
+        at: int | None = number
+        while at is not None and at in numbers and at not in culprits and at not in path:
+            path.append(at)
+            at = scene.holder(at)
+        if at == number and len(path) > 1 and number == min(path):
+            found.append(path)
+    return found
+
+
+def _circle_verdict(scene: Scene, circle: Sequence[int]) -> Verdict:
+    """Return the verdict on ranks each of which waits for what the next one has, such as the lock of a file."""
+    said = [
+        f"rank {number} {scene.conditions[number].text}, and that is rank {scene.holder(number)}"
+        for number in circle[:MAX_CIRCLE]
+    ]
+    sentence = f"{scene.names.ranks(circle)} wait for each other: {'; '.join(said)}"
+    command = scene.names.looking(circle)
+    return Verdict(
+        kind=VerdictKind.DEADLOCK,
+        job=scene.job,
+        sentence=sentence,
+        ranks=tuple(sorted(circle)),
+        age=max(scene.conditions[number].age or 0.0 for number in circle) or None,
+        evidence=tuple(scene.lines(sorted(circle), is_cause_told=True)),
+        next=command[0],
+        purpose=command[1],
+    )
 
 
 def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list[int]]:

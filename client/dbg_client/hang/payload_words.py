@@ -8,6 +8,7 @@ from dbg_wire.rank_set import format_ranks
 from ..core.collective_matching import Standing
 from ..views.ages import show_age
 from ..views.naming import clip
+from ..views.waits import root_of, tag_of
 
 MAX_TYPES = 40
 """Characters of the types of one collective."""
@@ -40,16 +41,8 @@ def full_name(standing: Standing) -> str:
     The tag of a send or receive stands there, too, and the root that all ranks have passed.
     """
     group = f" of group {printable(standing.group.label, 100)}" if standing.group.label else ""
-    tag = tag_of(standing)
-    root = f"root {next(iter(standing.roots))}" if len(standing.roots) == 1 else ""
-    payload = ", ".join(filter(None, [tag, root, payload_of(standing)]))
+    payload = ", ".join(filter(None, [tag_of(standing), root_of(standing), payload_of(standing)]))
     return f"{printable(standing.call, 80)}{group}" + (f" ({payload})" if payload else "")
-
-
-def tag_of(standing: Standing) -> str:
-    """Return ``tag 12`` of a send or receive; empty for any tag, for 0, which calls without one have, or an unknown."""
-    tag = next((call.tag for call in standing.calls.values()), None) if standing.has_peer else None
-    return f"tag {tag}" if tag is not None and tag > 0 else ""
 
 
 def other_roots(standing: Standing) -> list[str]:

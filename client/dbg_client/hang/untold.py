@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
@@ -47,14 +47,21 @@ def silence_verdict(scene: Scene) -> Verdict | None:
     )
 
 
-def unmoved_verdict(scene: Scene, unmoved: Collection[int], moved: Movement) -> Verdict:
-    """Return the verdict that some ranks have not moved, and nothing tells what they wait for."""
+def unmoved_verdict(scene: Scene, unmoved: Collection[int], moved: Movement, notes: Sequence[str]) -> Verdict:
+    """Return the verdict that some ranks have not got on, and nothing tells what they wait for; ``notes`` say more."""
     numbers = sorted(unmoved)
-    have = "has" if len(numbers) == 1 else "have"
     looked = f" in {moved.seconds:.1f} s" if moved.seconds else ""
+    still = [number for number in numbers if number not in moved.working]
+    pieces = []
+    if still:
+        have = "has" if len(still) == 1 else "have"
+        pieces.append(f"{scene.names.described(still)} {have} not moved{looked}, and what for can't be told")
+    if len(still) < len(numbers):
+        pieces.append(_working(scene, [number for number in numbers if number in moved.working], moved, looked))
     others = len(scene.matched.roster.keys() & moved.moved)
-    also = f"; {others} other{'s move' if others > 1 else ' moves'}" if others else ""
-    sentence = f"{scene.names.described(numbers)} {have} not moved{looked}, and what for can't be told{also}"
+    if others:
+        pieces.append(f"{others} other{'s move' if others > 1 else ' moves'}")
+    sentence = "; ".join(pieces)
     if not numbers and all(one.rank.state is RankState.EXITED for one in scene.matched.roster.values()):
         sentence = f"the job has ended: {len(scene.matched.roster)} of its ranks have exited"
     elif not numbers:
@@ -65,10 +72,19 @@ def unmoved_verdict(scene: Scene, unmoved: Collection[int], moved: Movement) -> 
         job=scene.job,
         sentence=sentence,
         ranks=tuple(numbers),
-        evidence=(*scene.lines(numbers), *lacks(scene)),
+        evidence=(*scene.lines(numbers), *notes, *lacks(scene)),
         next=command[0],
         purpose=command[1],
     )
+
+
+def _working(scene: Scene, numbers: Sequence[int], moved: Movement, looked: str) -> str:
+    """Say of ranks that have worked at one place of their code that this may be a hang all the same."""
+    ways = (("computed", moved.computing), ("read or wrote data", moved.data), ("moved in library code", moved.within))
+    did = next((way for way, some in ways if set(numbers) <= some), "worked")
+    whose, get = ("its", "it gets") if len(numbers) == 1 else ("their", "they get")
+    where = f"at one place of {whose} code, and whether {get} on can't be told"
+    return f"{scene.names.described(numbers)} {did}{looked} {where}"
 
 
 def lacks(scene: Scene) -> list[str]:

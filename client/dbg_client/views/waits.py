@@ -43,12 +43,28 @@ def recorded_standings(matched: Iterable[Matched]) -> Mapping[str, Standing]:
 
 
 def show_standing(standing: Standing) -> str:
-    """Return ``waits in all_reduce #3172 of dp_0, 15 of 16 there``, or ``waits in recv #2 of pp from rank 3``."""
-    label = printable(standing.label, MAX_LABEL)
+    """Return ``waits in all_reduce #3172 of dp_0, 15 of 16 there``, or ``waits in recv #2 of pp from rank 3``.
+
+    The tag of a send or receive, and the root that all ranks have passed, stand behind the group.
+    """
+    arguments = tag_of(standing) or root_of(standing)
+    label = printable(standing.label, MAX_LABEL) + (f" ({arguments})" if arguments else "")
     if standing.has_peer:
         peer = f"rank {standing.peer}" if standing.peer is not None else "any rank"
         return f"waits in {label} {'from' if standing.is_receive else 'to'} {peer}"
     return f"waits in {label}, {len(standing.came)} of {len(standing.group.numbers)} there"
+
+
+def tag_of(standing: Standing) -> str:
+    """Return ``tag 12`` of a send or receive; empty for any tag, for 0, which calls without one have, or an unknown."""
+    tag = next((call.tag for call in standing.calls.values()), None) if standing.has_peer else None
+    return f"tag {tag}" if tag is not None and tag > 0 else ""
+
+
+def root_of(standing: Standing) -> str:
+    """Return ``root 1`` of a collective if its ranks have passed one root as far as they tell; empty otherwise."""
+    roots = list(standing.roots)
+    return f"root {roots[0]}" if len(roots) == 1 else ""
 
 
 def standing_document(standing: Standing | None) -> dict[str, object] | None:

@@ -15,6 +15,12 @@ CALLS = """\
 def all_reduce(tensor, op=None, group=None, async_op=False):
     look()
 
+def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
+    look()
+
+def reduce(tensor, dst=None, op=None, group=None, async_op=False, group_dst=None):
+    look()
+
 def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
     look()
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from pathlib import Path
 
-from dbg_agent.evidence.holders import lock_holders, openers, other_ends
+import pytest
+
+from dbg_agent.evidence.holders import lock_holders, openers, other_ends, resolved
 
 
 def test_the_process_that_has_locked_a_file_is_found_and_none_that_has_it_open_alone(tmp_path: Path) -> None:
@@ -16,6 +19,25 @@ def test_the_process_that_has_locked_a_file_is_found_and_none_that_has_it_open_a
         fcntl.flock(file, fcntl.LOCK_EX)
         assert lock_holders(str(path)) == [os.getpid()]
     assert (lock_holders(str(path)), openers(str(path))) == ([], [])
+
+
+def test_a_path_is_resolved_unless_its_file_system_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to("data")
+    path = str(tmp_path / "link" / "lock")
+    assert resolved(path) == str(tmp_path / "data" / "lock")
+
+    answers, asked = threading.Event(), []
+
+    def hangs(path: str) -> str:
+        asked.append(path)
+        answers.wait()
+        return "/elsewhere"
+
+    monkeypatch.setattr(os.path, "realpath", hangs)
+    assert [resolved(path), resolved("/other")] == [path, "/other"]
+    assert asked == [path]
+    answers.set()
 
 
 def test_the_other_end_of_a_pipe_is_the_one_of_the_other_direction() -> None:

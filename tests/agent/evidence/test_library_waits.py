@@ -104,8 +104,10 @@ def test_a_file_lock_is_told_with_the_process_that_holds_it(tmp_path: Path) -> N
 
 
 @needs_torch
-def test_a_file_baton_is_told_with_the_process_that_has_it_or_with_nobody(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
+def test_a_file_baton_is_told_with_the_process_that_has_it_or_with_nobody_also_by_a_link(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    (tmp_path / "link").symlink_to("build")
+    path = tmp_path / "link" / "lock"
     path.write_text("")
     wait = f"import torch.utils.file_baton\ntorch.utils.file_baton.FileBaton({str(path)!r}).wait()\n"
     text = f"waits until the file {path} is gone (torch's FileBaton), which "

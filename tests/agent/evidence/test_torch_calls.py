@@ -45,6 +45,24 @@ def test_partners_are_told_as_the_caller_gave_them(torch: FakeTorch) -> None:
     assert call.tag == 12
 
 
+def test_roots_are_told_as_the_caller_gave_them(torch: FakeTorch) -> None:
+    given = [
+        *during(torch, lambda: torch.module.broadcast("t", 3)),
+        *during(torch, lambda: torch.module.broadcast("t", group_src=1)),
+        *during(torch, lambda: torch.module.reduce("t", dst=2)),
+        *during(torch, lambda: torch.module.broadcast("t")),
+        *during(torch, lambda: torch.module.all_reduce("t")),
+    ]
+
+    assert [(call.root, call.is_local) for call in given] == [
+        (3, False),
+        (1, True),
+        (2, False),
+        (None, False),
+        (None, False),
+    ]
+
+
 def test_a_send_is_one_call_though_it_calls_isend(torch: FakeTorch) -> None:
     assert during(torch, lambda: torch.module.send("t", 5)) == [
         Call(group=None, name="send", peer=5, tensor="t", tag=0)

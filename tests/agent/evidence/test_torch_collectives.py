@@ -105,6 +105,27 @@ def test_a_receive_that_gloo_does_not_record_is_told_by_the_stack(
     assert receives.sequence is None
 
 
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_the_root_of_a_call_is_told_by_the_stack_as_a_global_rank(
+    is_recorded: bool, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = torch.add("pair", 4, 6, sequence=3)
+    entries = [
+        *(raw(number, "gloo:broadcast") for number in (3, 2)),
+        raw(1, "gloo:broadcast", retired=True),
+        raw(4, "gloo:all_reduce"),
+    ]
+    if is_recorded:
+        record(monkeypatch, gloo=dump(*entries, enqueued=4, completed=1))
+    told: list[CollectiveSeen] = []
+    vars(torch.module)["look"] = lambda: told.extend(collectives())
+
+    torch.module.broadcast(None, group=pair, group_src=1)
+    torch.module.broadcast(None, group=pair, src=4)
+
+    assert [(one.sequence, one.root) for one in told if one.root is not None] == [(3, 6), (3, 4)]
+
+
 def test_without_a_recorder_the_stack_and_the_groups_number_tell(torch: FakeTorch) -> None:
     torch.add("default_pg", 0, 1, sequence=12)
     told: list[object] = []

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.hang.code_differences import difference_table
 from dbg_client.hang.explain import Explanation, JobLook, explain
 from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import Verdict, VerdictKind, exit_status
 from dbg_wire.evidence import (
+    MAX_CODE_ROWS,
     CodeKind,
     CodePart,
     CodeSeen,
@@ -291,7 +293,32 @@ def test_ranks_that_wait_for_each_other_in_two_groups() -> None:
     assert kinds(found) == ["order"]
     assert first(found).sentence == (
         "rank 0 waits in all_reduce #1 of a for rank 1, and rank 1 waits in broadcast #1 of b for rank 0 since 1 min: "
-        "they call them in different orders"
+        "each waits for the other"
+    )
+
+
+def test_calls_of_one_group_that_differ_are_in_different_orders() -> None:
+    def at(number: int, name: str) -> RankEvidence:
+        unnumbered = call(None, name, timeout=None)
+        return told(number, groups=[group(members="0-1")], calls=[unnumbered], age=60.0, world_size=2)
+
+    found = first(once(at(0, "reduce"), at(1, "bcast")))
+
+    assert found.sentence.endswith(" since 1 min: they call them in different orders")
+
+
+def test_several_reasons_of_missing_ranks_are_told_with_their_ranks_up_to_three() -> None:
+    def late(number: int, text: str) -> RankEvidence:
+        return waits(elsewhere(number, world_size=9), main(WaitKind.DATA, text))
+
+    come = waiting(0, world_size=9)
+    same = [late(number, "waits for an item of the queue batches") for number in (2, 5, 6)]
+    several = [late(3, "waits for a batch of DataLoader's worker processes"), *same, elsewhere(4, world_size=9)]
+    others = [late(7, "reads a pipe"), late(1, "sleeps"), late(8, "waits for work")]
+
+    assert first(once(come, *several, *others)).sentence.endswith(
+        "; ranks 1-8 have not come: each of ranks 2,5-6 waits for an item of the queue batches; rank 1 sleeps; "
+        "rank 3 waits for a batch of DataLoader's worker processes; 2 more for other reasons"
     )
 
 
@@ -308,7 +335,7 @@ def test_where_a_thread_has_ended_no_order_of_calls_is_invented(has_ended: bool)
 
     ended = "in rank 2 thread saver ended by OSError: no space (save.py:9)"
     assert found.kind is VerdictKind.ORDER
-    assert found.sentence.partition(" min: ")[2] == (ended if has_ended else "they call them in different orders")
+    assert found.sentence.partition(" min: ")[2] == (ended if has_ended else "each waits for the other")
     assert not any("saver" in line for line in found.evidence)
 
 
@@ -320,7 +347,7 @@ def test_threads_that_have_ended_stand_below_the_missing_rank() -> None:
     assert "rank 2: thread producer ended by ValueError: broken (data.py:3)" in found.evidence
 
 
-def test_ranks_that_make_a_group_wait_for_its_members_and_are_in_another_order() -> None:
+def test_ranks_that_make_a_group_wait_for_its_members() -> None:
     new = GroupSeen(library="torch", name="new_group 0-3", title="0-3", members="0-3", size=4)
     made = call(None, "new_group", group="new_group 0-3", timeout=None, types="", shapes="", size=None)
     frames = (MAIN, Place(file="/venv/torch/distributed/distributed_c10d.py", line=9, function="new_group"))
@@ -337,7 +364,7 @@ def test_ranks_that_make_a_group_wait_for_its_members_and_are_in_another_order()
     assert kinds(both) == ["order"]
     assert first(both).sentence == (
         "ranks 0-1 wait in new_group of 0-3 for ranks 2, 3, and ranks 2-3 wait in barrier #1 of dp_0 for ranks 0, 1 "
-        "since 1 min: they call them in different orders"
+        "since 1 min: each waits for the other"
     )
     assert kinds(alone) == ["order"]
     assert "rank 0 (gpu013) waits in new_group of group 0-3" in first(alone).sentence
@@ -599,17 +626,68 @@ def test_a_rank_that_others_wait_for_and_that_works_is_no_culprit_at_once() -> N
     assert kinds(later) == ["missing"]
 
 
-def test_computing_in_c_is_work() -> None:
+LOCKING = Place(file="/venv/lib/python3.11/site-packages/filelock/_api.py", line=9, function="acquire")
+
+
+def computing(number: int, cpu: float, **changes: object) -> RankEvidence:
+    """Return a rank whose C code has had a processor for so many seconds, as where ``loss.item()`` spins."""
+    process = ProcessSeen(state="R", main_cpu=cpu)
+    one = elsewhere(number, age=0.5, **changes)
+    waits = (main(WaitKind.NATIVE, "is in C code (loss.item called at train.py:41)"),)
+    return replace(one, evidence=replace(one.evidence, process=process, waits=waits))  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("age", [0.5, 8.0])
+def test_who_computes_at_one_place_of_the_code_is_neither_busy_nor_stuck(age: float) -> None:
     def rank(cpu: float) -> RankEvidence:
-        evidence = Evidence(
-            process=ProcessSeen(state="R", main_cpu=cpu), waits=(main(WaitKind.NATIVE, "is in C code"),)
-        )
-        return told(0, frames=LOADING, age=8.0, world_size=1, evidence=evidence)
+        one = computing(0, cpu, world_size=1)
+        return replace(one, answer=one.answer.replace(age=age))
 
     found = twice([rank(10.0)], [rank(10.9)])
 
-    assert kinds(found) == ["busy"]
-    assert first(found).sentence == "everybody is busy: in 1.0 s the only rank computed"
+    assert kinds(found) == ["unknown"]
+    assert first(found).sentence == (
+        "rank 0 (gpu013) computed in 1.0 s at one place of its code, and whether it gets on can't be told"
+    )
+    assert (found.is_settled, exit_status(found.verdicts)) == (False, 6)
+    assert twice([rank(10.0)], [rank(15.0)], seconds=5.0).is_settled
+
+
+def test_of_ranks_of_which_one_computes_alone_it_is_told() -> None:
+    found = twice([elsewhere(0, 5, age=0.1), computing(1, 1.0)], [elsewhere(0, 8, age=0.1), computing(1, 1.9)])
+
+    assert kinds(found)[-1] == "unknown"
+    assert found.verdicts[-1].sentence.startswith("rank 1 (gpu013) computed in 1.0 s at one place of its code")
+    assert found.verdicts[-1].sentence.endswith("; 1 other moves")
+
+
+def test_a_rank_that_computes_while_others_wait_for_it_is_neither_accused_nor_busy() -> None:
+    def job(cpu: float, age: float) -> list[RankEvidence]:
+        others = [told(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)]
+        return [*others, computing(2, cpu)]
+
+    found = twice(job(1.0, 20.0), job(1.9, 21.0))
+    later = twice(job(1.0, 20.0), job(6.0, 25.0), seconds=5.0)
+
+    assert (kinds(found), found.is_settled) == (["unknown"], False)
+    assert (kinds(later), later.is_settled, exit_status(later.verdicts)) == (["unknown"], True, 6)
+    assert "for rank 2 (gpu013), which works at one place of the code" in "".join(first(later).evidence)
+    assert kinds(twice(job(1.0, 70.0), job(1.9, 71.0)))[0] == "missing"
+
+
+def test_who_polls_a_file_lock_waits_though_lines_of_the_library_change() -> None:
+    def rank(number: int, line: int, text: str = "waits for the lock of the file /data/lock") -> RankEvidence:
+        frames = (MAIN, LOCKING.replace(line=line))
+        return waits(elsewhere(number, frames=frames, age=0.02, world_size=2), main(WaitKind.FILE, text))
+
+    before, now = [rank(0, 5), rank(1, 6)], [rank(0, 7), rank(1, 5)]
+    early, late = twice(before, now), twice(before, now, seconds=5.0)
+    other = twice([rank(0, 5, "reads the file /data/1"), rank(1, 5)], now, seconds=5.0)
+
+    assert (kinds(early), early.is_settled, exit_status(early.verdicts)) == (["unknown"], False, 6)
+    assert (kinds(late), late.is_settled, exit_status(late.verdicts)) == (["waiting"], True, 1)
+    assert (first(late).ranks, first(late).age) == ((0, 1), 5.0)
+    assert [one.ranks for one in other.verdicts if one.kind is VerdictKind.WAITING] == [(1,)]
 
 
 def in_mpi(number: int, cpu: float, line: int = 7, *, seconds: float = 0.4) -> RankEvidence:
@@ -733,6 +811,20 @@ def test_a_rank_that_still_reads_its_packages_runs_with_no_others() -> None:
     assert different.sentence == "rank 4 (gpu013) runs with other files than rank 3"
     assert with_parts.differences == ("file train.py  11: 3; 22: 4",)
     assert "different" not in kinds(once(*everybody[:4]))
+
+
+def test_packages_for_which_a_rank_has_no_room_are_not_absent_there() -> None:
+    files = [part(CodeKind.FILE, f"{n:04}.py", "11") for n in range(MAX_CODE_ROWS - 2)]
+    packages = [part(CodeKind.PACKAGE, name, "1.0") for name in ("attrs", "numpy", "torch")]
+    full = [*files, *packages[:2]]
+    less = [*files[1:], packages[0], part(CodeKind.PACKAGE, "numpy", "2.0"), packages[2]]
+
+    assert difference_table([((0,), full), ((1,), less[1:])]) == [
+        "file 0000.py  11: 0; absent: 1",
+        "file 0001.py  11: 0; absent: 1",
+        "package numpy  1.0: 0; 2.0: 1",
+    ]
+    assert "package torch  absent: 0; 1.0: 1" in difference_table([((0,), full[1:]), ((1,), less[1:])])
 
 
 def test_ranks_with_other_code_are_told_with_a_table() -> None:

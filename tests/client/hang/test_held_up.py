@@ -43,7 +43,8 @@ def polling(number: int, path: str, holder: int | None) -> RankEvidence:
     return replace(one, evidence=replace(one.evidence, waits=(wait,)))
 
 
-HELD = "waits for the lock of the file a, which the process {0} holds"
+LATE = "ranks 2-3 have not come"
+HELD, HELD_B = (f"waits for the lock of the file {name}, which the process {{0}} holds" for name in "ab")
 
 
 def pid(number: int) -> int:
@@ -56,14 +57,18 @@ def pid(number: int) -> int:
         (
             "aa",
             (0, 0),
-            f"ranks 2-3 have not come: each {HELD}, and that is rank 0: they wait for each other",
+            f"{LATE}: each {HELD}, and that is rank 0: they wait for each other",
         ),
         (
             "ab",
             (0, 0),
-            "ranks 2-3 have not come, since rank 0 has what each of them waits for: they wait for each other",
+            f"{LATE}: rank 2 {HELD}; rank 3 {HELD_B}; rank 0 has what each of them waits for: they wait for each other",
         ),
-        ("ab", (3, 1), "ranks 2-3 have not come: they wait for each other"),
+        (
+            "ab",
+            (3, 1),
+            f"{LATE}: rank 2 {HELD.format('{3}')}; rank 3 {HELD_B.format('{1}')}: they wait for each other",
+        ),
     ],
 )
 def test_ranks_that_want_what_a_rank_in_the_collective_has_wait_in_a_circle_with_it(
@@ -74,7 +79,7 @@ def test_ranks_that_want_what_a_rank_in_the_collective_has_wait_in_a_circle_with
     found = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0)
 
     assert (found.verdicts[0].kind, found.verdicts[0].ranks, found.verdicts[0].others) == ("deadlock", (2, 3), (0, 1))
-    assert found.verdicts[0].sentence.partition("; ")[2] == end.format(pid(0))
+    assert found.verdicts[0].sentence.partition("; ")[2] == end.format(*map(pid, range(4)))
     assert [rank.rank for rank in found.missing] == [2, 3]
 
 
@@ -95,3 +100,23 @@ def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
     told_now = explain([JobLook(at=0.0, everybody=[*map(waiting, (0, 1, 3)), late])] * 2, 0.0).verdicts[0]
 
     assert told_now.kind is VerdictKind.MISSING
+
+
+@pytest.mark.parametrize("seconds", [1.0, 5.0])
+def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_collective(seconds: float) -> None:
+    wanted = {0: 1, 1: 2, 2: 0, 3: 0}
+    polls = [polling(number, f"lock{held}", pid(held)) for number, held in wanted.items()]
+    job = [replace(one, answer=one.answer.replace(age=0.05)) for one in polls]
+
+    found = explain([JobLook(at=0.0, everybody=job), JobLook(at=seconds, everybody=job)], 0.0)
+
+    if seconds < 5.0:
+        assert [one.kind for one in found.verdicts] == [VerdictKind.UNKNOWN]
+        return
+    circle, behind = found.verdicts
+    assert (circle.kind, circle.ranks, found.missing) == (VerdictKind.DEADLOCK, (0, 1, 2), ())
+    assert circle.sentence.startswith(
+        "ranks 0-2 wait for each other: rank 0 waits for the lock of the file lock1, which the process "
+        f"{pid(1)} holds, and that is rank 1; rank 1 waits"
+    )
+    assert (behind.kind, behind.ranks) == (VerdictKind.WAITING, (3,))

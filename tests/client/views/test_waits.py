@@ -6,7 +6,7 @@ from dbg_client.core.collective_matching import Standing, match_collectives
 from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.views.list import show_table
 from dbg_client.views.waits import recorded_standings, show_standing, show_wait, standing_document
-from dbg_wire.evidence import Evidence
+from dbg_wire.evidence import Evidence, GroupSeen
 from dbg_wire.ranks import RankState
 from tests.client.fake_broker import make_rank
 from tests.support.rank_evidence import REDUCING, call, elsewhere, group, told, waiting
@@ -55,6 +55,29 @@ def test_a_send_or_receive_is_named_with_its_peer() -> None:
     assert show_standing(alone) == "waits in recv #1 of dp_0 from rank 2"
     assert show_standing(sends) == "waits in send #4 of dp_0 to rank 3"
     assert standing_document(alone) == {"name": "recv", "sequence": 1, "group": "dp_0", "there": 1, "of": 2}
+
+
+def test_the_tag_of_a_send_and_the_root_of_a_collective_stand_in_its_call() -> None:
+    receives = standing_of(told(0, groups=[group()], calls=[call(None, "recv", peer=2, is_receive=True, tag=12)]))
+    untagged = standing_of(told(0, groups=[group()], calls=[call(None, "recv", peer=2, is_receive=True, tag=0)]))
+    roots = [told(n, groups=[group(at=4)], calls=[call(5, "broadcast", root=root)]) for n, root in ((0, 1), (1, 1))]
+    differ = [*roots, told(2, groups=[group(at=4)], calls=[call(5, "broadcast", root=2)])]
+
+    assert show_standing(receives) == "waits in recv of dp_0 (tag 12) from rank 2"
+    assert show_standing(untagged) == "waits in recv of dp_0 from rank 2"
+    assert show_standing(standing_of(*roots, elsewhere(2))).startswith("waits in broadcast #5 of dp_0 (root 1), 2 of")
+    assert show_standing(standing_of(*differ)).startswith("waits in broadcast #5 of dp_0, 3 of")
+
+
+def test_of_those_who_make_a_group_only_they_are_there() -> None:
+    new = GroupSeen(library="torch", name="new_group 0-3", title="0-3", members="0-3", size=4)
+    made = call(None, "new_group", group="new_group 0-3", timeout=None, types="", shapes="", size=None)
+    making = [told(n, groups=[group(at=0), new], calls=[made]) for n in (0, 1)]
+    others = [told(n, groups=[group(at=0)], calls=[call(1, "barrier")]) for n in (2, 3)]
+
+    shown = {show_standing(one) for one in recorded_standings(match_collectives([*making, *others])).values()}
+
+    assert shown == {"waits in new_group of 0-3, 2 of 4 there", "waits in barrier #1 of dp_0, 2 of 4 there"}
 
 
 def test_what_is_only_on_stacks_is_no_record() -> None:
