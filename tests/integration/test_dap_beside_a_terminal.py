@@ -55,7 +55,7 @@ def test_ide_and_terminal_share_a_stop(processes: Processes, home: Path, open_te
         assert "keyboard" in window.evaluate("take")
         terminal.wait_for("(VS Code) types")
         window.forget("stopped")
-        window.request("continue", {"threadId": thread})
+        window.go_on(thread)
         window.stopped(thread)
         assert window.top(thread)["line"] == 7
         detach(terminal)
