@@ -42,7 +42,7 @@ def test_an_ide_looks_steps_and_stops_at_its_breakpoints(processes: Processes, h
         assert rows[1]["message"]
         thread = window.stop_of(1)
         look(window, thread)
-        window.request("continue", {"threadId": thread})
+        window.go_on(thread)
         assert window.stopped(thread)["reason"] == "breakpoint"
         top = window.top(thread)
         assert (top["line"], top["name"], top["source"]["path"]) == (7, "step", str(script))
@@ -111,7 +111,7 @@ def stops_of_the_others(window: Ide, script: Path, thread: int) -> None:
     other = window.threads()
     zero = next(number for name, number in other.items() if name.split()[0].endswith(":0"))
     window.forget("stopped")
-    window.request("continue", {"threadId": zero})
+    window.go_on(zero)
     window.stopped(zero)
     assert window.evaluate("batch", window.top(zero)["id"], "watch") in ("19", "20")
     # The text of the log point has come to the console without a terminal at the rank.
@@ -161,7 +161,7 @@ def test_an_exception_that_the_program_handles_is_told_while_it_is_handled(proce
         told = window.request("exceptionInfo", {"threadId": thread})
         assert (told["exceptionId"], told["description"], told["breakMode"]) == ("KeyError", "'lr'", "always")
         assert 'line 3, in <module>\n    {}["lr"]' in told["details"]["stackTrace"]
-        window.request("continue", {"threadId": thread})
+        window.go_on(thread)
         window.stopped(thread)
         with pytest.raises(Refused, match="0 handles no exception"):
             window.request("exceptionInfo", {"threadId": thread})
@@ -241,7 +241,7 @@ def test_ranks_that_come_later_get_the_breakpoints(processes: Processes, home: P
         told = window.event("breakpoint", lambda body: body["breakpoint"]["verified"])
         assert (told["reason"], told["breakpoint"]["id"]) == ("changed", row["id"])
         for thread in [window.stop_of(rank) for rank in range(2)]:
-            window.request("continue", {"threadId": thread})
+            window.go_on(thread)
             window.stopped(thread)
             assert window.evaluate("batch", window.top(thread)["id"], "watch") == "2"
         window.leave()

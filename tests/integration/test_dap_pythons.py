@@ -73,7 +73,7 @@ def test_ranks_of_each_python_stop_at_a_breakpoint_that_is_set_while_they_run(pr
         (row,) = window.set_breakpoints(script, {"line": 6, "logMessage": "{os.environ['RANK']} saw {seen}"})
         assert row["verified"], row
         for thread in threads.values():
-            window.request("continue", {"threadId": thread})
+            window.go_on(thread)
         for rank in threads:
             window.printed(rf"(?m)^{rank}: {rank} saw \d+")
         wait_until_states(home, dict.fromkeys(range(len(PYTHONS)), "running"))
@@ -106,6 +106,6 @@ def test_ranks_under_torchrun_stop_at_a_breakpoint_of_the_ide(processes: Process
     with ide(home) as window:
         window.attach()
         for rank in range(2):
-            window.request("continue", {"threadId": window.stop_of(rank)})
+            window.go_on(window.stop_of(rank))
         assert job.wait() == 0
         window.leave()

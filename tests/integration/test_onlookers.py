@@ -76,7 +76,7 @@ def act_in_an_ide(home: Path, script: Path, watching: Terminal) -> None:
         watching.wait_for(re.compile("rank_script.py:[56] in <module>"))
         window.set_breakpoints(script)
         watching.wait_for(re.compile(who + " cleared a breakpoint at rank_script.py:6"))
-        window.request("continue", {"threadId": thread})
+        window.go_on(thread)
         watching.wait_for(re.compile(rf"\S+:2 went on: {who} let it go on;"))
         window.leave()
 

@@ -357,6 +357,18 @@ class TestOptions:
         directory.attach("all", "--continue")
         assert terminal.exit_status() == 1
 
+    def test_a_crash_that_takes_long_to_end_is_told_as_let_go(self, directory: Directory) -> None:
+        os.mkfifo(directory.path / "end")
+        directory.write("import atexit\natexit.register(lambda: open('end').read())\nraise ValueError('bad batch')\n")
+        directory.environ = {"DBG_LEASE": "600"}
+        terminal = directory.run("--post-mortem", *PYTHON)
+        terminal.wait_for(DRAWN)
+        directory.attach("all", "--continue")
+        terminal.wait_for("was let go after ValueError: bad batch, and has not ended yet")
+        terminal.wait_for("waiting for its end, or the next stop.")
+        (directory.path / "end").write_text("")
+        assert terminal.exit_status() == 1
+
     def test_a_function(self, directory: Directory) -> None:
         (directory.path / "parts.py").write_text("def work():\n    return 1\n")
         directory.write("import parts\nparts.work()\n")

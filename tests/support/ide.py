@@ -153,6 +153,18 @@ class Ide:
                     return [self.events.pop(at)["body"]]
         return []
 
+    def go_on(self, thread: int) -> None:
+        """Let a thread go on as a user does who sends it again where it came too soon to be typed."""
+        is_too_soon = True
+        while is_too_soon:
+            try:
+                self.request("continue", {"threadId": thread})
+            except Refused as refused:
+                if "send it again" not in str(refused):
+                    raise
+            else:
+                is_too_soon = False
+
     def stop_of(self, rank: int) -> int:
         """Return the thread of a rank, once the window is told that it stands."""
         taken: list[Message] = []

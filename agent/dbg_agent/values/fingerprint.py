@@ -42,11 +42,16 @@ class Fingerprint:
         if self._masked is not None:
             self._masked.update(masked)
 
+    def feed_repr(self, kind: str, text: str) -> None:
+        """Add a repr as :meth:`feed_text` adds a text, to the second digest without the addresses in it."""
+        masked = without_addresses(text)
+        if masked != text:
+            self.feed_apart(_framed(kind, text), _framed(kind, masked))
+        else:
+            self.feed_text(kind, text)
+
     def feed_text(self, kind: str, text: str) -> None:
         """Add a text with its kind and its length, so that no other texts give the same bytes."""
-        if " at 0x" in text:
-            self.feed_apart(_framed(kind, text), _framed(kind, without_addresses(text)))
-            return
         if len(text) <= PIECE:
             self.feed(_framed(kind, text))
             return
@@ -69,6 +74,9 @@ class NoFingerprint(Fingerprint):
         """Do nothing."""
 
     def feed_apart(self, exact: bytes, masked: bytes) -> None:
+        """Do nothing."""
+
+    def feed_repr(self, kind: str, text: str) -> None:
         """Do nothing."""
 
     def feed_text(self, kind: str, text: str) -> None:

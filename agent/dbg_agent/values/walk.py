@@ -1,9 +1,10 @@
 """The walk through a value, part by part, that writes its text and feeds its fingerprint.
 
-Builtin containers are compared by their elements: sets and dicts without order, as ``==`` does. Objects with the
-default ``repr``, and torch's modules, are compared by their attributes; subclasses of containers by both. Other objects
-are compared by their ``repr``, unless that may leave out a difference. A float is compared by its ``repr``, so ``nan``
-equals ``nan``, and ``-0.0`` isn't ``0.0``.
+Builtin containers are compared by their elements: sets and dicts without order, as ``==`` does. Objects whose ``repr``
+has an address in it, and torch's modules, are compared by their attributes; functions, methods and the like by what
+they are made of; subclasses of containers, of ``str`` and of numbers by both. Other objects are compared by their
+``repr``, unless that may leave out a difference. A float is compared by its ``repr``, so ``nan`` equals ``nan``, and
+``-0.0`` isn't ``0.0``.
 """
 
 from __future__ import annotations
@@ -12,16 +13,29 @@ import dataclasses
 import re
 import struct
 import sys
+from _thread import RLock, allocate_lock
 from collections import UserDict, UserList, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
-from types import MemberDescriptorType
+from types import (
+    BuiltinMethodType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
 from typing import Any
+from weakref import ReferenceType
 
 from .arrays import is_array, tell_array
 from .budget import MAX_REASON, Effort, NotCompared, message_of, sentence_of
-from .fingerprint import Unordered
+from .fingerprint import Unordered, without_addresses
 from .record import ValueRecord
 from .tensors import is_tensor, tell_tensor
 
@@ -47,6 +61,49 @@ VIEWS: frozenset[type] = frozenset({type({}.keys()), type({}.values()), type({}.
 
 PLAIN: frozenset[type] = frozenset({dict, list, tuple, set, frozenset, deque})
 
+SHOWN: tuple[type, ...] = (type, ModuleType, type(allocate_lock()), RLock)
+"""Classes of objects whose repr says all that is compared of them, whatever addresses it has."""
+
+
+def _inside_code(code: CodeType) -> Sequence[object]:
+    return code.co_name, code.co_code, code.co_names, code.co_consts
+
+
+def _inside_function(function: FunctionType) -> Sequence[object]:
+    return function.__code__, function.__defaults__, function.__kwdefaults__, function.__closure__
+
+
+def _inside_cell(cell: CellType) -> Sequence[object]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return ()  # a variable that is not bound yet
+
+
+INSIDE: dict[type, Callable[[Any], Sequence[object]]] = {
+    FunctionType: _inside_function,
+    CodeType: _inside_code,
+    CellType: _inside_cell,
+    MethodType: lambda method: (method.__func__, method.__self__),
+    BuiltinMethodType: lambda method: (method.__self__,),
+    MethodWrapperType: lambda method: (method.__self__,),
+    partial: lambda made: (made.func, made.args, made.keywords),
+    MappingProxyType: lambda proxy: (dict(proxy),),
+    slice: lambda taken: (taken.start, taken.stop, taken.step),
+    ReferenceType: lambda reference: (reference(),),
+}
+"""What objects of these classes are made of beside their attributes; their reprs may leave out or hide some of it."""
+
+EXACT: dict[type, Callable[[Any], object]] = {
+    str: lambda value: str.__getitem__(value, slice(None)),
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    bytearray: lambda value: bytearray.__getitem__(value, slice(None)),
+    int: int.__pos__,
+    float: float.__pos__,
+    complex: complex.__pos__,
+}
+"""The value of an object of a class that is derived from one of these, without its class and its attributes."""
+
 _IMMUTABLE = 1 << 8
 """The flag of classes that are written in C."""
 
@@ -65,6 +122,7 @@ class Walk(ValueRecord):
         super().__init__(effort, stats=stats)
         self._path: dict[int, int] = {}
         self._objects = 0
+        self._bases: dict[type, type | None] = {}
 
     def whole(self, value: Any) -> bool:
         """Look at a value as :meth:`value` does; return False, with a reason in the effort, if it is not seen whole."""
@@ -143,29 +201,62 @@ class Walk(ValueRecord):
         except Exception as error:
             failed, message = type(error).__name__, message_of(error)
             self.text.write(f"<{_name(kind)}: repr raised {failed}: {message[:MAX_REASON]}>")
-            self.fingerprint.feed_text("error", f"{_identity(kind)} {failed} {message}")
+            self.fingerprint.feed_repr("error", f"{_identity(kind)} {failed} {message}")
             return
         self.text.write(text)
-        self.attempt(lambda: self._compare_by_repr(kind, text))
-        if _hides_content(kind):
+        base = self._base_of(kind)
+        self.attempt(lambda: self._compare_by_repr(kind, text, is_whole=base is None))
+        if base in INSIDE:
+            self.attempt(lambda: self._compare_inside(value, base))
+        elif base is not None:
+            self.attempt(lambda: self._compare_exact(value, EXACT[base]))
+        elif _hides_content(kind) or (not issubclass(kind, SHOWN) and without_addresses(text) != text):
             self.attempt(lambda: self._compare_attributes(value, kind))
 
-    def _compare_by_repr(self, kind: type, text: str) -> None:
+    def _compare_by_repr(self, kind: type, text: str, *, is_whole: bool) -> None:
         self.effort.take(len(text))
         # An object that turns into an array, such as a table, shows only some elements, with few digits.
-        if hasattr(kind, "__array__") or ROUNDED.search(text):
+        if is_whole and (hasattr(kind, "__array__") or ROUNDED.search(text)):
             raise NotCompared(f"the repr of {_name(kind)} may leave out or round what differs")
-        self.fingerprint.feed_text(_identity(kind), text)
+        self.fingerprint.feed_repr(_identity(kind), text)
 
     def _compare_attributes(self, value: object, kind: type) -> None:
         if _has_hidden_state(kind):
             raise NotCompared(f"what {_name(kind)} holds can't be seen")
+        if self._counts():
+            self._once(value, lambda: self._attributes(value))
+
+    def _compare_inside(self, value: object, base: type) -> None:
+        def look() -> None:
+            parts = INSIDE[base](value)
+            self.fingerprint.feed_text("inside", str(len(parts)))
+            for part in parts:
+                self.unseen(part)
+            self._attributes(value, beside=vars(base))
+
+        if self._counts():
+            self._once(value, look)
+
+    def _compare_exact(self, value: object, exact: Callable[[Any], object]) -> None:
+        self.unseen(exact(value))
+        # There may be millions of them without attributes, such as the numbers of numpy.
+        if attributes_of(value) and self._counts():
+            self._once(value, lambda: self._attributes(value))
+
+    def _base_of(self, kind: type) -> type | None:
+        """Return the class in INSIDE or EXACT from which a class is derived, None if there is none."""
+        if kind not in self._bases:
+            self._bases[kind] = next((base for base in kind.__mro__ if base in INSIDE or base in EXACT), None)
+        return self._bases[kind]
+
+    def _counts(self) -> bool:
+        """Count an object whose content is looked at; return False if nothing is compared. Raises NotCompared."""
         if not self.compares or self.effort.reason:
-            return
+            return False
         self._objects += 1
         if self._objects > MAX_OBJECTS:
             raise NotCompared(f"more than {MAX_OBJECTS:,} objects in it")
-        self._once(value, lambda: self._attributes(value))
+        return True
 
     def _attributes(self, value: object, *, beside: Iterable[str] = ()) -> None:
         """Feed the attributes of an object, except those that are looked at ``beside`` them."""

@@ -23,9 +23,9 @@ from ..core.listed import exited, listed, there
 from ..core.remembered_groups import read_target
 from ..core.roll_call import call_roll
 from ..core.switchboard import Switchboard
-from ..core.waiting import open_and_list, wait_for_stop
+from ..core.waiting import open_and_list, until_stopped, wait_for_stop
 from ..core.waiting_line import WaitingLine
-from ..errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
+from ..errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
 from ..streams import has_cursor, show_waiting, tell, terminal_size, write_result
 from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
 from ..views.compare import SavedAnswers
@@ -218,26 +218,10 @@ class _Acting:
         return 0
 
     async def _until_stopped(self, rank: RankInfo, news: str) -> RankInfo:
-        """Return the rank as it is listed once it has stopped, however long its C code takes.
-
-        ``news`` is told first: it offers Ctrl-C, so it must not come before Ctrl-C is waited for.
-        """
+        # It offers Ctrl-C, so it must not come before Ctrl-C is waited for.
         if news:
             tell(news)
-
-        def stopped() -> RankInfo | None:
-            now = self._directory.by_key.get(rank.key)
-            if not self._switchboard.is_current:
-                return None
-            if now is None:
-                raise RankVanished(rank.address)
-            if now.state is RankState.EXITED:
-                raise RankEnded(now)
-            if now.state is RankState.LOST:
-                raise LostRank(now.address, unique_target(now, self._directory.ranks))
-            return now if is_ready(now) else None
-
-        return await self._switchboard.until(stopped)
+        return await until_stopped(self._switchboard, rank)
 
     async def _exec(self, target: Target) -> int:
         shown = await unless_given_up(run_beside(self._settings, self._asker, self._select(target).ranks))

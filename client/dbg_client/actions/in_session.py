@@ -15,12 +15,13 @@ from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Target
 
 from ..core.asking import Asker
-from ..core.choose import choose, find, is_ready
+from ..core.choose import Choice, choose, find, is_ready
 from ..core.deadline import read_in_thread
 from ..core.listed import listed
 from ..core.remembered_groups import read_target
 from ..core.roll_call import RollCall, call_roll
 from ..core.switchboard import Switchboard
+from ..core.waiting import until_stopped
 from ..core.waiting_line import Show, WaitingLine, show_nobody
 from ..streams import terminal_size
 from ..views.answers import show_answers, show_screen
@@ -34,13 +35,16 @@ from .many import MOVING, ask_many, break_in, read_saved
 from .stops import ask_stops
 from .why import show_groups_of, show_why
 
+_WITHDRAWAL_SECONDS = 2.0
+"""Seconds to wait for the answer to a withdrawal: the user who gave up wants the list or the session back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
     """What is shown for a command, or the rank to attach to instead."""
 
     text: str = ""
-    rank: RankInfo | None = None
+    choice: Choice | None = None
 
 
 class NeedsYes(Exception):
@@ -55,6 +59,7 @@ class Answering:
     """Answer commands of one session, one at a time; ``show_waiting`` takes what an answer waits for."""
 
     def __init__(self, switchboard: Switchboard) -> None:
+        self._switchboard = switchboard
         self._directory = switchboard.directory
         self._asker = Asker(switchboard, None, terminal_size, WaitingLine(self._show))
         self.show_waiting: Show = show_nobody
@@ -72,8 +77,21 @@ class Answering:
         self._asker.seconds = settings.timeout
         return await self._ask(settings, ranks, ())
 
-    async def break_in(self, rank: RankInfo, seconds: float, *, withdrawn: bool = False) -> RankAnswer:
-        """Ask a rank to stop where it is, or withdraw that, and return its answer. Raises DbgError."""
+    async def break_in(self, rank: RankInfo, seconds: float) -> Answered:
+        """Break into a rank; return it as the one to attach to once it has stopped, or why it does not stop.
+
+        A break-in that is cancelled is withdrawn. Raises DbgError.
+        """
+        try:
+            answer = await self._interrupt(rank, seconds)
+            if answer.kind not in (Kind.VALUE, Kind.RUNNING):
+                return Answered(f"{printable(rank.address)}: {printable(answer.text)}\n")
+            return Answered(choice=Choice(await until_stopped(self._switchboard, rank), is_broken_into=True))
+        except asyncio.CancelledError:
+            await self._interrupt(rank, _WITHDRAWAL_SECONDS, withdrawn=True)
+            raise
+
+    async def _interrupt(self, rank: RankInfo, seconds: float, *, withdrawn: bool = False) -> RankAnswer:
         self._asker.seconds = seconds
         return (await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=withdrawn))[0]
 
@@ -81,7 +99,9 @@ class Answering:
         target = await self._target(settings, rank)
         ranks, note = self._found(settings, target, rank)
         if settings.verb is Verb.ATTACH:
-            return Answered(rank=ranks[0])
+            return Answered(choice=Choice(ranks[0]))
+        if settings.verb is Verb.INTERRUPT and len(ranks) == 1 and ranks[0].state in MOVING:
+            return await self.break_in(ranks[0], settings.timeout)
         if settings.verb is Verb.LIST:
             text = self._list(settings, target, ranks)
         else:

@@ -52,6 +52,10 @@ NEXT_STOP_SECONDS = 0.5
 """Seconds for which a rank that went on, with nothing left to stop it, may stop again before the session ends: in a
 loop the next ``set_trace()`` comes at once."""
 
+LET_GO_SECONDS = 3.0
+"""Seconds for which a kept crash that was let go may end, before the session does: exit callbacks take their time. One
+that the program has caught before it called ``post_mortem()`` goes on."""
+
 _ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, RefusalCode.FULL, RefusalCode.GONE})
 
 
@@ -90,6 +94,8 @@ class Attachment:
         self._went_on_at: float | None = None
         self.ended_by = ""
         """What somebody else did that has ended the stop, in words; empty if nobody did."""
+        self.let_go = ""
+        """The exception after which the rank was kept, if that stop has just ended: ``ValueError: bad batch``."""
         self.pulse: Place | None = None
         self.waits_in = ""
         """The collective that the rank's step is in, as far as its last pulse tells."""
@@ -257,7 +263,7 @@ class Attachment:
 
     def tick(self, now: float) -> Effects:
         """Do what is due by time alone."""
-        if self._went_on_at is not None and now - self._went_on_at >= NEXT_STOP_SECONDS:
+        if self._went_on_at is not None and now - self._went_on_at >= self._patience:
             return [Finish(None)]
         if self.lost_since is not None and now - self.lost_since > LOST_SECONDS:
             return [Finish(RankStayedAway(self.rank.address))]
@@ -332,6 +338,10 @@ class Attachment:
 
     # ----------------------------------------------------------------------------------------------------- what follows
 
+    @property
+    def _patience(self) -> float:
+        return LET_GO_SECONDS if self.let_go else NEXT_STOP_SECONDS
+
     def _may_ask_again(self) -> bool:
         away = (self.link_down_since, self.absent_since, self.lost_since)
         return self.opened and not self._seated and not self._asked and away == (None, None, None)
@@ -401,11 +411,11 @@ class Attachment:
             effects = talk + self._notices.discarded(self._keys.abandon_unsent(), "the stop ended", now)
             if report.state is RankState.RUNNING and not report.breakpoints and not report.queued:
                 return effects + self._go_on(before, now)
-            self._went_on_at, self.ended_by = None, ""
+            self._stay()
             was_blank = before is not None and before.stop is None and before.state is report.state
             return effects if was_blank else [*effects, Blank(self.blank_text)]
-        effects, self._went_on_at, self.ended_by = talk, None, ""
-        session = report.session
+        self._stay()
+        effects, session = talk, report.session
         is_hidden = session is not None and not self.blank_text and self._drawing.uncover(session.number)
         if is_hidden or (before is not None and before.stop is None):
             effects.append(Blank())
@@ -419,13 +429,20 @@ class Attachment:
         return effects + self._fit(before, report, now)
 
     def _go_on(self, before: RankReport | None, now: float) -> Effects:
-        """End the session; if its stop has just ended, only after NEXT_STOP_SECONDS without another stop."""
+        """End the session; if its stop has just ended, only after a while without another stop or the rank's end."""
         if before is None:
             return [Finish(None)]
         if self._went_on_at is not None:
             return []
         self._went_on_at, self.ended_by = now, self._notices.take_ending(now)
-        return [Wake(NEXT_STOP_SECONDS)]
+        if before.stop is not None and before.stop.reason == "crash":
+            self.let_go = before.stop.detail.partition("; ")[0]
+            self.say(f"let go after {printable(self.let_go)}; waiting for its end", now)
+        return [Wake(self._patience)]
+
+    def _stay(self) -> None:
+        """Take note that the rank stands, or has something left that stops it."""
+        self._went_on_at, self.ended_by, self.let_go = None, "", ""
 
     def _finish_with(self, ended: RankInfo, now: float) -> Finish:
         """End the session with its rank.

@@ -113,8 +113,12 @@ class Asker:
             open_answers = OpenAnswers(ranks, {page.request: len(page.keys) for page in pages})
             try:
                 async with self._line.says(lambda: str(open_answers)):
-                    answers = await within(seconds, self._ask(line, pages, open_answers))
+                    for page in pages:
+                        await self._switchboard.ask(page, line.send)
+                    # What waits its turn behind other questions has its whole time once it is sent.
+                    answers = await within(seconds, _answers(line, {page.request for page in pages}, open_answers))
             except asyncio.TimeoutError:
+                self._switchboard.give_up(page.request for page in pages)
                 raise TimedOut(f"the broker did not answer within {seconds:g} s: {open_answers}") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
 
@@ -123,11 +127,6 @@ class Asker:
         question = fitted(Question, request=0, keys=(), action=action, seconds=self.seconds, withdrawn=True)
         for page in self._pages(question, [rank.key for rank in ranks]):
             self._switchboard.send(page)
-
-    async def _ask(self, line: QuestionLine, pages: Sequence[Question], answers: OpenAnswers) -> dict[str, RankAnswer]:
-        for page in pages:
-            await self._switchboard.ask(page, line.send)
-        return await _answers(line, {page.request for page in pages}, answers)
 
     def _pages(self, question: Question, keys: Sequence[str]) -> list[Question]:
         """Return a question in pages, each with a number of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import count
 from typing import Protocol, TypeVar
@@ -204,6 +204,10 @@ class Switchboard:
         if not send(question):
             self._end_questions(question.request)
             raise TimedOut("the broker is gone")
+
+    def give_up(self, requests: Iterable[int]) -> None:
+        """Let others ask in place of questions to which the broker owes an answer for too long."""
+        self._end_questions(*requests)
 
     @contextmanager
     def line(self) -> Iterator[QuestionLine]:

@@ -7,10 +7,10 @@ import math
 
 from dbg_wire.errors import NoSuchRank, printable
 from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
-from dbg_wire.targets import Target, select
+from dbg_wire.targets import Target, select, unique_target
 
-from ..errors import TimedOut
-from .choose import Choice, choose_when_ready
+from ..errors import LostRank, RankEnded, RankVanished, TimedOut
+from .choose import Choice, choose_when_ready, is_ready
 from .directory import Directory
 from .switchboard import Switchboard, Tell, tell_nobody
 from .waiting_line import WaitingLine, count_states
@@ -57,6 +57,27 @@ async def wait_for_stop(
             return await switchboard.until(chosen, limit, tell)
     except asyncio.TimeoutError:
         raise TimedOut(f"{shown} did not stop within {seconds:g} s") from None
+
+
+async def until_stopped(switchboard: Switchboard, rank: RankInfo) -> RankInfo:
+    """Return a rank that was broken into as it is listed once it has stopped, however long its C code takes.
+
+    Raises RankVanished, RankEnded or LostRank if it does not.
+    """
+
+    def stopped() -> RankInfo | None:
+        now = switchboard.directory.by_key.get(rank.key)
+        if not switchboard.is_current:
+            return None
+        if now is None:
+            raise RankVanished(rank.address)
+        if now.state is RankState.EXITED:
+            raise RankEnded(now)
+        if now.state is RankState.LOST:
+            raise LostRank(now.address, unique_target(now, switchboard.directory.ranks))
+        return now if is_ready(now) else None
+
+    return await switchboard.until(stopped)
 
 
 def _how_it_is(target: Target, directory: Directory) -> str:

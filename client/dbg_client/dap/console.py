@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.ranks import RankInfo
+from dbg_wire.ranks import RankInfo, RankState
 
 from ..api.memory import Memory
 from ..api.ranks import AsyncRanks
@@ -95,7 +95,12 @@ class Console:
         return str(await self._ranks(ranks).why())
 
     async def _pause(self, ranks: str) -> str:
-        return str(await self._ranks(ranks).interrupt())
+        found = self._ranks(ranks)
+        running = [rank for rank in found.list() if rank.state is RankState.RUNNING]
+        answer = await found.interrupt()
+        if len(running) == len(found) == 1 and not answer.errors:
+            await self._keyboard.seize_at_stop(running[0], has_stopped=bool(answer.values))
+        return str(answer)
 
     async def _continue(self, ranks: str) -> str:
         return str(await self._ranks(ranks).resume())

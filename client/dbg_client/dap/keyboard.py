@@ -14,6 +14,7 @@ from dbg_wire.ranks import RankInfo
 from ..attachment.attachment import Attachment
 from ..attachment.effects import Effect, Note
 from ..core.link import Event
+from ..core.waiting import until_stopped
 from ..driving import Driving
 from ..errors import TimedOut
 from ..words.engine import Wish
@@ -37,6 +38,8 @@ class Keyboard:
         self._driving: Driving | None = None
         self._failed: BaseException | None = None
         self._changing = asyncio.Lock()
+        self._coming: asyncio.Task[None] | None = None
+        """Takes the keyboard of the rank that was broken into last."""
         self._was_driving = False
         self._given: tuple[str, str | None] | None = None
         """The rank whose keyboard this window has left, and its own name, as long as the broker's list is behind."""
@@ -87,6 +90,27 @@ class Keyboard:
             if not self.is_ours(rank):
                 await self._attach(rank, Mode.TAKE)
 
+    async def seize_at_stop(self, rank: RankInfo, *, has_stopped: bool) -> None:
+        """Take the keyboard of a rank that this window has broken into, now or once it has stopped.
+
+        A terminal that follows the job goes to this stop, too, and may be there first. Why the keyboard can't be had is
+        told in the console: the rank stands all the same.
+        """
+        self._forget_break_in()
+        self._coming = asyncio.create_task(self._seize_at_stop(rank))
+        if has_stopped:
+            await asyncio.wait([self._coming])
+
+    async def _seize_at_stop(self, rank: RankInfo) -> None:
+        try:
+            await self.seize(await until_stopped(self._window.switchboard, rank))
+        except DbgError as error:
+            self._window.tell(str(error))
+
+    def _forget_break_in(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+
     def give(self) -> RankInfo | None:
         """Leave the keyboard; return the rank at which it was, None if there was none."""
         driving, self._driving = self._driving, None
@@ -102,6 +126,7 @@ class Keyboard:
 
     def close(self) -> None:
         """Leave the keyboard; the rank stays as it is."""
+        self._forget_break_in()
         self.give()
 
     # ------------------------------------------------------------------------------------------------------ the broker

@@ -44,7 +44,7 @@ class Threads:
         self._known: dict[str, RankInfo] = {}
         self._patient_until = 0.0
         self._told_at: dict[str, float] = {}
-        """When the IDE was told of the stop of each rank, the earliest first; steps are told as asked for."""
+        """When the IDE was told of the stop of each rank, the earliest first; long ago for an awaited step."""
         self._unseen: set[str] = set()
         """Ranks that stood when the window attached, and whose stack the IDE has not asked for."""
         self._has_explained = False
@@ -189,8 +189,10 @@ class Threads:
     def _tell_stop(self, told: Stopped) -> None:
         rank = self.rank(told.thread)
         self._unseen.discard(rank.key)
+        # A user may type on while a step is under way; where others have stopped meanwhile, nvim-dap does so as well.
+        is_awaited = told.is_ours and told.reason == "step" and next(reversed(self._told_at), None) == rank.key
         self._told_at.pop(rank.key, None)
-        self._told_at[rank.key] = asyncio.get_running_loop().time() if told.reason != "step" else -TYPED_SECONDS
+        self._told_at[rank.key] = -TYPED_SECONDS if is_awaited else asyncio.get_running_loop().time()
         focus = self.focus if self.focus is not None and self.table.stands(self.focus.key) else rank
         keeps_focus = not told.is_ours and focus.key != rank.key
         if not keeps_focus:

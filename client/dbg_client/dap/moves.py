@@ -78,12 +78,17 @@ class Moves:
         for rank in ranks:
             self._threads.table.expect_stop(rank.key)
         await self._have_left(ranks)
+        running = [rank for rank in ranks if self._window.now(rank).state is RankState.RUNNING]
         answers = await self._window.ask(Action.INTERRUPT, ranks) if ranks else []
-        for rank, answer in zip(ranks, answers, strict=True):
-            if answer.kind is Kind.RUNNING and len(ranks) == 1:
-                self._window.tell(f"{printable(rank.address)}: {safe_text(answer.text)}")
-            elif answer.kind is not Kind.VALUE and len(ranks) == 1:
-                raise RankError(rank.address, answer.text, answer.kind.value)
+        if len(ranks) != 1:
+            return
+        (rank,), (answer,) = ranks, answers
+        if answer.kind is Kind.RUNNING:
+            self._window.tell(f"{printable(rank.address)}: {safe_text(answer.text)}")
+        elif answer.kind is not Kind.VALUE:
+            raise RankError(rank.address, answer.text, answer.kind.value)
+        if running:
+            await self._keyboard.seize_at_stop(rank, has_stopped=answer.kind is Kind.VALUE)
 
     async def _have_left(self, ranks: list[RankInfo]) -> None:
         """Wait until ranks that were told to go on have left their stops: they would answer that they stand already."""

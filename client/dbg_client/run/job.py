@@ -307,7 +307,8 @@ class _Following:
             self._note(replace(self._told, again=True))
         elif outcome.end is End.WENT_ON:
             self._wanted = WantedRank(rank.rank, SAME_RANK_SECONDS)
-            tell(f"{how_it_ended(outcome)}; waiting for the next stop.")
+            awaited = "its end, or the next stop" if outcome.let_go else "the next stop"
+            tell(f"{how_it_ended(outcome)}; waiting for {awaited}.")
         elif outcome.end is End.DETACHED:
             self._leave(rank)
             tell(f"Detached from {printable(rank.address)}, which stays as it is; Enter comes back.")

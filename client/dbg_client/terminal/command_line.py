@@ -72,10 +72,9 @@ class SessionCommandLine:
         store_typeahead(self._source, key_presses(typed_ahead))
         text = await self._row.read()
         answered = await self._act(text) if text is not None else None
-        if answered is not None and answered.rank is None:
+        if answered is not None and answered.choice is None:
             return None, await Pager(answered.text, self._source, self._screen, self._prefix).run()
-        goes_to = Choice(answered.rank) if answered is not None and answered.rank is not None else None
-        return goes_to, key_bytes(get_typeahead(self._source))
+        return answered and answered.choice, key_bytes(get_typeahead(self._source))
 
     async def _act(self, text: str) -> Answered | None:
         try:

@@ -27,7 +27,8 @@ class SessionOutcome:
 
     ``error`` says why it failed, ``opened`` whether it began, ``loss`` which keys were discarded right before.
     ``breakpoints`` are those that people have set in the ranks of the session, ordered by file and line. ``ended_by``
-    is what somebody else did that has ended the stop, in words, empty if nobody did.
+    is what somebody else did that has ended the stop, in words, empty if nobody did. ``let_go`` is the exception after
+    which a rank was kept that went on, empty for other stops.
     """
 
     end: End
@@ -37,6 +38,7 @@ class SessionOutcome:
     loss: str | None = None
     breakpoints: tuple[Breakpoint, ...] = ()
     ended_by: str = ""
+    let_go: str = ""
 
 
 def how_it_ended(outcome: SessionOutcome) -> str:
@@ -44,4 +46,8 @@ def how_it_ended(outcome: SessionOutcome) -> str:
     by = printable(outcome.ended_by, MAX_DEED)
     if outcome.error is not None:
         return f"{by}: {outcome.error}" if by else str(outcome.error)
-    return f"{printable(outcome.rank.address)} went on{f': {by}' if by else ''}"
+    went_on = "went on"
+    if outcome.let_go:
+        # It goes on where the program has caught the exception, which can't be told from here.
+        went_on = f"was let go after {printable(outcome.let_go)}, and has not ended yet"
+    return f"{printable(outcome.rank.address)} {went_on}{f': {by}' if by else ''}"

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import Kind
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.errors import DbgError
+from dbg_wire.ranks import RankInfo
 
-from ..actions.in_session import Answering
-from ..core.choose import is_ready
-from ..core.directory import Directory
-from ..errors import LostRank, RankEnded, RankVanished
+from ..actions.in_session import Answered, Answering
 from ..words.arguments import Arguments
 from ..words.settings import settle
 
@@ -28,17 +23,12 @@ _ARGUMENTS: Mapping[str, Callable[[str], Arguments]] = {
     "i": lambda text: Arguments(interrupt=True),
 }
 
-_WITHDRAWAL_SECONDS = 2.0
-"""Seconds to wait for the answer to a withdrawal: the user who gave up wants the list back."""
-
 
 class PickActions:
-    """Ask ranks for the picker, one question at a time; ``changed`` is set at each change of the directory."""
+    """Ask ranks for the picker, one question at a time."""
 
-    def __init__(self, answering: Answering, directory: Directory, *, color: bool) -> None:
-        self.changed = asyncio.Event()
+    def __init__(self, answering: Answering, *, color: bool) -> None:
         self._answering = answering
-        self._directory = directory
         self._color = color
 
     async def answer(self, letter: str, text: str, ranks: Sequence[RankInfo]) -> str:
@@ -49,33 +39,9 @@ class PickActions:
         except DbgError as error:
             return f"{error}\n"
 
-    async def stop(self, rank: RankInfo) -> RankInfo | str:
-        """Break into a rank, and return it once it has stopped; or why it does not, as a page.
-
-        A break-in that is cancelled is withdrawn.
-        """
-        seconds = settle(Arguments(), os.environ, stdout_is_tty=True).timeout
+    async def stop(self, rank: RankInfo) -> Answered:
+        """Break into a rank; return it once it has stopped, or as a page why it does not."""
         try:
-            answer = await self._answering.break_in(rank, seconds)
-            if answer.kind not in (Kind.VALUE, Kind.RUNNING):
-                return f"{printable(rank.address)}: {printable(answer.text)}\n"
-            return await self._stopped(rank)
+            return await self._answering.break_in(rank, settle(Arguments(), os.environ, stdout_is_tty=True).timeout)
         except DbgError as error:
-            return f"{error}\n"
-        except asyncio.CancelledError:
-            await self._answering.break_in(rank, _WITHDRAWAL_SECONDS, withdrawn=True)
-            raise
-
-    async def _stopped(self, rank: RankInfo) -> RankInfo:
-        while True:
-            self.changed.clear()
-            now = self._directory.by_key.get(rank.key)
-            if now is None and self._directory.complete:
-                raise RankVanished(rank.address)
-            if now is not None and is_ready(now):
-                return now
-            if now is not None and now.state is RankState.EXITED:
-                raise RankEnded(now)
-            if now is not None and now.state is RankState.LOST:
-                raise LostRank(now.address)
-            await self.changed.wait()
+            return Answered(f"{error}\n")

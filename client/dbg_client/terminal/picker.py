@@ -49,7 +49,7 @@ async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[Choice | 
     Raises KeyboardInterrupt at Ctrl-C.
     """
     directory = switchboard.directory
-    actions = PickActions(Answering(switchboard), directory, color=color)
+    actions = PickActions(Answering(switchboard), color=color)
     picker = Picker(directory, switchboard.url, actions, color=color)
     loop = asyncio.get_running_loop()
     choice: Choice | None = None
@@ -79,7 +79,7 @@ async def pick_in_session(
     directory: Directory, answering: Answering, options: SessionOptions, typed_ahead: bytes
 ) -> tuple[Choice | None, bytes]:
     """Let the user pick another rank from within a session, which reads the link meanwhile and keeps the signals."""
-    actions = PickActions(answering, directory, color=options.color)
+    actions = PickActions(answering, color=options.color)
     picker = Picker(directory, "the broker", actions, color=options.color, prefix=options.prefix)
     return await picker.run(typed_ahead)
 
@@ -240,7 +240,6 @@ class Picker:
         self.list.update(self._directory.ranks, self.height)
 
     def _refresh(self) -> None:
-        self._actions.changed.set()
         self.update()
         self._application.invalidate()
 
@@ -342,7 +341,7 @@ class Picker:
     async def _stop(self, rank: RankInfo) -> None:
         stopped = await self._actions.stop(rank)
         self.to_list()
-        self._exit(Left(page=stopped) if isinstance(stopped, str) else Left(Choice(stopped, is_broken_into=True)))
+        self._exit(Left(stopped.choice, page=stopped.text))
 
     async def _give_up(self) -> None:
         if self._work is not None:

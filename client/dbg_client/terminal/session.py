@@ -220,7 +220,8 @@ class Session:
             rank = self._directory.by_key.get(self.attachment.rank.key, self.attachment.rank)
             attachment = self.attachment
             loss, by = attachment.unread_loss(self.now()), "" if end is End.DETACHED else attachment.ended_by
-            self._done.set_result(SessionOutcome(end, rank, attachment.opened, error, loss, self.breakpoints, by))
+            opened, let_go = attachment.opened, attachment.let_go
+            self._done.set_result(SessionOutcome(end, rank, opened, error, loss, self.breakpoints, by, let_go))
 
     async def watched(self, part: Awaitable[None]) -> None:
         """Run a part of the session; what it raises ends all of it."""

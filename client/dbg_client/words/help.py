@@ -49,10 +49,11 @@ MORE = """\
 Attaching takes one rank, the other actions take any number, and tmux up to 16: inside of tmux a new window, elsewhere
 a new session, in which each pane follows its rank from stop to stop.
 
-Answers to eval and command are grouped by equality of the whole values, memory addresses apart, biggest group first;
-ranks that run, are silent or are lost are groups, too. An exception that an expression raises is an answer. command
-takes any command of pdb; n, s, r, unt and c move whatever debugger is open there; q, interact, debug, commands and run
-are not for several ranks at once.
+Answers to eval and command are grouped by equality of the whole values, memory addresses apart, biggest group first:
+containers by their elements, functions by code, defaults and closure, objects whose repr has an address in it by their
+attributes, others by their repr; what can't be seen whole says `not compared`. Ranks that run, are silent or are lost
+are groups, too. An exception that an expression raises is an answer. command takes any command of pdb; n, s, r, unt and
+c move whatever debugger is open there; q, interact, debug, commands and run are not for several ranks at once.
 
 Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
 stopped rank, w takes the keyboard, : opens a command line for these verbs on any ranks (where all, eval 0-7 loss,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, UserDict, UserList, defaultdict
+import queue
+import threading
+import weakref
+from collections import ChainMap, OrderedDict, UserDict, UserList, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -111,6 +116,140 @@ def test_attributes_count(kind: Callable[[], Any]) -> None:
     assert compared(with_best(1)).digest != compared(kind()).digest
 
 
+class Text(str):
+    """A string with attributes."""
+
+    name: object = None
+
+
+class Size(int):
+    """A number with attributes and with a repr that shows neither."""
+
+    name: object = None
+
+    def __repr__(self) -> str:
+        return "a size"
+
+
+class Shown:
+    """An object whose repr shows what it holds."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __repr__(self) -> str:
+        return f"Shown({self.held!r})"
+
+
+class Holder:
+    """An object with a method."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def method(self) -> object:
+        """Return what it holds."""
+        return self.held
+
+
+def named(value: Any, name: object) -> Any:
+    """Return a value with an attribute."""
+    value.name = name
+    return value
+
+
+def closed(held: object) -> Callable[[], object]:
+    """Return a function with this in its closure."""
+    return lambda: held
+
+
+def defaulted(held: object) -> Callable[..., object]:
+    """Return a function with this as its default."""
+
+    def function(inner: object = held) -> object:
+        return inner
+
+    return function
+
+
+def named_default(held: object) -> Callable[..., object]:
+    """Return a function with this as the default of a keyword."""
+
+    def function(*, inner: object = held) -> object:
+        return inner
+
+    return function
+
+
+KEPT: list[Shown] = []
+"""What weak references in tests refer to."""
+
+
+def referring(held: object) -> weakref.ref[Shown]:
+    """Return a weak reference to an object that holds this."""
+    KEPT.append(Shown(held))
+    return weakref.ref(KEPT[-1])
+
+
+HOLDERS: dict[str, Callable[[Any], object]] = {
+    "namespace": lambda held: SimpleNamespace(held=held),
+    "partial": lambda held: partial(print, held),
+    "partial's keyword": lambda held: partial(print, end=held),
+    "chain": lambda held: ChainMap({"a": held}),
+    "proxy": lambda held: MappingProxyType({"a": held}),
+    "slice": slice,
+    "method": lambda held: Holder(held).method,
+    "builtin method": lambda held: [held].append,
+    "method wrapper": lambda held: Shown(held).__str__,
+    "own repr": Shown,
+    "deep": lambda held: Shown([Shown({1: held})]),
+    "attribute of a str": lambda held: named(Text("a"), held),
+    "attribute of an int": lambda held: named(Size(3), held),
+    "attribute of a function": lambda held: named(closed(1), held),
+    "closure": closed,
+    "default": defaulted,
+    "keyword default": named_default,
+    "error": lambda held: ValueError(Shown(held)),
+    "weak reference": referring,
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS.keys())
+def test_what_stands_behind_an_address_counts(holder: Callable[[object], object]) -> None:
+    assert compared(holder(Node(best=1))).digest == compared(holder(Node(best=1))).digest
+    assert compared(holder(Node(best=1))).digest != compared(holder(Node(best=2))).digest
+    # An address that a text only looks like is no address.
+    assert compared(holder("crc at 0x1a2b3c01>")).digest != compared(holder("crc at 0x1a2b3c02>")).digest
+
+
+def test_functions_are_compared_by_their_code() -> None:
+    made: list[Callable[[int], int]] = [lambda x: x + 1, lambda x: x + 1, lambda x: x + 2]
+    one, same, other = (compared(function).digest for function in made)
+    assert one == same != other
+    recursive = closed(None)
+
+    def calls_itself() -> object:
+        return calls_itself, recursive
+
+    assert compared(calls_itself).digest == compared(calls_itself).digest
+
+
+def test_the_value_of_a_number_or_text_with_a_repr_of_its_own_counts() -> None:
+    assert compared(Size(3)).digest == compared(Size(3)).digest
+    assert compared(Size(3)).digest != compared(Size(4)).digest
+    assert compared([Text("...")]).digest != compared([Text("…")]).digest
+
+
+def test_many_numbers_of_a_class_of_their_own_are_compared() -> None:
+    numbers = [Size(number) for number in range(20_000)]
+    assert compared(numbers).digest != compared([*numbers[1:], Size(0)]).digest
+
+
+def test_locks_in_objects_are_told_by_what_they_are() -> None:
+    assert compared(queue.Queue()).digest == compared(queue.Queue()).digest
+    assert compared(threading.Event()).digest == compared(threading.Event()).digest
+
+
 def test_objects_in_objects_are_compared() -> None:
     def tree(leaf: object) -> Node:
         root = Node(items=[Node(leaf=leaf), Node(leaf={1: Node(leaf=leaf)})])
@@ -129,7 +268,9 @@ def test_a_graph_of_objects_is_given_up_before_it_takes_long() -> None:
     assert "Node object" in not_compared(told(nodes[0]), "more than 10,000 objects in it")
 
 
-@pytest.mark.parametrize("hidden", [iter([1]), map(str, [1]), Node(source=enumerate([1]))])
+@pytest.mark.parametrize(
+    "hidden", [iter([1]), map(str, [1]), Node(source=enumerate([1])), (one for one in "a"), Shown(iter([1]))]
+)
 def test_what_c_code_keeps_to_itself_is_not_compared(hidden: object) -> None:
     not_compared(told(hidden), "holds can't be seen")
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dbg_client.attachment.attachment import LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
+from dbg_client.attachment.attachment import LET_GO_SECONDS, LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
 from dbg_client.attachment.drawing import REPAINT_SECONDS
 from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText, Note, Open, Send, Show, Wake
 from dbg_client.attachment.notices import END_SECONDS, NOTICE_SECONDS
@@ -496,6 +496,37 @@ def test_a_resume_with_nothing_left_ends_the_session() -> None:
     assert attachment.message(Report(report=GONE_ON), 0.0) == [Wake(NEXT_STOP_SECONDS)]
     assert attachment.message(Report(report=GONE_ON), 0.1) == []
     assert finished(attachment.tick(NEXT_STOP_SECONDS)) == Finish(None)
+
+
+def kept() -> Attachment:
+    """Return an attachment at a kept crash that has just been let go."""
+    report = make_report()
+    assert report.stop is not None
+    stop = report.stop.replace(reason="crash", detail="ValueError: bad batch; got SIGTERM")
+    attachment = seated(report=report.replace(stop=stop))
+    assert Wake(LET_GO_SECONDS) in attachment.message(Report(report=GONE_ON), 0.0)
+    return attachment
+
+
+def test_a_kept_crash_that_is_let_go_has_time_to_end() -> None:
+    attachment = kept()
+    assert attachment.notice(0.0) == "let go after ValueError: bad batch; waiting for its end"
+    assert not any(isinstance(effect, Finish) for effect in attachment.tick(LET_GO_SECONDS - 0.1))
+    ended = make_rank(state=RankState.EXITED, exit=1, detail="ValueError: bad batch")
+    finish = finished(attachment.rank_listed(ended, LET_GO_SECONDS - 0.1))
+    assert str(finish.error) == "gpu013:5 ended with ValueError: bad batch (status 1)"
+
+
+def test_a_crash_that_the_program_has_caught_goes_on() -> None:
+    attachment = kept()
+    assert attachment.let_go == "ValueError: bad batch"
+    assert finished(attachment.tick(LET_GO_SECONDS)) == Finish(None)
+
+    attachment = kept()
+    attachment.message(Report(report=make_report(2)), 0.1)
+    assert attachment.let_go == ""
+    attachment.message(Report(report=GONE_ON), 1.0)
+    assert finished(attachment.tick(1.0 + NEXT_STOP_SECONDS)) == Finish(None)
 
 
 def test_the_next_stop_of_a_loop_goes_on_in_the_same_session() -> None:

@@ -112,6 +112,30 @@ async def test_more_questions_than_a_broker_takes_wait_their_turn(board: Switchb
     assert [answer.text for answers in await asyncio.gather(*tasks) for answer in answers] == ["0.25"] * len(tasks)
 
 
+async def test_the_time_of_a_question_that_waits_its_turn_begins_when_it_is_sent(
+    board: Switchboard, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dbg_client.core.asking.GRACE_SECONDS", 0.0)
+    broker.silent.add(Question)
+    ranks = board.directory.ranks
+    tasks = [asyncio.create_task(Asker(board).ask(Action.EVAL, ranks, "loss")) for _ in range(MAX_QUESTIONS)]
+    first = await broker.heard(Question, 1)
+    await broker.heard(Question, MAX_QUESTIONS)
+    tasks.append(asyncio.create_task(Asker(board, 0.001).ask(Action.EVAL, ranks, "waits")))
+    # Longer than its own time, which would be over now if it had begun.
+    with pytest.raises(asyncio.TimeoutError):
+        await board.until(lambda: None, 0.01)
+    broker.reply(first, {ranks[0].key: RankAnswer(key="", kind=Kind.VALUE, text="0.25")})
+    assert (await broker.heard(Question, MAX_QUESTIONS + 1)).text == "waits"
+    with pytest.raises(TimedOut, match=r"did not answer within 0\.001 s"):
+        await tasks[-1]
+    # It has given its turn to the next one.
+    tasks.append(asyncio.create_task(Asker(board).ask(Action.EVAL, ranks, "next")))
+    assert (await broker.heard(Question, MAX_QUESTIONS + 2)).text == "next"
+    await board.close()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def test_questions_that_wait_their_turn_end_when_the_connection_is_closed(
     board: Switchboard, broker: FakeBroker
 ) -> None:

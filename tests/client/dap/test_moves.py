@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 
+from dbg_client.dap import listing as listing_module
 from dbg_client.dap.keyboard import Keyboard
 from dbg_client.dap.moves import Moves
 from dbg_client.errors import Declined
 from dbg_wire.errors import BadInput
-from dbg_wire.messages import Action, Answers, Kind, RankAnswer, Refusal, RefusalCode, Welcome
+from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Refusal, RefusalCode, Welcome
 from dbg_wire.ranks import RankInfo, RankState
 from tests.client.dap.shown import threads
 from tests.client.fake_broker import make_rank
@@ -18,10 +20,12 @@ from tests.client.scripted_link import ScriptedLink
 
 HELD = make_rank(1, state=RankState.HELD, reason=None, stop=1)
 STOPPED = make_rank(0, stop=1)
+NEVER_TYPED = 3600.0
+"""Seconds after a stop in which nothing counts as typed: more than a test takes."""
 
 
-def answered(rank: RankInfo, kind: Kind, text: str = "") -> Answers:
-    return Answers(request=0, answers=(RankAnswer(key=rank.key, kind=kind, text=text),))
+def answered(rank: RankInfo, kind: Kind, text: str = "", request: int = 0) -> Answers:
+    return Answers(request=request, answers=(RankAnswer(key=rank.key, kind=kind, text=text),))
 
 
 def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> None:
@@ -63,7 +67,8 @@ def test_a_move_that_a_rank_refuses_is_told_with_where_it_stands() -> None:
 def test_ranks_that_an_ide_lets_go_by_itself_as_they_are_shown_stay() -> None:
     """As nvim-dap does with every rank but the first that stops."""
     others = [make_rank(number, stop=1) for number in (1, 2)]
-    link = ScriptedLink([answered(rank, Kind.VALUE, "continued") for rank in (others[0], STOPPED, others[1])])
+    in_turn = enumerate((others[0], STOPPED, others[1]))
+    link = ScriptedLink(*([answered(rank, Kind.VALUE, "continued", request)] for request, rank in in_turn))
 
     async def attach(monkeypatch: pytest.MonkeyPatch) -> None:
         async with threads(link, [STOPPED, *others]) as (listing, shown, window):
@@ -90,6 +95,56 @@ def test_ranks_that_an_ide_lets_go_by_itself_as_they_are_shown_stay() -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         asyncio.run(attach(monkeypatch))
     assert [asked.action for asked in link.sent] == [Action.CONTINUE] * 3
+
+
+def stepped(rank: RankInfo, line: int = 500) -> Change:
+    """Return the change by which a rank's step is told."""
+    place = rank.where
+    assert place is not None
+    return Change(rank=rank.replace(where=place.replace(line=line)))
+
+
+def test_ranks_that_somebody_else_steps_stay_where_an_ide_lets_them_go_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As `command all n` of a terminal does, with nvim-dap attached."""
+    other = make_rank(1, stop=1)
+    link = ScriptedLink()
+    monkeypatch.setattr(listing_module, "TYPED_SECONDS", NEVER_TYPED)
+
+    async def attach() -> None:
+        async with threads(link, [STOPPED, other]) as (listing, shown, _):
+            for rank in (STOPPED, other):
+                link.events.put_nowait(stepped(rank))
+            await shown.until(lambda: len(shown.named("stopped")) == 4)
+            assert [one["reason"] for one in shown.named("stopped")[2:]] == ["step", "step"]
+            with pytest.raises(BadInput, match="stays"):
+                listing.require_typed(other)
+
+    asyncio.run(attach())
+
+
+@pytest.mark.parametrize("stops_meanwhile", [False, True])
+def test_a_user_may_type_on_behind_a_step_unless_another_rank_has_stopped_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, *, stops_meanwhile: bool
+) -> None:
+    first, own, late = make_rank(0, stop=1), make_rank(1, stop=1), make_rank(2, stop=1)
+    link = ScriptedLink()
+    monkeypatch.setattr(listing_module, "TYPED_SECONDS", NEVER_TYPED)
+
+    async def attach() -> None:
+        async with threads(link, [first, own]) as (listing, shown, _):
+            listing.table.begin_move(own.key, is_step=True)
+            if stops_meanwhile:
+                link.events.put_nowait(Change(rank=late))
+                await shown.until(lambda: len(shown.named("stopped")) == 3)
+            listing.table.end_move(own.key)
+            link.events.put_nowait(stepped(own))
+            await shown.until(lambda: shown.named("stopped")[-1]["reason"] == "step")
+            with pytest.raises(BadInput, match="stays") if stops_meanwhile else nullcontext():
+                listing.require_typed(own)
+
+    asyncio.run(attach())
 
 
 def test_a_rank_that_stood_at_the_attach_goes_on_once_the_ide_has_looked_at_it() -> None:

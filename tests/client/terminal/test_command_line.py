@@ -14,6 +14,7 @@ from dbg_wire.messages import (
     Change,
     Detach,
     Kind,
+    Mode,
     Progress,
     Pulse,
     Question,
@@ -191,6 +192,27 @@ def test_breaking_into_several_ranks_asks_first(broker: FakeBroker, window: test
     window.send(f"q{OPEN}i all -y\r")
 
     assert len(asked(broker, Action.INTERRUPT).keys) == 3
+
+
+def test_the_one_rank_that_was_broken_into_is_gone_to_and_its_keyboard_taken(
+    broker: FakeBroker, window: test_raw.Window
+) -> None:
+    broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.RUNNING, text="in C code")
+    broker.tell(Change(rank=make_rank(6, state=RankState.RUNNING, where=None, reason=None)))
+    window.send(f"{OPEN}interrupt 6\r")
+    asked(broker, Action.INTERRUPT)
+    broker.tell(Change(rank=make_rank(6)))
+    attached = broker.wait_for(Attach, count=2)
+    assert (attached.key, attached.mode) == (make_rank(6).key, Mode.TAKE)
+
+
+def test_a_break_in_that_is_given_up_in_the_row_is_withdrawn(broker: FakeBroker, window: test_raw.Window) -> None:
+    broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.RUNNING, text="in C code")
+    broker.tell(Change(rank=make_rank(6, state=RankState.RUNNING, where=None, reason=None)))
+    window.send(f"{OPEN}interrupt 6\r")
+    asked(broker, Action.INTERRUPT)
+    window.send("\x1b")
+    broker.wait_for(Question, lambda question: question.withdrawn)
 
 
 def test_pasted_lines_are_one_command(broker: FakeBroker, window: test_raw.Window) -> None:

@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from dbg_client.actions.in_session import Answering
+from dbg_client.core.choose import Choice
 from dbg_client.core.link import BrokerLink
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.terminal.pick_actions import PickActions
@@ -28,8 +29,7 @@ class Broker(ScriptedLink):
         self._switchboard = Switchboard(lambda: cast("BrokerLink", self), 1.0)
         self.directory = self._switchboard.directory
         self.directory.take(Snapshot(ranks=(RUNNING,), last=True))
-        self.actions = PickActions(Answering(self._switchboard), self.directory, color=False)
-        self.directory.on_change = self.actions.changed.set
+        self.actions = PickActions(Answering(self._switchboard), color=False)
 
     @property
     def asked(self) -> list[Question]:
@@ -54,7 +54,7 @@ async def test_without_a_broker_the_page_says_so() -> None:
     actions = Broker(None).actions
 
     assert await actions.answer("w", "", [RUNNING]) == "the broker is gone\n"
-    assert await actions.stop(RUNNING) == "the broker is gone\n"
+    assert (await actions.stop(RUNNING)).text == "the broker is gone\n"
 
 
 async def test_a_question_that_can_not_be_asked_is_a_page() -> None:
@@ -66,11 +66,10 @@ async def test_a_question_that_can_not_be_asked_is_a_page() -> None:
 async def test_a_rank_that_stops_later_is_returned_as_it_is_then() -> None:
     async with Broker(RankAnswer(key="", kind=Kind.RUNNING, text="in C code")) as broker:
         stopping = asyncio.ensure_future(broker.actions.stop(RUNNING))
-        await asyncio.sleep(0)
         stopped = make_rank(5)
-        broker.directory.take(Change(rank=stopped))
+        broker.events.put_nowait(Change(rank=stopped))
 
-        assert await asyncio.wait_for(stopping, seconds(10)) == stopped
+        assert (await asyncio.wait_for(stopping, seconds(10))).choice == Choice(stopped, is_broken_into=True)
 
 
 @pytest.mark.parametrize(
@@ -84,18 +83,13 @@ async def test_a_rank_that_stops_later_is_returned_as_it_is_then() -> None:
 async def test_a_rank_that_ends_instead_is_a_page(news: Message, says: str) -> None:
     async with Broker(RankAnswer(key="", kind=Kind.RUNNING, text="in C code")) as broker:
         stopping = asyncio.ensure_future(broker.actions.stop(RUNNING))
-        await asyncio.sleep(0)
-        broker.directory.take(news)
-
-        page = await asyncio.wait_for(stopping, seconds(10))
-
-        assert isinstance(page, str)
-        assert says in page
+        broker.events.put_nowait(news)
+        assert says in (await asyncio.wait_for(stopping, seconds(10))).text
 
 
 async def test_a_rank_that_can_not_be_broken_into_says_why() -> None:
     async with Broker(RankAnswer(key="", kind=Kind.ERROR, text="it has not called install()")) as broker:
-        assert await broker.actions.stop(RUNNING) == "gpu013:5: it has not called install()\n"
+        assert (await broker.actions.stop(RUNNING)).text == "gpu013:5: it has not called install()\n"
 
 
 async def test_a_break_in_that_is_given_up_is_withdrawn() -> None:
