@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from packaging.version import Version
+
 from dbg_broker.cli import parse
 from tests.support.manifests import DEPLOY, broker_image
 from tests.support.time_unit import seconds
@@ -69,6 +71,33 @@ def test_there_is_no_build_from_a_base_without_a_digest() -> None:
         assert done.returncode == status
 
 
+def test_there_is_no_build_without_a_version_and_the_wheel_gets_it() -> None:
+    text = FILE.read_text()
+    check = re.search(r'^RUN (case "\$VERSION" in.*?esac)', text, re.DOTALL | re.MULTILINE)
+    assert check is not None
+    for version, status in (("", 1), ("latest", 1), ("1.2.3", 0), ("0.1.dev884+g63bf3b1f7", 0)):
+        done = subprocess.run(["/bin/sh", "-c", check[1]], env={"VERSION": version}, capture_output=True, check=False)
+        assert done.returncode == status
+    build, _, last = text.rpartition("\nFROM ")
+    assert "\nARG VERSION\n" in build.partition(" AS build\n")[2], "an argument is known in the stages that name it"
+    assert 'SETUPTOOLS_SCM_PRETEND_VERSION="$VERSION" pip install --no-cache-dir --no-deps' in build
+    assert "\nARG VERSION\n" in last
+    assert 'org.opencontainers.image.version="$VERSION"' in last
+
+
+def test_the_version_in_the_documentation_is_one_and_names_the_commit() -> None:
+    page = (ROOT / "docs/clusters/container.md").read_text()
+    (command,) = re.findall(r"^version=(.+)$", page, re.MULTILINE)
+    assert command in FILE.read_text()
+    said = subprocess.run(
+        ["/bin/sh", "-c", f"echo {command}"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    version = Version(said)
+    assert version.is_devrelease
+    assert commit.startswith(str(version.local).removeprefix("g"))
+
+
 def test_packages_are_taken_by_their_hashes_alone() -> None:
     text = FILE.read_text()
     installs = [line for line in text.splitlines() if "pip install" in line]
@@ -87,7 +116,7 @@ def test_packages_are_taken_by_their_hashes_alone() -> None:
     assert {"websockets", "pudb", "remote-pdb", "prompt-toolkit", "pygments", "cryptography"} <= names & set(pinned)
     # Versions below have known holes.
     floors = {name: tuple(map(int, floor.split("."))) for name, floor in asked}
-    assert floors["cryptography"] >= (44, 0, 1)
+    assert floors["cryptography"] >= (46, 0, 5)
     assert floors["pygments"] >= (2, 15)
 
 

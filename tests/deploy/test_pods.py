@@ -147,6 +147,18 @@ def test_a_pod_that_is_started_again_keeps_its_ranks_address_and_its_terminal(
     second.wait_for_output("attempt 2 went on")
 
 
+def test_a_clone_below_tmp_is_not_hidden_by_a_volume_that_is_mounted_at_tmp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", "/tmp/clone/.venv")
+    made = make_secrets(tmp_path, "train")
+    secrets = {secret["metadata"]["name"]: secret for secret in documents(made.stdout)}
+    host = Host("train-0", "10.77.0.1", "none", tmp_path / "hosts")
+    command = Node(tmp_path, secrets).command(host, RANK, "train", None, 0)
+    mounted = list(zip(command, command[1:], strict=False))
+    assert command.index("/tmp") < mounted.index(("/tmp/clone/.venv", "/tmp/clone/.venv"))
+
+
 READ_ALL = """\
 import os
 for folder in ("/run/secrets", "/var/lib", "/root", "/home"):

@@ -66,6 +66,8 @@ class Node:
         for mount in container["volumeMounts"]:
             mode = "ro" if mount.get("readOnly") else "rw"
             binds.append((str(volumes[mount["name"]]), mount["mountPath"], mode))
+        # A volume hides what was mounted below it before: a clone below /tmp comes after the volume for /tmp.
+        binds.sort(key=lambda bind: Path(bind[1]).parts)
         root = self._new("root")
         argv = also or self._argv(container, image)
         environ = (dict(image.environ) if image else {"PATH": f"{sys.prefix}/bin:/usr/bin:/bin", "HOME": "/"}) | {
