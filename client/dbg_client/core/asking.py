@@ -9,7 +9,6 @@ from dbg_dial.deadline import within
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import (
-    ACTIONS_OF_IDES,
     Action,
     Answers,
     Kind,
@@ -22,7 +21,6 @@ from dbg_wire.messages import (
 )
 from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted
-from dbg_wire.version import MINOR_OF_IDES
 
 from ..errors import Declined, TimedOut
 from .link import Down
@@ -77,11 +75,8 @@ class Asker:
         """Return the answers in the order of ``ranks``, one for each.
 
         Raises BadInput for a text that can't be sent whole, TimedOut if the broker itself goes away or is silent, and
-        Declined if it refuses, or is too old for this.
+        Declined if it refuses.
         """
-        welcome = self._switchboard.welcome
-        if action in ACTIONS_OF_IDES and welcome is not None and welcome.minor < MINOR_OF_IDES:
-            raise Declined(f"it is of an older release, which has no `{action.value}`")
         rows, columns = self._size()
         question = fitted(
             Question,

@@ -13,7 +13,7 @@ from dbg_wire.line_breakpoints import (
     decode_breakpoints,
     encode_wish,
 )
-from dbg_wire.messages import Action, Kind, Refusal, Report, Seat
+from dbg_wire.messages import Action, Kind, Report, Seat
 from dbg_wire.ranks import LIVE_STATES, Breakpoint, RankInfo, RankState
 
 from ..core.link import Event
@@ -104,10 +104,6 @@ class Breakpoints:
         self._of_debuggers = {self._seat: event.report.user_breakpoints}
         if known is not None and known != event.report.user_breakpoints:
             self.stale(self._seat)
-
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell that no refusal is the answer to anything of this part."""
-        return False
 
     def stale(self, key: str) -> None:
         """Have a rank asked anew: its debugger may have set or cleared breakpoints."""

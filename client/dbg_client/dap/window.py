@@ -64,7 +64,7 @@ class Window:
 
     @property
     def may_act(self) -> bool:
-        """Tell whether the token lets this window change anything; an older broker tells by its refusals alone."""
+        """Tell whether the token lets this window change anything."""
         welcome = self.switchboard.welcome
         return welcome is None or welcome.role != WATCHER
 

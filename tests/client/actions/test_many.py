@@ -76,20 +76,6 @@ def test_a_command_and_a_break_in_take_a_frame(words: list[str], environ: dict[s
         assert broker.wait_for(Question).frame == "train_step"
 
 
-def test_a_value_of_a_rank_that_knows_no_frames_is_none_of_the_frame_that_was_asked_for(
-    environ: dict[str, str],
-) -> None:
-    with FakeBroker(make_rank(4), make_rank(5)) as broker:
-        answering(broker, _4=value("0.25"), _5=value("0.5").replace(frame=Place(file="/t.py", line=1, function="f")))
-        done = Desk(broker, environ).run("all", "-e", "loss", "--frame", "f")
-
-    assert done.stdout.splitlines() == [
-        "loss: 2 of 2 ranks answered, 1 value, 1 error, in f t.py:1 (1)",
-        "@1    1 rank  5  0.5",
-        "@err  1 rank  4  the dbg-broker in this rank is too old for --frame; ask without it",
-    ]
-
-
 @pytest.mark.parametrize(
     ("kind", "status"),
     [(Kind.VALUE, 0), (Kind.ERROR, 0), (Kind.RUNNING, 0), (Kind.SILENT, 6), (Kind.LOST, 6)],

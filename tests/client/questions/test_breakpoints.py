@@ -5,15 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.core.asking import Asker
-from dbg_client.errors import Declined
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, describe, split_wishes
 from dbg_client.views.groups import group_answers
 from dbg_wire.errors import BadInput
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile, encode_breakpoints, encode_wish
-from dbg_wire.messages import Answers, Kind, RankAnswer, Welcome
+from dbg_wire.messages import Answers, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo
-from dbg_wire.version import MINOR_OF_IDES
 from tests.client.fake_broker import make_rank
 from tests.client.scripted_link import ScriptedLink, switchboard_on
 
@@ -48,7 +46,7 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
         tells(ranks[1], state()),
         tells(ranks[2], state(line=13, asked=12)),
         tells(ranks[3], state(is_set=False, problem="no code follows this line")),
-        refuses(ranks[4], Kind.ERROR, "its agent is of an older release, which has no `breakpoints`"),
+        refuses(ranks[4], Kind.ERROR, "a stock debugger has no `breakpoints`"),
         RankAnswer(key=ranks[5].key, kind=Kind.VALUE, text="", rows=("nonsense",)),
     )
     link = ScriptedLink([Answers(request=0, answers=said)])
@@ -60,7 +58,7 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
         "set": [0, 1],
         "set at line 13": [2],
         "no code follows this line": [3],
-        "its agent is of an older release, which has no `breakpoints`": [4],
+        "a stock debugger has no `breakpoints`": [4],
         "the peer broke the protocol: an answer without breakpoints": [5],
     }
     assert [group.text for group in group_answers(answer.said_of_all()) if group.ranks[0].rank == 0] == [
@@ -90,14 +88,6 @@ async def test_a_line_without_a_breakpoint_says_so() -> None:
     answer = await ask(ScriptedLink([Answers(request=0, answers=(tells(rank),))]), [rank], [LINE], [])
     assert [one.text for _, one in answer.said_of(LINE)] == ["no breakpoint at this line"]
     assert [one.text for _, one in answer.said_of_all()] == ["no breakpoints"]
-
-
-async def test_a_broker_of_an_older_release_is_not_asked() -> None:
-    link = ScriptedLink()
-    link.welcome = Welcome(minor=MINOR_OF_IDES - 1, release="0.1.0", host="login1", pid=1, uptime=1.0)
-    with pytest.raises(Declined, match="it is of an older release, which has no `breakpoints`"):
-        await ask(link, [make_rank(0)], [], [])
-    assert link.sent == []
 
 
 FILES = st.text(max_size=300).map(lambda text: f"/{text}")
