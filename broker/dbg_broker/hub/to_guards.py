@@ -17,9 +17,6 @@ from dbg_wire.messages import GUARD_ACTIONS, Action, Answer, Ask, Finding, Kind,
 
 logger = logging.getLogger("dbg_broker")
 
-MINOR_OF_GUARDS = 2
-"""Protocol minor of agents whose guards can be asked; older ones would close their connection."""
-
 MAX_OPEN = 4096
 """Questions to guards that are open at once, over all terminals: each may be a process on a host of the job."""
 
@@ -50,8 +47,6 @@ def known_answer(rank: RankRecord, question: Question, *, is_too_much: bool) -> 
     text = ""
     if rank.prefix:
         text = "a stock debugger has no agent that could do that"
-    elif rank.said.minor < MINOR_OF_GUARDS:
-        text = "its agent is of an older release, whose guard can't be asked"
     elif is_too_much:
         text = f"more than {MAX_OPEN} commands would run at once; name fewer ranks, or one of each host by --per-host"
     return RankAnswer(key=rank.key, kind=Kind.ERROR, text=text) if text else None
