@@ -51,7 +51,7 @@ class Register(Message, sender=Sender.AGENT):
     ``ancestors`` are process ids, the parent first, by which the broker finds the rank of a child process. ``kernel``
     names kernel boot and process-id namespace; a broker with the same name can see whether the process is alive.
     ``secret`` is known to this process, its guard and the broker alone: no other process takes the rank's place without
-    it. It is empty from agents of a minor below 2.
+    it.
     """
 
     minor: RankNumber

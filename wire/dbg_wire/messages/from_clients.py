@@ -39,7 +39,7 @@ class Greet(Message, sender=Sender.CLIENT):
 class Subscribe(Message, sender=Sender.CLIENT):
     """Ask for a snapshot of all ranks and, unless ``once``, for every change after it; no change in between is lost.
 
-    With ``logs`` the texts of log points of all ranks come, too; older brokers send none.
+    With ``logs`` the texts of log points of all ranks come, too.
     """
 
     once: bool = False
@@ -85,16 +85,15 @@ class Question(Message, sender=Sender.CLIENT):
 
     ``text`` is the expression or command. With ``live`` running ranks are asked, too; with ``stats`` tensors are
     described by their statistics as well. With ``parts``, a question in the form of :mod:`dbg_wire.parts`, no
-    expression is evaluated: it asks for the parts of the value that was the last answer, and ``text`` is an expression
-    that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up. With ``threads`` the
-    answer to ``where`` has the stacks of all Python threads. With ``stops`` a ``where`` asks for the states of the
-    job's stops instead, in the form of :mod:`dbg_wire.stop_states`; an older rank answers with a stack. ``frame`` is
-    the frame to evaluate or run in, or to open the debugger at: a function's name, or a number as Python indexes a list
-    of the frames, outermost first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the
-    stack; the answer's rows are in the form of :mod:`dbg_wire.evidence`. The ``text`` of an ``exec`` is the program and
-    its arguments in the form of :mod:`dbg_wire.beside`, and so are the answer's rows. With ``withdrawn`` the commands
-    that the same terminal has asked for are ended. ``asked`` is how many ranks have the same question, over all its
-    pages; 0 is unknown.
+    expression is evaluated: it asks for the parts of the value that was the last answer. With ``withdrawn`` an earlier
+    ``interrupt`` is given up. With ``threads`` the answer to ``where`` has the stacks of all Python threads. With
+    ``stops`` a ``where`` asks for the states of the job's stops instead, in the form of :mod:`dbg_wire.stop_states`.
+    ``frame`` is the frame to evaluate or run in, or to open the debugger at: a function's name, or a number as Python
+    indexes a list of the frames, outermost first; empty for the usual frame. ``look`` is how much a ``where`` asks for
+    beyond the stack; the answer's rows are in the form of :mod:`dbg_wire.evidence`. The ``text`` of an ``exec`` is the
+    program and its arguments in the form of :mod:`dbg_wire.beside`, and so are the answer's rows. With ``withdrawn``
+    the commands that the same terminal has asked for are ended. ``asked`` is how many ranks have the same question,
+    over all its pages; 0 is unknown.
     """
 
     request: Integer
@@ -125,8 +124,8 @@ class Dial(Message, sender=Sender.CLIENT):
 class Hang(Message, sender=Sender.CLIENT):
     """Tell the broker a verdict of ``why``, for those who are told of events; nothing answers it.
 
-    ``job`` is the job's name, ``kind`` the verdict's, ``ranks`` a rank set, empty if the verdict names none. Brokers
-    of a minor below 3 refuse it. It holds no command, since somebody who is told of the hang might type it.
+    ``job`` is the job's name, ``kind`` the verdict's, ``ranks`` a rank set, empty if the verdict names none. It
+    holds no command, since somebody who is told of the hang might type it.
     """
 
     job: Name
