@@ -167,7 +167,7 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
         text=message.text,
         live=message.live,
         stats=message.stats,
-        parts=message.parts,
+        inquiry=message.inquiry,
         withdrawn=message.withdrawn,
         threads=message.threads,
         stops=message.stops,

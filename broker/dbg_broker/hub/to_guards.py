@@ -11,8 +11,8 @@ import logging
 from dbg_broker.hub.links import RankLink, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_wire.beside import decode_command
-from dbg_wire.errors import PeerError, printable
+from dbg_wire.beside import CommandLine
+from dbg_wire.errors import printable
 from dbg_wire.messages import GUARD_ACTIONS, Action, Answer, Ask, Finding, Kind, Question, RankAnswer
 
 logger = logging.getLogger("dbg_broker")
@@ -53,11 +53,8 @@ def known_answer(rank: RankRecord, question: Question, *, is_too_much: bool) -> 
 
 
 def is_readable(question: Question) -> bool:
-    """Tell whether the command of an ``exec`` can be read; other actions have none."""
-    try:
-        return question.action is not Action.EXEC or question.withdrawn or bool(decode_command(question.text))
-    except PeerError:
-        return False
+    """Tell whether an ``exec`` has a command; other actions have none."""
+    return question.action is not Action.EXEC or question.withdrawn or isinstance(question.inquiry, CommandLine)
 
 
 def withdraw(hub: Hub, link: TerminalLink, question: Question) -> None:
@@ -70,11 +67,11 @@ def withdraw(hub: Hub, link: TerminalLink, question: Question) -> None:
 
 def note_command(hub: Hub, link: TerminalLink, question: Question, asked: list[str]) -> None:
     """Log who runs which command beside which ranks."""
-    if question.action is not Action.EXEC or not asked:
+    if question.action is not Action.EXEC or not asked or not isinstance(question.inquiry, CommandLine):
         return
     ranks = [rank.address for key in asked[:MAX_NAMED] if (rank := hub.registry.find(key)) is not None]
     more = f" and {len(asked) - MAX_NAMED} more" if len(asked) > MAX_NAMED else ""
-    command = " ".join(decode_command(question.text))
+    command = " ".join(question.inquiry.words)
     who, where = printable(link.name or "?"), printable(", ".join(ranks), MAX_LOGGED)
     logger.info("%s at %s runs %s beside %s", who, link.connection.peer, printable(command, MAX_LOGGED), where + more)
 

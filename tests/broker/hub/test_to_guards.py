@@ -9,7 +9,7 @@ import pytest
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import to_guards
 from dbg_wire import messages
-from dbg_wire.beside import encode_command
+from dbg_wire.beside import CommandEnd, command_line
 from dbg_wire.messages import (
     Action,
     Answer,
@@ -27,7 +27,7 @@ from dbg_wire.messages import (
 from tests.broker.peers import Broker, Peer, registration
 
 KEY = registration(0).key
-COMMAND = encode_command(["nvidia-smi", "-L"])
+COMMAND = command_line(["nvidia-smi", "-L"])
 
 
 async def guard(broker: Broker, kind: Finding = Finding.CALLED, key: str = KEY) -> Peer:
@@ -38,12 +38,12 @@ async def guard(broker: Broker, kind: Finding = Finding.CALLED, key: str = KEY) 
 
 
 def question(*keys: str, **changes: Any) -> Question:
-    told = {"request": 7, "keys": keys or (KEY,), "action": Action.EXEC, "seconds": 60.0, "text": COMMAND}
+    told = {"request": 7, "keys": keys or (KEY,), "action": Action.EXEC, "seconds": 60.0, "inquiry": COMMAND}
     return Question(**{**told, **changes})
 
 
 def answer(ask: Ask) -> Answer:
-    return Answer(request=ask.request, kind=Kind.VALUE, text="exit status 0", rows=("command", "{}", "GPU 0"))
+    return Answer(request=ask.request, kind=Kind.VALUE, text="exit status 0", rows=(CommandEnd(), "GPU 0"))
 
 
 async def only_answer(terminal: Peer) -> RankAnswer:
@@ -55,13 +55,13 @@ async def test_a_running_rank_is_asked_to_call_its_guard_which_answers(broker: B
     rank, terminal = await broker.rank(), await broker.terminal()
     await terminal.say(question())
     called = await rank.expect(Ask)
-    assert (called.action, called.text) == (Action.EXEC, COMMAND)
+    assert (called.action, called.inquiry) == (Action.EXEC, COMMAND)
     beside = await guard(broker)
     ask = await beside.expect(Ask)
-    assert (ask.request, ask.text, 0 < ask.seconds <= 60) == (called.request, COMMAND, True)
+    assert (ask.request, ask.inquiry, 0 < ask.seconds <= 60) == (called.request, COMMAND, True)
     await beside.say(answer(ask))
     said = await only_answer(terminal)
-    assert (said.kind, said.rows, said.frames) == (Kind.VALUE, ("command", "{}", "GPU 0"), ())
+    assert (said.kind, said.rows, said.frames) == (Kind.VALUE, (CommandEnd(), "GPU 0"), ())
     # The guard stays, and is asked itself from now on; its rank is not unresponsive by that.
     await terminal.say(question(request=8, action=Action.NATIVE, text=""))
     assert (await beside.expect(Ask)).action is Action.NATIVE
@@ -126,7 +126,7 @@ async def test_who_can_not_be_asked_says_why(broker: Broker, monkeypatch: pytest
     monkeypatch.setattr(to_guards, "MAX_OPEN", 0)
     await terminal.say(question(registration(1).key))
     assert (await only_answer(terminal)).text.startswith("more than 0 commands would run at once")
-    await terminal.say(question(text="nvidia-smi"))
+    await terminal.say(question(inquiry=None))
     assert (await terminal.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
 
 

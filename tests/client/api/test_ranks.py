@@ -10,7 +10,6 @@ import pytest
 import dbg_client
 from dbg_client.api.ranks import split_by_stop
 from dbg_client.errors import RankEnded
-from dbg_wire.line_breakpoints import encode_breakpoints
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import parse_target
@@ -56,7 +55,7 @@ def test_a_wait_for_ranks_that_have_exited_says_so(environment: pytest.MonkeyPat
 def test_ranks_without_breakpoints_and_ranks_that_know_none_are_told_apart(environment: pytest.MonkeyPatch) -> None:
     fake = FakeBroker(make_rank(0), make_rank(1))
     stock = RankAnswer(key="", kind=Kind.ERROR, text="a stock debugger has no `breakpoints`")
-    fake.answers[Action.BREAKPOINTS] = RankAnswer(key="", kind=Kind.VALUE, text="", rows=encode_breakpoints([]))
+    fake.answers[Action.BREAKPOINTS] = RankAnswer(key="", kind=Kind.VALUE, text="")
     with fake, visit(environment, fake) as broker:
         fake.said[make_rank(1).key] = stock
         answer = broker.job().breakpoints()

@@ -9,9 +9,10 @@ from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, 
 from dbg_client.views.groups import group_answers
 from dbg_wire.errors import BadInput
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
-from dbg_wire.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile, encode_breakpoints, encode_wish
+from dbg_wire.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.messages import Answers, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo
+from dbg_wire.records import length_of
 from tests.client.fake_broker import make_rank
 from tests.client.scripted_link import ScriptedLink, switchboard_on
 
@@ -25,7 +26,7 @@ def state(line: int = 12, **changes: object) -> BreakpointState:
 
 
 def tells(rank: RankInfo, *states: BreakpointState) -> RankAnswer:
-    return RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=encode_breakpoints(states))
+    return RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=states)
 
 
 def refuses(rank: RankInfo, kind: Kind, text: str) -> RankAnswer:
@@ -47,7 +48,7 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
         tells(ranks[2], state(line=13, asked=12)),
         tells(ranks[3], state(is_set=False, problem="no code follows this line")),
         refuses(ranks[4], Kind.ERROR, "a stock debugger has no `breakpoints`"),
-        RankAnswer(key=ranks[5].key, kind=Kind.VALUE, text="", rows=("nonsense",)),
+        tells(ranks[5]),
     )
     link = ScriptedLink([Answers(request=0, answers=said)])
 
@@ -59,7 +60,7 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
         "set at line 13": [2],
         "no code follows this line": [3],
         "a stock debugger has no `breakpoints`": [4],
-        "the peer broke the protocol: an answer without breakpoints": [5],
+        "no breakpoint at this line": [5],
     }
     assert [group.text for group in group_answers(answer.said_of_all()) if group.ranks[0].rank == 0] == [
         f"{FILE}:12\n{FILE}:40"
@@ -98,7 +99,7 @@ WISHES = st.builds(BreakpointWish, file=FILES, line=st.integers(1, 10_000), cond
 @given(st.lists(LINES, max_size=150), st.lists(WISHES, max_size=150))
 def test_a_split_wish_fits_and_is_whole_and_in_order(clear: list[LineOfFile], wanted: list[BreakpointWish]) -> None:
     parts = split_wishes(clear, wanted)
-    assert all(len(encode_wish(part)) <= MAX_TEXT for part in parts)
+    assert all(length_of(part) <= MAX_TEXT for part in parts)
     assert [one for part in parts for one in part.clear] == clear
     assert [one for part in parts for one in part.set] == wanted
     first_set = next((number for number, part in enumerate(parts) if part.set), len(parts))
@@ -109,7 +110,7 @@ def test_a_wish_is_as_long_as_a_question_may_be() -> None:
     lines = [LineOfFile(file="/a", line=line) for line in range(1, MAX_BREAKPOINTS + 2)]
     assert [len(part.clear) for part in split_wishes(lines, [])] == [MAX_BREAKPOINTS, 1]
     with pytest.raises(BadInput, match=r"breakpoint at line 1 of /[\\x01]+… has too long a text; shorten"):
-        split_wishes([], [BreakpointWish(file="/" + "\x01" * 4000, line=1)])
+        split_wishes([], [BreakpointWish(file="/" + "\x01" * MAX_TEXT, line=1)])
 
 
 def test_a_breakpoint_is_described_in_a_line() -> None:

@@ -26,6 +26,7 @@ from ..bounds import (
 from ..ranks import Coordinate, Place, Stack, ThreadStacks
 from .declared import Message
 from .report import RankReport
+from .rows import Rows
 from .vocabulary import Finding, Kind, Sender
 
 MAX_ANCESTORS = 64
@@ -93,7 +94,7 @@ class Answer(Message, sender=Sender.AGENT):
     request: Integer
     kind: Kind
     text: FreeText
-    rows: Texts = ()
+    rows: Rows = ()
     digest: FreeText = ""
     exact: FreeText = ""
     frames: Stack = ()

@@ -7,6 +7,7 @@ from ..ranks import Place, RankInfo, RankState, ThreadStacks
 from ..records import Record
 from .declared import Message
 from .report import RankReport
+from .rows import AnyInquiry, Rows
 from .vocabulary import Action, Kind, Look, Sender
 
 
@@ -98,7 +99,7 @@ class Ask(Message, sender=Sender.BROKER):
     text: FreeText = ""
     live: bool = False
     stats: bool = False
-    parts: FreeText = ""
+    inquiry: AnyInquiry | None = None
     withdrawn: bool = False
     threads: bool = False
     stops: bool = False
@@ -156,18 +157,17 @@ class Seat(Message, sender=Sender.BROKER):
 class RankAnswer(Record):
     """One rank's answer to a question.
 
-    ``rows`` is a screen's text, ``frames`` a stack, outermost first. ``exact`` is the digest of a value's whole content
-    and ``digest`` the same without memory addresses; both are empty if the whole content was not read. ``age`` is for
-    how many seconds the rank has been where ``frames`` says, or with ``at_least`` for how many it is known to have
-    been; None if that is unknown. ``threads`` are all threads, if they were asked for. ``frame`` is where an expression
-    or a command was run; None if it was not run. ``rows`` may also hold evidence, stops
-    or parts of a value, in the forms of :mod:`dbg_wire.evidence`, ``stop_states`` and ``parts``.
+    ``rows`` are a screen's lines, or what else a rank tells, each with its kind. ``frames`` is a stack, outermost
+    first. ``exact`` is the digest of a value's whole content and ``digest`` the same without memory addresses; both are
+    empty if the whole content was not read. ``age`` is for how many seconds the rank has been where ``frames`` says, or
+    with ``at_least`` for how many it is known to have been; None if that is unknown. ``threads`` are all threads, if
+    they were asked for. ``frame`` is where an expression or a command was run; None if it was not run.
     """
 
     key: Sentence
     kind: Kind
     text: FreeText
-    rows: Texts = ()
+    rows: Rows = ()
     digest: FreeText = ""
     exact: FreeText = ""
     frames: Annotated[tuple[Place, ...], Items] = ()
