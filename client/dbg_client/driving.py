@@ -9,7 +9,6 @@ from typing import Protocol
 
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError
-from dbg_wire.messages import Refusal
 
 from .attachment.attachment import Attachment
 from .attachment.effects import Effect, Effects, Finish, Open, Send, Wake
@@ -106,10 +105,6 @@ class Driving:
                 return
             else:
                 self._face.show(effect)
-
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell whether a refusal is the answer to the request for a seat."""
-        return self.attachment.asks
 
     async def take(self, event: Event) -> None:
         """Take what comes from the broker; an error is the face's."""

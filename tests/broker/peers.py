@@ -214,12 +214,10 @@ class Broker:
         await peer.expect(Audience)
         return peer
 
-    async def terminal(
-        self, name: str = "me@login1", role: Role = Role.DRIVER, *, minor: int = 0, **options: Any
-    ) -> Peer:
+    async def terminal(self, name: str = "me@login1", role: Role = Role.DRIVER, **options: Any) -> Peer:
         """Connect and greet as a terminal."""
         peer = Peer(await self.dial("/client", self.tokens.of(role), **options), Sender.CLIENT)
-        await peer.say(Greet(minor=minor, release="0.1.0", name=name))
+        await peer.say(Greet(minor=0, release="0.1.0", name=name))
         await peer.expect(Welcome)
         return peer
 

@@ -135,7 +135,6 @@ class FakeBroker:
         """Messages that are not answered."""
         self.received: list[Received] = []
         self.port = port
-        self.minor = 0
         self._tls = tls
         self._token = token
         self._refuse = refuse
@@ -322,7 +321,7 @@ class FakeBroker:
         if refusal is not None:
             await connection.send(encode(refusal.replace(request=getattr(message, "request", None))))
         elif isinstance(message, Greet):
-            await connection.send(encode(Welcome(minor=self.minor, release="0.1.0", host="login1", pid=1, uptime=1.0)))
+            await connection.send(encode(Welcome(minor=0, release="0.1.0", host="login1", pid=1, uptime=1.0)))
         elif isinstance(message, Subscribe):
             for page in self._snapshot():
                 await connection.send(encode(page))

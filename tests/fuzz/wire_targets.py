@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
-from dbg_wire import beside, evidence, parts, ras, run_terminal
+from dbg_agent.guard.ras_reply import parse_reply
+from dbg_broker.audit.questions import text_of as text_of_question
+from dbg_broker.terminals.deeds import deed_of
+from dbg_wire import beside, evidence, inspection, parts, ras, run_terminal
 from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs
 from dbg_wire.endpoint import parse_endpoint, parse_fingerprint, parse_token
 from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerError
 from dbg_wire.host_pattern import parse_host
+from dbg_wire.limits import MAX_TEXT
+from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.log_form import log_form
-from dbg_wire.messages import Greet, Report, Sender
+from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender
 from dbg_wire.rank_set import parse_ranks
+from dbg_wire.records import Inquiry, Row, encode_record, length_of
 from dbg_wire.rendezvous import parse_driver_tokens, parse_rendezvous
 from dbg_wire.stop_points import parse_stop_at, parse_stop_in
 from dbg_wire.target_grammar import parse_target
@@ -89,37 +93,51 @@ def home_files(data: bytes) -> None:
 
 
 def answers(data: bytes) -> None:
-    """Read the rows that a rank answers with: evidence, parts of values, a command's output, what NCCL tells."""
+    """Read the rows that a rank answers with as a terminal does, and a line between a run and its terminal."""
     text = data.decode("utf-8", "replace")
-    rows = text.split("\n")
-    readers: tuple[Callable[[Any], object], ...] = (
-        lambda rows: evidence.decode_evidence([evidence.MARKER, *rows]),
-        lambda rows: ras.decode_status([ras.MARKER, *rows]),
-        lambda rows: beside.decode_output([beside.MARKER, *rows]),
-        parts.decode_parts,
-    )
-    for read in readers:
-        with suppress(PeerError):
+    with suppress(PeerError):
+        message = decode(f'{{"type":"answer","request":1,"kind":"value","text":"","rows":[{text}]}}', Sender.AGENT)
+        assert isinstance(message, Answer)
+        rows = message.rows
+        for read in (evidence.evidence_in, ras.status_in, beside.output_in, inspection.inspected_in):
             read(rows)
-    for read_text in (parts.decode_question, beside.decode_command):
-        with suppress(PeerError):
-            read_text(text)
     for read_line in (run_terminal.decode_task, run_terminal.decode_told):
         with suppress(PeerError):
             read_line(data)
 
 
+def inquiries(data: bytes) -> None:
+    """Read what a question asks, as the broker does, which notes it and tells others of it."""
+    asked = data.decode("utf-8", "replace")
+    for action in Action:
+        text = f'{{"type":"question","request":1,"keys":[],"action":"{action.value}","seconds":1,"inquiry":{asked}}}'
+        with suppress(PeerError):
+            question = decode(text, Sender.CLIENT)
+            assert isinstance(question, Question)
+            assert length_of(question.inquiry) <= MAX_TEXT
+            text_of_question(question, audits_input=True)
+            deed = deed_of(question)
+            assert deed is None or deed.text.isprintable()
+
+
 def nccl(data: bytes) -> None:
     """Read what NCCL's RAS replies, and write it as an answer."""
     with suppress(PeerError):
-        ras.encode_status(ras.parse_reply(text_of(data)))
+        ras.status_rows(parse_reply(text_of(data)))
 
 
-EVIDENCE = evidence.encode_evidence(
-    [
-        evidence.SourceSeen(library="torch", version="2.13"),
-        evidence.ThreadWait(thread="MainThread", kind=evidence.WaitKind.UNKNOWN, text="waits for a lock"),
-    ]
+EVIDENCE: tuple[Row, ...] = (
+    evidence.SourceSeen(library="torch", version="2.13"),
+    evidence.ThreadWait(thread="MainThread", kind=evidence.WaitKind.UNKNOWN, text="waits for a lock"),
+    ras.RasRank(communicator="1", rank=0, state="", counts=(ras.OperationCount(name="AllReduce", count=1),)),
+    beside.CommandEnd(status=0),
+    inspection.Variable(name="x", text="1"),
+)
+INQUIRIES: tuple[Inquiry, ...] = (
+    beside.command_line(["ls", "-l"]),
+    parts.PartsQuestion(of=("d",), path=("0",)),
+    inspection.Inspection(sight=inspection.Sight.VALUE, text="x = 1", runs=True),
+    BreakpointsWish(set=(BreakpointWish(file="/a.py", line=1, condition="x"),)),
 )
 TARGETS = (
     Target(
@@ -138,7 +156,8 @@ TARGETS = (
     ),
     Target("addresses", addresses, (b"wss://[::1]:6900#" + PIN.encode(), b"login1:6900", b"ws://h", b"r" * 43)),
     Target("home_files", home_files, (RENDEZVOUS,)),
-    Target("answers", answers, ("\n".join(EVIDENCE[1:]).encode(), b'["a", "b", "c", "d"]', b'{"status": 0}\nx')),
+    Target("answers", answers, (",".join(map(encode_record, EVIDENCE)).encode(), b'"a","b"')),
+    Target("inquiries", inquiries, tuple(encode_record(one).encode() for one in INQUIRIES)),
     Target(
         "nccl",
         nccl,

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from dbg_agent.guard.ras_reply import parse_reply
 from dbg_wire.messages import Action, Answers, Question
 from dbg_wire.ranks import RankState
-from dbg_wire.ras import decode_status, parse_reply
+from dbg_wire.ras import status_in
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
@@ -168,4 +169,4 @@ async def test_a_rank_that_runs_has_its_guard_read_what_nccl_tells(processes: Pr
         key = (await listed(peer, lambda rank: rank.state is RankState.RUNNING)).key
         await peer.say(Question(request=1, keys=(key,), action=Action.RAS, seconds=seconds(20)))
         (answer,) = (await peer.expect(Answers)).answers
-    assert decode_status(answer.rows) == parse_reply(told)
+    assert status_in(answer.rows) == parse_reply(told)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.guard.watched import PIPE
-from dbg_wire.evidence import WaitKind, decode_evidence
+from dbg_wire.evidence import WaitKind, evidence_in
 from dbg_wire.messages import (
     Action,
     Answers,
@@ -158,7 +158,7 @@ async def test_a_stuck_rank_is_unresponsive_says_where_and_is_not_disturbed(proc
         answer = await job.where(rank, Look.EVIDENCE)
         assert answer.kind is Kind.VALUE
         assert answer.text.startswith("stuck in C code for ")
-        evidence = decode_evidence(answer.rows)
+        evidence = evidence_in(answer.rows)
         assert evidence is not None
         (wait,) = evidence.waits
         assert (wait.kind, wait.is_main, wait.frames[-1].line) == (WaitKind.NATIVE, True, STUCK_LINE)
@@ -197,7 +197,7 @@ async def test_a_suspended_rank_is_unresponsive_and_says_so(processes: Processes
         rank = await job.listed(lambda listed: listed.state is RankState.UNRESPONSIVE)
         answer = await job.where(rank, Look.EVIDENCE)
         assert (answer.kind, answer.text.partition(" for ")[0]) == (Kind.VALUE, "suspended (SIGSTOP)")
-        evidence = decode_evidence(answer.rows)
+        evidence = evidence_in(answer.rows)
         assert evidence is not None
         assert evidence.process is not None
         assert evidence.process.state == "T"

@@ -10,13 +10,12 @@ import pytest
 
 import dbg_client
 from dbg_client.core.asking import Asker
+from dbg_client.questions.breakpoints import breakpoints_in
 from dbg_wire.line_breakpoints import (
     BreakpointState,
     BreakpointsWish,
     BreakpointWish,
     LineOfFile,
-    decode_breakpoints,
-    encode_wish,
 )
 from dbg_wire.messages import Action, Kind
 from tests.support.broker import running_broker
@@ -51,9 +50,9 @@ async def wishes(wish: BreakpointsWish) -> list[tuple[BreakpointState, ...]]:
     """Return the answer of each rank."""
     async with dbg_client.aconnect(timeout=seconds(20)) as broker:
         asker = Asker(broker._switchboard, seconds(10))
-        answers = await asker.ask(Action.BREAKPOINTS, broker.ranks, encode_wish(wish))
+        answers = await asker.ask(Action.BREAKPOINTS, broker.ranks, inquiry=wish)
         assert all(answer.kind is Kind.VALUE for answer in answers), answers
-        return [decode_breakpoints(answer.rows) for answer in answers]
+        return [breakpoints_in(answer) for answer in answers]
 
 
 def test_running_ranks_stop_at_a_breakpoint_of_an_ide_and_go_on(

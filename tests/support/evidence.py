@@ -11,7 +11,7 @@ from pathlib import Path
 from dbg_client.core.asking import Asker
 from dbg_client.core.broker import switchboard_to
 from dbg_client.core.directory import Directory
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, Evidence, decode_evidence
+from dbg_wire.evidence import CollectiveSeen, CollectiveState, Evidence, evidence_in
 from dbg_wire.messages import Action, Look
 from tests.support.time_unit import seconds
 
@@ -52,7 +52,7 @@ async def _ask(home: Path, n: int, check: Check, timeout: float) -> None:
 async def _told(asker: Asker, directory: Directory) -> dict[int, Evidence]:
     ranks = directory.ranks
     answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
-    return {rank.rank: decode_evidence(answer.rows) or Evidence() for rank, answer in zip(ranks, answers, strict=True)}
+    return {rank.rank: evidence_in(answer.rows) or Evidence() for rank, answer in zip(ranks, answers, strict=True)}
 
 
 def unfinished(evidence: Evidence) -> list[CollectiveSeen]:

@@ -9,7 +9,7 @@ from dbg_client.api.loop_thread import LoopThread
 from dbg_client.core.asking import Asker
 from dbg_client.core.broker import switchboard_to
 from dbg_client.core.switchboard import Switchboard
-from dbg_wire.inspection import Inspected, Inspection, Sight, Variable, decode_inspected, encode_inspection
+from dbg_wire.inspection import Inspected, Inspection, Sight, Variable, inspected_in
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
 from tests.support.time_unit import seconds
@@ -27,21 +27,28 @@ class Look:
         """Return what looks into another rank, over the same connection."""
         return Look(self._switchboard, self._thread, rank)
 
-    def ask(self, action: Action, text: str, frame: str = "", patience: float | None = None) -> RankAnswer:
+    def ask(
+        self,
+        action: Action,
+        text: str,
+        frame: str = "",
+        patience: float | None = None,
+        inquiry: Inspection | None = None,
+    ) -> RankAnswer:
         """Return the rank's answer to a question."""
         asker = Asker(self._switchboard, patience or seconds(20))
-        (answer,) = self._thread.do(asker.ask(action, [self._info()], text, frame=frame))
+        (answer,) = self._thread.do(asker.ask(action, [self._info()], text, inquiry=inquiry, frame=frame))
         return answer
 
     def answer(self, question: Inspection, frame: str = "", patience: float | None = None) -> RankAnswer:
         """Return the rank's answer as it is."""
-        return self.ask(Action.INSPECT, encode_inspection(question), frame, patience)
+        return self.ask(Action.INSPECT, "", frame, patience, question)
 
     def look(self, question: Inspection, frame: str = "", patience: float | None = None) -> Inspected:
         """Return what the rank tells."""
         answer = self.answer(question, frame, patience)
         assert answer.kind is Kind.VALUE, answer
-        return decode_inspected(answer.rows)
+        return inspected_in(answer.rows)
 
     def refusal(self, question: Inspection, frame: str = "", patience: float | None = None) -> str:
         """Return why the rank can't tell."""

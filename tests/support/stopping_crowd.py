@@ -11,9 +11,8 @@ import sys
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from dbg_wire import line_breakpoints
 from dbg_wire.codec import decode, encode
-from dbg_wire.messages import Action, Answer, Ask, Kind, Report, Sender, Welcome
+from dbg_wire.messages import Answer, Ask, Kind, Report, Sender, Welcome
 from dbg_wire.ranks import Place
 from dbg_wire.version import PROTOCOL_MINOR
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration, trusting_context
@@ -40,8 +39,7 @@ async def answer(connection: ClientConnection) -> None:
     async for frame in connection:
         message = decode(frame, Sender.BROKER)
         if isinstance(message, Ask):
-            rows = (line_breakpoints.MARKER,) if message.action is Action.BREAKPOINTS else ()
-            told = Answer(request=message.request, kind=Kind.VALUE, text="stopped", rows=rows, frames=FRAMES)
+            told = Answer(request=message.request, kind=Kind.VALUE, text="stopped", frames=FRAMES)
             await connection.send(encode(told))
 
 

@@ -23,7 +23,6 @@ from dbg_wire.evidence import (
     SourceSeen,
     ThreadWait,
     WaitKind,
-    encode_evidence,
 )
 from dbg_wire.messages import Answer, Ask, Kind, Look, Sender, Welcome
 from dbg_wire.ranks import Place
@@ -77,7 +76,7 @@ def groups(rank: int, world: int, completed: int, *, is_missing: bool) -> list[E
     return [everybody, host]
 
 
-def evidence(rank: int, world: int, *, is_missing: bool) -> tuple[str, ...]:
+def evidence(rank: int, world: int, *, is_missing: bool) -> tuple[EvidenceRecord, ...]:
     """Return the rows that a rank answers with."""
     last = SEQUENCE - 1
     calls: list[EvidenceRecord] = [
@@ -110,7 +109,7 @@ def evidence(rank: int, world: int, *, is_missing: bool) -> tuple[str, ...]:
         ProcessSeen(state="S", system_call="recvfrom", cpu=100.0, main_cpu=90.0, input=1e9, output=1e6, memory=1 << 30),
         CodeSeen(files="f1", packages="p1", environment="e1"),
     ]
-    return encode_evidence(records)
+    return tuple(records)
 
 
 def stack(*, is_missing: bool) -> tuple[Place, ...]:
@@ -118,7 +117,7 @@ def stack(*, is_missing: bool) -> tuple[Place, ...]:
     return (TRAIN, STEP, SHARD if is_missing else REDUCE)
 
 
-async def answer(connection: ClientConnection, rows: Sequence[str], frames: tuple[Place, ...]) -> None:
+async def answer(connection: ClientConnection, rows: Sequence[EvidenceRecord], frames: tuple[Place, ...]) -> None:
     """Answer questions until the connection ends."""
     async for frame in connection:
         message = decode(frame, Sender.BROKER)

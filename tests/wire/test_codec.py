@@ -130,11 +130,6 @@ def test_sizes_are_bounded() -> None:
         decode(many, Sender.AGENT)
 
 
-def test_a_report_of_an_earlier_release_has_no_breakpoints() -> None:
-    message = decode('{"type":"report","report":{"state":"running","breakpoints":2}}', Sender.AGENT)
-    assert message == Report(report=RankReport(state=RankState.RUNNING, breakpoints=2))
-
-
 @pytest.mark.parametrize("text", ["{" * 9_000, json.dumps({str(n): [n] for n in range(9_000)})])
 def test_brackets_in_a_text_are_no_reason_to_refuse_it(text: str) -> None:
     message = Answer(

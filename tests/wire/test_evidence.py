@@ -1,14 +1,8 @@
 """What a rank tells of why it does not go on comes out of the rows as it went in, and nothing else does."""
 
-from contextlib import suppress
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from dbg_wire.errors import PeerError
+from dbg_wire.codec import decode, encode
 from dbg_wire.evidence import (
-    MARKER,
+    MAX_EVIDENCE_BYTES,
     CodeKind,
     CodePart,
     CodeSeen,
@@ -20,11 +14,12 @@ from dbg_wire.evidence import (
     SourceSeen,
     ThreadWait,
     WaitKind,
-    decode_evidence,
-    encode_evidence,
+    evidence_in,
+    fitting,
 )
-from dbg_wire.limits import MAX_TEXT
+from dbg_wire.messages import Answer, Kind, Sender
 from dbg_wire.ranks import Place
+from dbg_wire.records import size_of
 
 GROUP = GroupSeen(library="torch", name="1", title="dp_0", members="0-15", size=16, enqueued=3172, completed=3171)
 PENDING = CollectiveSeen(
@@ -42,7 +37,9 @@ RECORDS: list[EvidenceRecord] = [
 
 
 def test_each_record_comes_back() -> None:
-    found = decode_evidence(encode_evidence(RECORDS))
+    answer = decode(encode(Answer(request=1, kind=Kind.VALUE, text="", rows=fitting(RECORDS))), Sender.AGENT)
+    assert isinstance(answer, Answer)
+    found = evidence_in(answer.rows)
 
     assert found is not None
     assert found.groups == (GROUP,)
@@ -58,30 +55,32 @@ def test_each_record_comes_back() -> None:
     ] == (RECORDS)
 
 
-def test_an_older_rank_answers_without_evidence() -> None:
-    assert decode_evidence(()) is None
-    assert decode_evidence(("a row of a screen",)) is None
+def test_an_answer_without_evidence_is_told_from_one_that_knows_little() -> None:
+    assert evidence_in(()) is None
+    assert evidence_in(("a row of a screen",)) is None
+    assert evidence_in((ProcessSeen(),)) is not None
 
 
-@pytest.mark.parametrize("row", ["", "{", "[]", "{}", '{"row":"group"}', '{"row":"weather"}', "[" * 5000])
-def test_rows_that_hold_no_evidence_are_refused(row: str) -> None:
-    with pytest.raises(PeerError):
-        decode_evidence((MARKER, row))
+def test_what_does_not_fit_into_an_answer_is_counted() -> None:
+    parts = [CodePart(kind=CodeKind.FILE, name=f"/{n}{'x' * 500}", value="0123") for n in range(2000)]
 
+    rows = fitting([GROUP, *parts])
 
-@given(st.text())
-def test_any_row_is_read_or_refused(row: str) -> None:
-    with suppress(PeerError):
-        decode_evidence((MARKER, row))
+    assert sum(map(size_of, rows)) <= MAX_EVIDENCE_BYTES + 200
+    found = evidence_in(rows)
+    assert found is not None
+    assert found.groups == (GROUP,)
+    left_out = len(parts) - len(found.parts)
+    assert [source.lack for source in found.sources] == [
+        f"{left_out} of its 2001 records are left out, which are longer than an answer may be"
+    ]
 
 
 def test_a_thread_with_long_paths_loses_its_frames_and_nothing_else() -> None:
     frames = tuple(Place(file=f"/{n}{'x' * 4000}", line=n, function="f") for n in range(10))
     wait = ThreadWait(thread="pump", kind=WaitKind.LOCK, text="waits for a lock", frames=frames)
 
-    rows = encode_evidence([wait])
+    found = evidence_in(fitting([wait]))
 
-    assert all(len(row) <= MAX_TEXT for row in rows)
-    found = decode_evidence(rows)
     assert found is not None
     assert [(one.thread, one.text, one.frames) for one in found.waits] == [("pump", "waits for a lock", ())]

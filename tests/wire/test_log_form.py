@@ -25,6 +25,7 @@ from dbg_wire.messages import (
     Source,
     StopInfo,
 )
+from dbg_wire.parts import PartsQuestion
 from dbg_wire.ranks import Place, RankState
 from dbg_wire.records import bound_of, hints_of
 from tests.wire.values import messages
@@ -76,7 +77,9 @@ def test_what_a_line_says(message: Message, line: str) -> None:
     "message",
     [
         Reply(prompt=1, generation=1, text=HIDDEN),
-        Question(request=1, keys=(), action=Action.COMMAND, seconds=1.0, text=HIDDEN, parts=HIDDEN),
+        Question(
+            request=1, keys=(), action=Action.COMMAND, seconds=1.0, text=HIDDEN, inquiry=PartsQuestion(of=(HIDDEN,))
+        ),
         Answer(request=1, kind=Kind.VALUE, text=HIDDEN, rows=(HIDDEN,), digest=HIDDEN, exact=HIDDEN),
         Completions(request=1, matches=(HIDDEN,)),
         Source(where=WHERE, first=1, lines=(HIDDEN,), breakpoints=()),

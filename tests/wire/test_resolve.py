@@ -34,9 +34,7 @@ from tests.support.reach import (
 
 def test_the_file_is_exactly_this() -> None:
     assert format_rendezvous(RENDEZVOUS) == (
-        '{"schema":1,"url":"wss://login1:6900","host":"login1","pid":4711,"minor":0,"fingerprint":"'
-        + PIN
-        + '","tokens":'
+        '{"schema":1,"url":"wss://login1:6900","host":"login1","pid":4711,"fingerprint":"' + PIN + '","tokens":'
         f'{{"rank":"rank-{SECRET}","driver":"driver-{SECRET}","watcher":"watcher-{SECRET}"}}}}'
     )
 

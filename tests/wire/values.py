@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from dbg_wire.beside import CommandLine
 from dbg_wire.messages import (
     KINDS_OF_AGENTS,
     MESSAGES,
@@ -19,6 +20,7 @@ from dbg_wire.messages import (
     RankReport,
     Testimony,
 )
+from dbg_wire.messages.rows import AnyInquiry, AnyRow
 from dbg_wire.records import Record, bound_of, hints_of, inner_of
 
 MAX_SAMPLE = 30
@@ -41,6 +43,8 @@ def is_optional(hint: Any) -> bool:
 
 def _allowed(hint: Any) -> st.SearchStrategy[Any]:
     """Return values that a field with this annotation may hold."""
+    if hint == AnyRow or hint == AnyInquiry | None:
+        return st.one_of([st.none() if one is type(None) else _allowed(one) for one in typing.get_args(hint)])
     base, bound = base_of(hint), bound_of(hint)
     if is_optional(hint):
         return st.none() | _allowed(inner_of(hint))
@@ -52,6 +56,8 @@ def _allowed(hint: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(list(base))
     if base is bool:
         return st.booleans()
+    if base is bytes:
+        return st.binary(max_size=MAX_SAMPLE)
     assert bound is not None, hint
     if base is int:
         return st.integers(int(bound.ge or 0), int(bound.le or 0))
@@ -76,6 +82,8 @@ def records(kind: type[Record]) -> st.SearchStrategy[Any]:
         fields["kind"] = st.sampled_from(sorted(KINDS_OF_AGENTS))
     if kind is Greet:
         fields["name"] = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=MAX_SAMPLE)
+    if kind is CommandLine:
+        fields["arguments"] = st.lists(st.binary(min_size=1).filter(lambda one: 0 not in one), min_size=1).map(tuple)
     return st.fixed_dictionaries(fields).map(lambda values: kind(**_agreeing(kind, values)))
 
 
@@ -92,6 +100,8 @@ def _agreeing(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
 
 def wished(hint: Any) -> st.SearchStrategy[Any]:
     """Return values of the right type that a program may come up with, within the bound or not."""
+    if hint == AnyRow or hint == AnyInquiry | None:
+        return _allowed(hint)
     base = base_of(hint)
     if is_optional(hint):
         return st.none() | wished(inner_of(hint))

@@ -156,7 +156,7 @@ def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | Non
         return rendezvous
     path = os.path.join(folder, DRIVER_FILE)  # noqa: PTH118 - as above
     text = seeker.read_rendezvous(path)
-    # A broker of release 0.1 has written no second file.
+    # A broker that keeps the tokens of terminals in its memory has written no second file.
     return rendezvous if text is None else replace(rendezvous, driver_tokens=parse_driver_tokens(text, path))
 
 

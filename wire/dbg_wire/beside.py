@@ -1,25 +1,45 @@
 """A command beside a rank: how a question names it, and how an answer tells of its output and its end.
 
-The question's text is a JSON list, the program and its arguments. The rows of the answer are a marker, a JSON object,
-and the output in pieces.
+The rows of the answer are the command's end, and its output in pieces.
 """
 
-import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from typing import Annotated
 
-from .bounds import Count, Integer, InvalidMessage, Sentence
-from .errors import PeerError, printable
-from .limits import KIB, MAX_TEXT
-from .records import Record, decode_record, encode_record
+from msgspec import Meta
 
-MARKER = "command"
+from .bounds import Count, Integer, InvalidMessage, Sentence, elements
+from .limits import KIB, MAX_ITEMS, MAX_TEXT
+from .records import Inquiry, Row
 
 MAX_FIRST, MAX_LAST = 64 * KIB, 32 * KIB
 """Bytes of a command's output that are kept, the first and the last: with every byte escaped below the bound of an
 answer. What a listing begins with matters, and so does the error with which a command ends."""
 
+Argument = Annotated[bytes, Meta(max_length=MAX_TEXT)]
+"""An argument as the kernel takes it, which is not always a text; JSON has it in base64."""
 
-class CommandEnd(Record):
+
+class CommandLine(Inquiry, tag="command"):
+    """A command to run: the program and its arguments."""
+
+    arguments: Annotated[tuple[Argument, ...], elements(MAX_ITEMS)]
+
+    def __post_init__(self) -> None:
+        """Refuse what no kernel would start."""
+        if not self.arguments or not self.arguments[0]:
+            raise InvalidMessage("command", ".arguments name no program")
+        if any(0 in one for one in self.arguments):
+            raise InvalidMessage("command", ".arguments have a zero byte")
+
+    @property
+    def words(self) -> list[str]:
+        """Return the program and its arguments as Python has them."""
+        return [os.fsdecode(one) for one in self.arguments]
+
+
+class CommandEnd(Row, tag="end"):
     """How a command has ended.
 
     ``status`` is its exit status, negative for a signal. ``left_out`` are the bytes of its output that are not told.
@@ -31,35 +51,18 @@ class CommandEnd(Record):
     ended: Sentence = ""
 
 
-def encode_command(words: Sequence[str]) -> str:
-    """Return the text of a question."""
-    return json.dumps(list(words))
+def command_line(words: Sequence[str]) -> CommandLine:
+    """Return the command of a program and its arguments."""
+    return CommandLine(arguments=tuple(map(os.fsencode, words)))
 
 
-def decode_command(text: str) -> list[str]:
-    """Return the program and its arguments. Raises PeerError for a text that is none."""
-    try:
-        words = json.loads(text)
-    except (ValueError, RecursionError):
-        words = None
-    is_command = isinstance(words, list) and words and all(isinstance(word, str) for word in words)
-    if not is_command or not words[0] or any("\0" in word for word in words):
-        raise PeerError("a command that can't be read")
-    return list(words)
-
-
-def encode_output(end: CommandEnd, text: str) -> tuple[str, ...]:
+def output_rows(end: CommandEnd, text: str) -> tuple[CommandEnd | str, ...]:
     """Return the rows of an answer."""
-    pieces = (text[at : at + MAX_TEXT] for at in range(0, len(text), MAX_TEXT))
-    return (MARKER, encode_record(end), *pieces)
+    return (end, *(text[at : at + MAX_TEXT] for at in range(0, len(text), MAX_TEXT)))
 
 
-def decode_output(rows: Sequence[str]) -> tuple[str, CommandEnd] | None:
-    """Return what a command printed and how it ended, None for an answer without. Raises PeerError for wrong rows."""
-    if not rows or rows[0] != MARKER:
-        return None
-    try:
-        end: CommandEnd = decode_record(CommandEnd, rows[1] if len(rows) > 1 else "")
-    except InvalidMessage as error:
-        raise PeerError(f"the end of a command that can't be read ({printable(str(error))})") from None
-    return "".join(rows[2:]), end
+def output_in(rows: Iterable[object]) -> tuple[str, CommandEnd] | None:
+    """Return what a command printed and how it ended, None for an answer without."""
+    listed = tuple(rows)
+    end = next((row for row in listed if isinstance(row, CommandEnd)), None)
+    return None if end is None else ("".join(row for row in listed if isinstance(row, str)), end)

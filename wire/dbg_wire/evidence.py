@@ -1,25 +1,21 @@
 """What a rank tells of why it does not go on: collectives, waiting threads, its process, and its code.
 
-The rows of an answer are a marker and then a JSON object for each record. A rank's process group has the same ``name``
-in all its members.
+They are rows of an answer. A rank's process group has the same ``name`` in all its members.
 """
 
 import enum
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
-from .bounds import MAX_NUMBER, Age, Count, InvalidMessage, RankNumber, Sentence, Word, elements, integers, reals
-from .errors import PeerError
-from .limits import MAX_TEXT
+from .bounds import MAX_NUMBER, Age, Count, RankNumber, Sentence, Word, elements, integers, reals
+from .limits import MAX_ANSWER_BYTES, MAX_TEXT
 from .ranks import Place
-from .records import Record, Row, decode_record, encode_record
-
-MARKER = "evidence"
+from .records import Record, Row, length_of, within_bytes
 
 MAX_WAIT_FRAMES = 40
-"""Frames of a waiting thread, the innermost ones: with paths of 120 characters they fit into one row."""
+"""Frames of a waiting thread, the innermost ones."""
 
 MAX_COLLECTIVES = 64
 """Unfinished collectives that one rank tells of: more in one group only repeat the first."""
@@ -29,6 +25,9 @@ MAX_CODE_ROWS = 2000
 
 One kind follows the other, so that of a rank that tells so many the last kind may be cut.
 """
+
+MAX_EVIDENCE_BYTES = MAX_ANSWER_BYTES // 2
+"""Bytes of the records of one answer; the other half is for the stacks that it may have beside them."""
 
 Amount = Annotated[float, reals(0.0, MAX_NUMBER)]
 """A number of seconds or bytes that only grows."""
@@ -78,7 +77,7 @@ class CodeKind(str, enum.Enum):
     VARIABLE = "variable"
 
 
-class SourceSeen(Row, tag="source"):
+class SourceSeen(Row, tag="library"):
     """A library that may know of collectives; ``lack`` says what it can't tell, why, and what would change that."""
 
     library: Word
@@ -172,7 +171,7 @@ class CodeSeen(Row, tag="code"):
     environment: Sentence = ""
 
 
-class CodePart(Row, tag="part"):
+class CodePart(Row, tag="code-part"):
     """One file with the digest of its content, package with its version, or variable with its value.
 
     A variable whose name is not of the field, so that its value may be a secret, has a digest instead.
@@ -199,43 +198,38 @@ class Evidence:
 EvidenceRecord = SourceSeen | GroupSeen | CollectiveSeen | ThreadWait | ProcessSeen | CodeSeen | CodePart
 
 
-def encode_evidence(records: Iterable[EvidenceRecord]) -> tuple[str, ...]:
-    """Return the rows of an answer. A record whose row is too long is left out."""
-    rows = map(_row, records)
-    return (MARKER, *(row for row in rows if len(row) <= MAX_TEXT))
-
-
-def decode_evidence(rows: Sequence[str]) -> Evidence | None:
-    """Return what the rows of an answer tell, None for an older rank's. Raises PeerError for rows without evidence."""
-    if not rows or rows[0] != MARKER:
+def evidence_in(rows: Iterable[object]) -> Evidence | None:
+    """Return what the rows of an answer tell; None if none of them is evidence."""
+    kinds = typing.get_args(EvidenceRecord)
+    found: dict[type[Record], list[Any]] = {kind: [] for kind in kinds}
+    for row in rows:
+        if isinstance(row, kinds):
+            found[type(row)].append(row)
+    if not any(found.values()):
         return None
-    found: dict[type[Record], list[EvidenceRecord]] = {kind: [] for kind in typing.get_args(EvidenceRecord)}
-    for row in rows[1:]:
-        record = _decode(row)
-        found[type(record)].append(record)
-    one = {kind: records[0] if records else None for kind, records in found.items()}
     return Evidence(
-        sources=tuple(found[SourceSeen]),  # type: ignore[arg-type] # each list holds records of its class
-        groups=tuple(found[GroupSeen]),  # type: ignore[arg-type]
-        collectives=tuple(found[CollectiveSeen]),  # type: ignore[arg-type]
-        waits=tuple(found[ThreadWait]),  # type: ignore[arg-type]
-        process=one[ProcessSeen],  # type: ignore[arg-type]
-        code=one[CodeSeen],  # type: ignore[arg-type]
-        parts=tuple(found[CodePart]),  # type: ignore[arg-type]
+        sources=tuple(found[SourceSeen]),
+        groups=tuple(found[GroupSeen]),
+        collectives=tuple(found[CollectiveSeen]),
+        waits=tuple(found[ThreadWait]),
+        process=next(iter(found[ProcessSeen]), None),
+        code=next(iter(found[CodeSeen]), None),
+        parts=tuple(found[CodePart]),
     )
 
 
-def _row(record: EvidenceRecord) -> str:
-    row = encode_record(record)
-    if len(row) > MAX_TEXT and isinstance(record, ThreadWait):
-        # Long paths: what the thread waits for says more than where.
-        return _row(record.replace(frames=()))
-    return row
+def fitting(records: Iterable[EvidenceRecord]) -> tuple[EvidenceRecord, ...]:
+    """Return the rows of an answer: those that fit into MAX_EVIDENCE_BYTES, and how many do not.
+
+    Of a thread with long paths the frames go first: what it waits for says more than where.
+    """
+    listed = [one.replace(frames=()) if _has_long_frames(one) else one for one in records]
+    kept, left_out = within_bytes(listed, MAX_EVIDENCE_BYTES)
+    if left_out:
+        lack = f"{left_out} of its {len(listed)} records are left out, which are longer than an answer may be"
+        kept.append(SourceSeen(library="dbg-agent", lack=lack))
+    return tuple(kept)
 
 
-def _decode(row: str) -> EvidenceRecord:
-    try:
-        record: EvidenceRecord = decode_record(EvidenceRecord, row)
-    except InvalidMessage as error:
-        raise PeerError(f"evidence that can't be read ({error})") from None
-    return record
+def _has_long_frames(record: EvidenceRecord) -> bool:
+    return isinstance(record, ThreadWait) and length_of(record.frames) > MAX_TEXT

@@ -1,23 +1,21 @@
 """How a terminal looks into one stopped rank as an IDE does: values in levels, assignments, completions, source.
 
-The text of a question is a JSON object, an :class:`Inspection`. The rows of the answer are a marker and then a JSON
-list for each record: its word and its fields. A value that has parts has a handle, by which its parts are asked for.
-Handles count up through the life of a process. Those of a stop are no longer known once its thread has run on.
+The question's inquiry is an :class:`Inspection`. Each value, completion or text is a row of the answer. A value that
+has parts has a handle, by which its parts are asked for. Handles count up through the life of a process. Those of a
+stop are no longer known once its thread has run on.
 """
 
 import enum
-import json
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from .bounds import Count, FreeText, InvalidMessage, Path, Sentence, Serial, characters
-from .errors import PeerError
-from .limits import KIB, MAX_CONTROL_BYTES, MAX_TEXT
-from .records import Record, Row, decode_record, encode_record
+from msgspec import json
 
-MARKER = "inspection"
+from .bounds import Count, FreeText, Path, Sentence, Serial, characters
+from .limits import KIB, MAX_ANSWER_BYTES, MAX_TEXT
+from .records import Inquiry, Record, Row, size_of
 
 MAX_VARIABLES = 200
 """Values of one answer: IDEs ask for a hundred at a time."""
@@ -25,9 +23,9 @@ MAX_VARIABLES = 200
 MAX_VARIABLE_TEXT = 2000
 """Characters of one value in a list. What is longer is shown whole by :attr:`Sight.VALUE`."""
 
-MAX_ROWS_BYTES = MAX_CONTROL_BYTES - 64 * KIB
-"""Bytes of an answer's rows in its message, the escapes included. In a row that has more than its share of these, or
-more than MAX_TEXT characters, the text is cut, and if that is not enough the expression is left out."""
+MAX_ROWS_BYTES = MAX_ANSWER_BYTES - 16 * KIB
+"""Bytes of an answer's rows in its message, the escapes included. In a row that has more than its share of these the
+text is cut, and if that is not enough the expression is left out."""
 
 MIN_CUT_TEXT = 100
 """Characters that are always left of a text."""
@@ -69,7 +67,7 @@ class Parts(str, enum.Enum):
     INDEXED = "indexed"
 
 
-class Inspection(Record):
+class Inspection(Inquiry, tag="inspection"):
     """A question; the frame is that of the message, empty for the frame at which the rank is looked at.
 
     ``handle`` is 0 where ``scope`` counts. ``begin`` and ``count`` choose among the parts in their order; a ``count``
@@ -151,44 +149,28 @@ class Inspected:
     exception: ExceptionSeen | None = None
 
 
-def encode_inspection(question: Inspection) -> str:
-    """Return the text of a question."""
-    return encode_record(question)
-
-
-def decode_inspection(text: str) -> Inspection:
-    """Return the question of a message. Raises PeerError for any other text."""
-    try:
-        question: Inspection = decode_record(Inspection, text)
-    except InvalidMessage as error:
-        raise PeerError(f"no question about values ({error})") from None
-    return question
-
-
-def encode_inspected(records: Iterable[InspectionRecord]) -> tuple[str, ...]:
+def cut_to_fit(records: Iterable[InspectionRecord]) -> tuple[InspectionRecord, ...]:
     """Return the rows of an answer. Texts are cut if the rows would not fit into one message."""
     listed = tuple(records)
     share = MAX_ROWS_BYTES // max(1, len(listed))
-    return (MARKER, *(_row(one, share) for one in listed))
+    return tuple(_cut(one, share) for one in listed)
 
 
 def written_length(text: str) -> int:
-    """Return how many characters of a row a text takes, its escapes included."""
-    return len(json.dumps(text, ensure_ascii=False))
+    """Return how many bytes a text takes in a message, its escapes included."""
+    return len(json.encode(text))
 
 
-def _row(record: InspectionRecord, share: int) -> str:
-    row = encode_record(record)
+def _cut(record: InspectionRecord, share: int) -> InspectionRecord:
     for name, least in _CUT.get(type(record), {}).items():
-        while excess := max(len(row) - MAX_TEXT, _size(row) - share, 0):
+        while (excess := size_of(record) - share) > 0:
             text = getattr(record, name)
             if len(text) <= least:
                 break
-            # A character has at most eight bytes in a message.
-            kept = max(least, min(len(text) - 1, len(text) - excess // 8))
+            # A character has at most six bytes in a message.
+            kept = max(least, min(len(text) - 1, len(text) - excess // 6))
             record = record.replace(**{name: f"{text[: kept - 1]}…" if least else ""})
-            row = encode_record(record)
-    return row
+    return record
 
 
 _CUT: dict[type[Record], dict[str, int]] = {
@@ -199,31 +181,16 @@ _CUT: dict[type[Record], dict[str, int]] = {
 """The fields that are cut in a row that is too long, with the characters that stay; with 0 all of the text goes."""
 
 
-def _size(row: str) -> int:
-    """Return the bytes of a row within a message, where its quotes and backslashes are escaped once more."""
-    return len(row.encode()) + row.count('"') + row.count("\\")
-
-
-def decode_inspected(rows: Sequence[str]) -> Inspected:
-    """Return what the rows of an answer tell. Raises PeerError for rows without that."""
-    if not rows or rows[0] != MARKER:
-        raise PeerError("an answer without values")
-    found: dict[type[Record], list[InspectionRecord]] = {kind: [] for kind in typing.get_args(InspectionRecord)}
-    for row in rows[1:]:
-        record = _decode(row)
-        found[type(record)].append(record)
-    exceptions = found[ExceptionSeen]
+def inspected_in(rows: Iterable[object]) -> Inspected:
+    """Return what the rows of an answer tell."""
+    kinds = typing.get_args(InspectionRecord)
+    found: dict[type[Record], list[Any]] = {kind: [] for kind in kinds}
+    for row in rows:
+        if isinstance(row, kinds):
+            found[type(row)].append(row)
     return Inspected(
-        variables=tuple(found[Variable]),  # type: ignore[arg-type] # each list holds records of its class
-        completions=tuple(found[Completion]),  # type: ignore[arg-type]
-        sources=tuple(found[SourceText]),  # type: ignore[arg-type]
-        exception=exceptions[0] if exceptions else None,  # type: ignore[arg-type]
+        variables=tuple(found[Variable]),
+        completions=tuple(found[Completion]),
+        sources=tuple(found[SourceText]),
+        exception=next(iter(found[ExceptionSeen]), None),
     )
-
-
-def _decode(row: str) -> InspectionRecord:
-    try:
-        record: InspectionRecord = decode_record(InspectionRecord, row)
-    except InvalidMessage as error:
-        raise PeerError(f"values that can't be read ({error})") from None
-    return record

@@ -8,6 +8,10 @@ MIB = 1024 * KIB
 MAX_CONTROL_BYTES = 1 * MIB
 """Bytes of one text frame. A page of ranks or a screen of text is far smaller; a longer frame is an error or attack."""
 
+MAX_ANSWER_BYTES = MAX_CONTROL_BYTES * 3 // 4 - 4096
+"""Bytes of one rank's answer: the largest screen that is accepted fits, and a page with nothing else has room beside
+others in the terminal's queue."""
+
 MAX_DATA_BYTES = 64 * KIB
 """Payload bytes of one binary frame: the most that one read of a pty returns, so no frame needs splitting."""
 
@@ -58,7 +62,7 @@ MAX_THREADS = 64
 """Threads of one rank in one answer: a rank with data loaders and communication has some twenty."""
 
 MAX_THREAD_FRAMES = 64
-"""Frames of one of several threads: MAX_THREADS stacks of this size, at 120 bytes a frame, fit into one message."""
+"""Frames of one of several threads: MAX_THREADS stacks of this size, at 60 bytes a frame, fit into one answer."""
 
 MAX_BREAKPOINTS = 100
 """Breakpoints that one rank reports: no person sets more."""

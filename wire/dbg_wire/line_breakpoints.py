@@ -1,19 +1,14 @@
 """How a terminal sets breakpoints in ranks that run or are stopped, and how each rank answers.
 
-The text of a question is a JSON object, a :class:`BreakpointsWish`. The rows of the answer are a marker and then one
-JSON object for each breakpoint that the rank has by then, those set in PuDB and pdb included. A question without a wish
-only asks for these.
+The question's inquiry is a :class:`BreakpointsWish`. The rows of the answer are the breakpoints that the rank has by
+then, those set in PuDB and pdb included. A question without a wish only asks for these.
 """
 
-from collections.abc import Iterable, Sequence
 from typing import Annotated
 
-from .bounds import MAX_RANK, Count, InvalidMessage, Sentence, characters, elements, integers
-from .errors import PeerError
+from .bounds import MAX_RANK, Count, Sentence, characters, elements, integers
 from .limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
-from .records import Record, decode_record, encode_record
-
-MARKER = "breakpoints"
+from .records import Inquiry, Record, Row
 
 AbsolutePath = Annotated[str, characters(MAX_PATH, begin="/", is_shown=True, meaning="an absolute path")]
 
@@ -45,14 +40,14 @@ class LineOfFile(Record):
     line: LineNumber
 
 
-class BreakpointsWish(Record):
+class BreakpointsWish(Inquiry, tag="breakpoints"):
     """Breakpoints to clear, and then those to set. A wish for a line that has a breakpoint already changes that one."""
 
     clear: Annotated[tuple[LineOfFile, ...], elements(MAX_BREAKPOINTS)] = ()
     set: Annotated[tuple[BreakpointWish, ...], elements(MAX_BREAKPOINTS)] = ()
 
 
-class BreakpointState(Record):
+class BreakpointState(Row, tag="breakpoint"):
     """A breakpoint in one rank.
 
     ``asked`` is the line that was asked for, ``line`` the one at which it stops. ``is_set`` tells whether the rank
@@ -69,39 +64,3 @@ class BreakpointState(Record):
     hits: Condition = ""
     log: Condition = ""
     hits_so_far: Count = 0
-
-
-def encode_wish(wish: BreakpointsWish) -> str:
-    """Return the text of a question. It must be at most MAX_TEXT characters long; split a longer wish."""
-    return encode_record(wish)
-
-
-def decode_wish(text: str) -> BreakpointsWish:
-    """Return the wish of a message, an empty one for no text. Raises PeerError for any other text."""
-    if not text:
-        return BreakpointsWish()
-    try:
-        wish: BreakpointsWish = decode_record(BreakpointsWish, text)
-    except InvalidMessage as error:
-        raise PeerError(f"no wish for breakpoints ({error})") from None
-    return wish
-
-
-def encode_breakpoints(states: Iterable[BreakpointState]) -> tuple[str, ...]:
-    """Return the rows of an answer."""
-    return (MARKER, *(encode_record(one) for one in states))
-
-
-def decode_breakpoints(rows: Sequence[str]) -> tuple[BreakpointState, ...]:
-    """Return the breakpoints of an answer. Raises PeerError for rows without them."""
-    if not rows or rows[0] != MARKER:
-        raise PeerError("an answer without breakpoints")
-    return tuple(_decode(row) for row in rows[1:])
-
-
-def _decode(row: str) -> BreakpointState:
-    try:
-        state: BreakpointState = decode_record(BreakpointState, row)
-    except InvalidMessage as error:
-        raise PeerError(f"a breakpoint that can't be read ({error})") from None
-    return state

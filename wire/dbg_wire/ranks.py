@@ -107,7 +107,7 @@ class RankInfo(Record):
     is the time limit that ``detail`` ends with, as in StopInfo. ``waits_in`` names the collective that a step has gone
     into and has not left; it is empty for any other rank. ``release`` and ``python`` are the versions of the rank's
     agent and interpreter, empty from a broker that does not tell them. ``stop`` is the number of the present stop or
-    hold in its process; None for a rank that runs, for a stock debugger, and from a broker of a minor below 4.
+    hold in its process; None for a rank that runs, and for a stock debugger.
     ``passed`` is the last stop that the rank passed without stopping, and why.
     """
 

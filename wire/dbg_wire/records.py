@@ -11,7 +11,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -53,6 +53,10 @@ class Row(Record, tag_field="row"):
     """A record that an answer has several kinds of; the subclass's tag says which it is."""
 
 
+class Inquiry(Record, tag_field="asks"):
+    """What a question asks beside its text; the subclass's tag says which kind it is."""
+
+
 _encoder = msgspec.json.Encoder()
 
 
@@ -65,6 +69,34 @@ def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
 def encode_record(record: Record) -> str:
     """Return a record as a JSON text. Raise UnicodeEncodeError for a lone surrogate."""
     return _encoder.encode(record).decode()
+
+
+def size_of(record: Record) -> int:
+    """Return the bytes of a record in a message. Raise UnicodeEncodeError for a lone surrogate."""
+    return len(_encoder.encode(record))
+
+
+def within_bytes(records: Iterable[_Known], most: int) -> tuple[list[_Known], int]:
+    """Return the records that fit into so many bytes of a message, in their order, and how many were left out."""
+    kept: list[_Known] = []
+    left_out = 0
+    for record in records:
+        size = size_of(record) + 1
+        if size > most:
+            left_out += 1
+        else:
+            most -= size
+            kept.append(record)
+    return kept, left_out
+
+
+def length_of(value: object) -> int:
+    """Return how many characters and bytes the texts of a record have together."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, Record):
+        return sum(length_of(getattr(value, name)) for name in value.__struct_fields__)
+    return sum(map(length_of, value)) if isinstance(value, tuple) else 0
 
 
 def plain(record: Record) -> dict[str, Any]:

@@ -25,8 +25,7 @@ them, or in its memory alone, so that terminals ask their user."""
 class Rendezvous:
     """The contents of ``broker.json``; a copy that is given to another user may lack tokens.
 
-    ``driver_tokens`` are those of ``driver.json``, which no rank opens. Before release 0.2 they were among ``tokens``.
-    ``minor`` is the protocol minor of the broker, 0 where the file does not tell it. ``fingerprint`` is that of the
+    ``driver_tokens`` are those of ``driver.json``, which no rank opens. ``fingerprint`` is that of the
     certificate that it shows now, and ``other_fingerprints`` those of certificates that it shows later.
     ``driver_token`` says where the tokens of terminals are.
     """
@@ -37,7 +36,6 @@ class Rendezvous:
     fingerprint: str | None
     tokens: Mapping[TokenRole, str] = field(repr=False)
     driver_tokens: Mapping[TokenRole, str] = field(default_factory=dict, repr=False)
-    minor: int = 0
     other_fingerprints: tuple[str, ...] = ()
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
 
@@ -74,15 +72,9 @@ def parse_rendezvous(text: str, path: str) -> Rendezvous:
         pid=pid,
         fingerprint=fingerprint,
         tokens=_parse_tokens(document, path),
-        minor=_minor(document),
         other_fingerprints=_other_pins(document, fingerprint, path),
         driver_token=_driver_token(document),
     )
-
-
-def _minor(document: Mapping[str, Any]) -> int:
-    minor = document.get("minor")
-    return minor if type(minor) is int and minor >= 0 else 0
 
 
 def _other_pins(document: Mapping[str, Any], fingerprint: str | None, path: str) -> tuple[str, ...]:
@@ -162,7 +154,6 @@ def format_rendezvous(rendezvous: Rendezvous) -> str:
         "url": rendezvous.url,
         "host": rendezvous.host,
         "pid": rendezvous.pid,
-        "minor": rendezvous.minor,
         "fingerprint": rendezvous.fingerprint,
     }
     if rendezvous.other_fingerprints:

@@ -13,14 +13,8 @@ RELEASE: str = _version
 PROTOCOL_MAJOR = 1
 """Peers with different majors refuse each other; the refusal names both."""
 
-PROTOCOL_MINOR = 4
+PROTOCOL_MINOR = 0
 """Grows when a message or field is added; an older minor of the same major keeps working."""
-
-MINOR_OF_EVENTS = 3
-"""First minor of brokers that take a ``hang``, and of agents that keep a broker's ``max_lease``."""
-
-MINOR_OF_IDES = 4
-"""First minor that knows ``inspect`` and ``breakpoints``, and the number of a stop in the list."""
 
 
 def subprotocol(major: int = PROTOCOL_MAJOR) -> str:

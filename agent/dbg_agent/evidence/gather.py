@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_wire.evidence import EvidenceRecord, encode_evidence
+from dbg_wire.evidence import EvidenceRecord, ProcessSeen, fitting
 from dbg_wire.messages import Look
 
 from .code import code_parts, code_seen
@@ -11,7 +11,7 @@ from .process import process_seen
 from .threads import threads_seen
 
 
-def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tuple[str, ...]:
+def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tuple[EvidenceRecord, ...]:
     """Return the rows of an answer to this look; ``halted`` is the thread that stands in a stop, if one does.
 
     ``is_still`` says that the program waits since an earlier look, so that a longer look stops nothing.
@@ -22,4 +22,5 @@ def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tu
         records += [*threads_seen(halted), process_seen(), code_seen()]
     if look is Look.CODE:
         records += code_parts()
-    return encode_evidence(records)
+    # A rank that has nothing to tell says so.
+    return fitting(records or [ProcessSeen()])

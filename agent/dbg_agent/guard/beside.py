@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from dbg_wire.beside import CommandEnd, decode_command, encode_output
+from dbg_wire.beside import CommandEnd, CommandLine, output_rows
 from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.messages import Action, Answer, Ask, Kind
-from dbg_wire.ras import encode_status
+from dbg_wire.ras import status_rows
 from dbg_wire.records import fitted
 
 from ..settings import FORBIDDEN
@@ -108,7 +108,7 @@ class Beside:
             return _error(ask, f"{MAX_AT_ONCE} commands run beside it already")
         if ask.action is Action.RAS:
             status = await ask_ras(os.environ, seconds)
-            return fitted(Answer, request=ask.request, kind=Kind.VALUE, text="", rows=encode_status(status))
+            return fitted(Answer, request=ask.request, kind=Kind.VALUE, text="", rows=status_rows(status))
         if not self._about["exec"]:
             return _error(ask, FORBIDDEN)
         if ask.action is Action.NATIVE:
@@ -117,12 +117,13 @@ class Beside:
         return await self._exec(ask, seconds)
 
     async def _exec(self, ask: Ask, seconds: float) -> Answer:
-        words = decode_command(ask.text)
-        command = Command(words, self.environ(), f"/proc/{self._pid}/cwd")
+        if not isinstance(ask.inquiry, CommandLine):
+            return _error(ask, "an `exec` without a command")
+        command = Command(ask.inquiry.words, self.environ(), f"/proc/{self._pid}/cwd")
         end = await command.finish(seconds)
         end = fitted(CommandEnd, status=end.status, ended=end.ended, left_out=command.output.left_out)
         kind = Kind.VALUE if end.status == 0 else Kind.ERROR
-        rows = encode_output(end, command.output.text())
+        rows = output_rows(end, command.output.text())
         return fitted(Answer, request=ask.request, kind=kind, text=_sentence(end), rows=rows)
 
     def environ(self) -> dict[str, str]:

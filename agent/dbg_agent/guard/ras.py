@@ -9,7 +9,9 @@ from contextlib import suppress
 from dbg_dial.deadline import within
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.limits import MIB
-from dbg_wire.ras import RasStatus, parse_reply
+from dbg_wire.ras import RasStatus
+
+from .ras_reply import parse_reply
 
 DEFAULT_ADDRESS = ("localhost", 28028)
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from dbg_wire.errors import printable
-from dbg_wire.evidence import MAX_WAIT_FRAMES, EvidenceRecord, ProcessSeen, ThreadWait, WaitKind, encode_evidence
+from dbg_wire.evidence import MAX_WAIT_FRAMES, EvidenceRecord, ProcessSeen, ThreadWait, WaitKind, fitting
 from dbg_wire.messages import Look
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
@@ -17,7 +17,9 @@ from .memory import Memory, read_proc
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def evidence_rows(look: Look, pid: int, memory: Memory, text: str, frames: Sequence[Place]) -> tuple[str, ...]:
+def evidence_rows(
+    look: Look, pid: int, memory: Memory, text: str, frames: Sequence[Place]
+) -> tuple[EvidenceRecord, ...]:
     """Return the rows of an answer; ``text`` says what the rank is in, ``frames`` are its last known stack.
 
     There are none for a look at less than evidence. For any thread; it never raises.
@@ -27,7 +29,7 @@ def evidence_rows(look: Look, pid: int, memory: Memory, text: str, frames: Seque
     inner = tuple(frames)[-MAX_WAIT_FRAMES:]
     wait = fitted(ThreadWait, thread="MainThread", kind=WaitKind.NATIVE, text=text, is_main=True, frames=inner)
     records: list[EvidenceRecord] = [wait, process_of(pid, memory)]
-    return encode_evidence(records)
+    return fitting(records)
 
 
 def process_of(pid: int, memory: Memory) -> ProcessSeen:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from dbg_wire.errors import PeerError
-from dbg_wire.inspection import decode_inspection, encode_inspected
+from dbg_wire.inspection import Inspection, InspectionRecord, cut_to_fit
 from dbg_wire.messages import Ask, Kind
 
 from ..stop.own_frames import FrameAt
@@ -17,14 +16,16 @@ from .source_text import NotLoaded
 
 def inspected(
     inspector: Inspector, ask: Ask, at: FrameAt, known_locals: MutableMapping[str, Any] | None
-) -> tuple[Kind, str, tuple[str, ...]]:
+) -> tuple[Kind, str, tuple[InspectionRecord, ...]]:
     """Return the kind, the text and the rows of an answer about the frame ``at``.
 
     ``known_locals`` are those that an open debugger has of this frame, if one shows it.
     """
+    question = ask.inquiry
+    if not isinstance(question, Inspection):
+        return Kind.ERROR, "no question about values", ()
     try:
-        question = decode_inspection(ask.text)
         place = Place(at[0], known_locals, ask.seconds / 2)
-        return Kind.VALUE, "", encode_inspected(inspector.answer(question, place))
-    except (Refused, NoSuchHandle, NotLoaded, PeerError) as error:
+        return Kind.VALUE, "", cut_to_fit(inspector.answer(question, place))
+    except (Refused, NoSuchHandle, NotLoaded) as error:
         return Kind.ERROR, str(error), ()

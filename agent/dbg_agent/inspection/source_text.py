@@ -17,14 +17,14 @@ from ..stop.loaded_sources import Loaded, file_of
 from ..stop.thread_frames import thread_frames
 
 MAX_CHUNK = MAX_TEXT - 300
-"""Characters of the path and the lines of one record, as they are written: its other fields take the rest."""
+"""Bytes of the path and the lines of one record, as they are written: its other fields take the rest."""
 
 MAX_CHUNKS = 16
-"""Records of one answer: with several bytes for each character they are below the bound of a message."""
+"""Records of one answer: all of them are below a third of its bound."""
 
 
 ESCAPED = 6
-"""Characters of a row that one character of a text takes at most."""
+"""Bytes that one character of a text takes at most."""
 
 
 class NotLoaded(Exception):

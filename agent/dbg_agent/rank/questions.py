@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Answer, Ask, Kind, Look
-from dbg_wire.parts import decode_question, encode_parts
+from dbg_wire.parts import PartsQuestion
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
@@ -34,6 +34,9 @@ from .viewpoint import place_at
 from .with_breakpoints import RankWithBreakpoints
 
 if TYPE_CHECKING:
+    from dbg_wire.evidence import EvidenceRecord
+    from dbg_wire.messages.rows import AnyRow
+
     from ..inspection.inspector import Inspector
     from .evaluate import Evaluated
 
@@ -101,7 +104,7 @@ class Questions:
         _METHODS[ask.action](self, ask)
 
     def answer(
-        self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[str, ...] | Place | str
+        self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[AnyRow, ...] | Place | str
     ) -> None:
         """Send an answer; from any thread."""
         self._rank.send(fitted(Answer, request=ask.request, kind=kind, text=text, **more))  # type: ignore[arg-type]
@@ -159,11 +162,9 @@ class Questions:
     def _where(self, ask: Ask) -> None:
         rank = self._rank
         if ask.stops:
-            from dbg_wire.stop_states import encode_states
-
             from ..stop_at.states import stop_states
 
-            self.answer(ask, Kind.VALUE, rank.stops.state_word, rows=encode_states(stop_states()))
+            self.answer(ask, Kind.VALUE, rank.stops.state_word, rows=tuple(stop_states()))
             return
         if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_passing:
             state = rank.stops.state_word
@@ -184,7 +185,7 @@ class Questions:
         )
         rank.send(answer)
 
-    def _evidence(self, ask: Ask, state: str, *, is_still: bool) -> tuple[str, ...]:
+    def _evidence(self, ask: Ask, state: str, *, is_still: bool) -> tuple[EvidenceRecord, ...]:
         if ask.look is Look.STACK:
             return ()
         halted = self._rank.stops.owner if state != "running" else None
@@ -194,19 +195,19 @@ class Questions:
             return evidence_of(ask.look, halted=halted, is_still=is_still)
         except Exception as error:
             # The place of the rank is known all the same, and the link must live.
-            from dbg_wire.evidence import SourceSeen, encode_evidence
+            from dbg_wire.evidence import SourceSeen
 
             lack = f"the evidence can't be read ({type(error).__name__}: {printable(str(error))})"
-            return encode_evidence([fitted(SourceSeen, library="dbg-agent", lack=lack)])
+            return (fitted(SourceSeen, library="dbg-agent", lack=lack),)
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
     def _eval(self, ask: Ask) -> None:
         stop, asked = self._rank.stops.current[0], time.monotonic()
-        if ask.parts:
-            stop = self._halted(ask)
+        if isinstance(ask.inquiry, PartsQuestion):
+            stop, tell = self._halted(ask), partial(self._tell_parts, ask, ask.inquiry)
             if stop is not None:
-                self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_parts(ask))))
+                self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, tell)))
             return
         if stop is None and ask.live:
             break_in = self._rank.break_in
@@ -219,10 +220,10 @@ class Questions:
 
     def _inspect(self, ask: Ask) -> None:
         if ask.live and self._rank.stops.current[0] is None:
-            from .source_beside import answer_beside, is_about_source
+            from .source_beside import answer_beside, source_question
 
-            if is_about_source(ask):
-                answer_beside(ask, self.answer)
+            if (question := source_question(ask)) is not None:
+                answer_beside(ask, question, self.answer)
                 return
         stop, asked = self._halted(ask), time.monotonic()
         if stop is not None:
@@ -240,15 +241,15 @@ class Questions:
             kind, text, rows = inspected(self._inspector, ask, at, self._rank.debuggers.locals_of(at[0]))
             self.answer(ask, kind, text, rows=rows, frame=place_at(at))
 
-    def _tell_parts(self, ask: Ask) -> None:
+    def _tell_parts(self, ask: Ask, question: PartsQuestion) -> None:
         from ..values.parts import parts_of
 
-        question, kept = decode_question(ask.parts), self._kept
+        kept = self._kept
         if kept is None or kept[0] not in question.of:
             self.answer(ask, Kind.ERROR, "the value is no longer at hand")
             return
         parts = parts_of(kept[1], question.path, exact=question.exact, seconds=ask.seconds / 2)
-        self.answer(ask, Kind.VALUE, "", rows=encode_parts(parts))
+        self.answer(ask, Kind.VALUE, "", rows=tuple(parts))
 
     def _keep(self, value: object, exact: str) -> None:
         """Keep a value available for a while, unless it has no digest; in the stopped thread."""

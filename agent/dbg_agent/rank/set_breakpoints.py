@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from dbg_wire.errors import PeerError, printable
-from dbg_wire.line_breakpoints import decode_wish, encode_breakpoints
+from dbg_wire.errors import printable
+from dbg_wire.line_breakpoints import BreakpointsWish
 from dbg_wire.messages import Ask, Kind, Notice
 from dbg_wire.records import fitted
 
@@ -124,16 +124,12 @@ def answer_beside(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., Non
 
 def _grant(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> bool:
     """Grant a wish and answer; tell whether it wished anything."""
-    try:
-        wish = decode_wish(ask.text)
-    except PeerError as error:
-        answer(ask, Kind.ERROR, str(error))
-        return False
+    wish = ask.inquiry if isinstance(ask.inquiry, BreakpointsWish) else BreakpointsWish()
     known = rank.breakpoints
     if known.wished is None:
         known.wished = LineBreakpoints(_ForBreakpoints(rank), known.lines)
     states = known.wished.grant(wish)
     if wish.set or wish.clear:
         known.look()
-    answer(ask, Kind.VALUE, f"{len(states)} breakpoints", rows=encode_breakpoints(states))
+    answer(ask, Kind.VALUE, f"{len(states)} breakpoints", rows=tuple(states))
     return bool(wish.set or wish.clear)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dbg_wire.errors import PeerError, printable
-from dbg_wire.inspection import Inspection, Sight, decode_inspection, encode_inspected
+from dbg_wire.errors import printable
+from dbg_wire.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
 from dbg_wire.messages import Ask, Kind
 
 from ..inspection.source_text import NotLoaded, source_text
@@ -18,20 +18,18 @@ MAX_WAITING = 4
 _threads = BoundedThreads("dbg-agent-source", MAX_WAITING)
 
 
-def is_about_source(ask: Ask) -> bool:
-    """Tell whether a question is about source alone."""
-    try:
-        return decode_inspection(ask.text).sight is Sight.SOURCE
-    except PeerError:
-        return False
+def source_question(ask: Ask) -> Inspection | None:
+    """Return what is asked about source alone, None for another question."""
+    question = ask.inquiry
+    return question if isinstance(question, Inspection) and question.sight is Sight.SOURCE else None
 
 
-def answer_beside(ask: Ask, answer: Callable[..., None]) -> None:
+def answer_beside(ask: Ask, question: Inspection, answer: Callable[..., None]) -> None:
     """Answer a question about source in a thread of its own, which may read files."""
 
     def tell() -> None:
         try:
-            answer(ask, Kind.VALUE, "", rows=_rows(decode_inspection(ask.text)))
+            answer(ask, Kind.VALUE, "", rows=_rows(question))
         except NotLoaded as error:
             answer(ask, Kind.ERROR, str(error))
         except Exception as error:
@@ -41,6 +39,6 @@ def answer_beside(ask: Ask, answer: Callable[..., None]) -> None:
         answer(ask, Kind.ERROR, f"{MAX_WAITING} questions about its source wait already")
 
 
-def _rows(question: Inspection) -> tuple[str, ...]:
+def _rows(question: Inspection) -> tuple[InspectionRecord, ...]:
     # The stopped thread has its own record of sources, which no other thread may touch.
-    return encode_inspected(source_text(question.text, question.begin, question.count, (), Loaded()))
+    return cut_to_fit(source_text(question.text, question.begin, question.count, (), Loaded()))

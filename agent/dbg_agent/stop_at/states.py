@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dbg_wire.records import fitted
 from dbg_wire.stop_points import StopAt
 from dbg_wire.stop_states import StopState
 
@@ -22,4 +23,4 @@ def _state_of(point: points.Point) -> StopState:
         problem = point.problem
     if point.passed_by:
         problem = f"{points.PASSED_BY} {point.passed_by}"
-    return StopState(typed, line, point.is_placed, point.hits, problem)
+    return fitted(StopState, stop=typed, line=line, armed=point.is_placed, hits=point.hits, problem=problem)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dbg_wire.parts import Part
+from dbg_wire.records import fitted
 
 from .arrays import is_array
 from .budget import Effort
@@ -114,7 +115,8 @@ class _Parted:
         return _node_of(value, self.effort, exact=self.exact)
 
     def part(self, step: str, label: str, value: object) -> Part:
-        return Part(step, label, *_told(value, self.effort, exact=self.exact))
+        digest, text = _told(value, self.effort, exact=self.exact)
+        return fitted(Part, step=step, label=label, digest=digest, text=text)
 
 
 class _Fields(_Parted):
@@ -151,7 +153,7 @@ class _MappingKeys(_Parted):
             for digest, key in self._beginning(begin):
                 value = _digest(dict.__getitem__(self.whole, key), self.effort, exact=self.exact)
                 sums.update(f"{digest} {value} ".encode())
-            yield Part(begin, "", sums.hexdigest())
+            yield fitted(Part, step=begin, label="", digest=sums.hexdigest())
 
     def _in_order(self) -> list[tuple[str, Any]]:
         """Return the keys in the mapping's order."""
@@ -184,7 +186,7 @@ class _Range(_Parted):
         length = -(-size // MAX_PARTS)
         for begin in range(self.begin, self.end, length):
             end = min(begin + length, self.end)
-            yield Part(f"{begin}-{end}", "", self.digest(begin, end))
+            yield fitted(Part, step=f"{begin}-{end}", label="", digest=self.digest(begin, end))
 
     def at(self, step: str) -> _Parted | None:
         begin, dash, end = step.partition("-")
@@ -225,7 +227,13 @@ class _Characters(_Range):
         return CHARACTERS
 
     def single(self, begin: int, end: int) -> Part:
-        return Part(str(begin), f"[{begin}:{end}]", self.digest(begin, end), repr(self.whole[begin:end]))
+        return fitted(
+            Part,
+            step=str(begin),
+            label=f"[{begin}:{end}]",
+            digest=self.digest(begin, end),
+            text=repr(self.whole[begin:end]),
+        )
 
 
 class _Elements(_Range):
@@ -241,7 +249,13 @@ class _Elements(_Range):
         return type(self)(self.whole, self.shape, self.effort, exact=self.exact, begin=begin, end=end)
 
     def single(self, begin: int, end: int) -> Part:
-        return Part(str(begin), f"[{self._index(begin)}]", self.digest(begin, end), self.literal(begin))
+        return fitted(
+            Part,
+            step=str(begin),
+            label=f"[{self._index(begin)}]",
+            digest=self.digest(begin, end),
+            text=self.literal(begin),
+        )
 
     def literal(self, at: int) -> str:
         """Return one element as text."""

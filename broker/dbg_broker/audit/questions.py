@@ -1,29 +1,24 @@
-"""What the audit log says of a question: its text, in words where the message has it as JSON. Pure."""
+"""What the audit log says of a question: its text, or what else it asks in words. Pure."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
-from dbg_wire.errors import PeerError
-from dbg_wire.inspection import Inspection, Sight, decode_inspection
-from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish, decode_wish
-from dbg_wire.messages import Action, Question
+from dbg_wire.beside import CommandLine
+from dbg_wire.inspection import Inspection, Sight
+from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish
+from dbg_wire.messages import Question
 
 
 def text_of(question: Question, *, audits_input: bool) -> str | None:
-    """Return what to note of a question; None for one that holds what somebody types just now, which is input.
-
-    A text that can't be read is noted as it is: the rank refuses it.
-    """
-    try:
-        if question.action is Action.INSPECT:
-            asked = decode_inspection(question.text)
-            return None if asked.sight is Sight.COMPLETIONS and not audits_input else _of_inspection(asked)
-        if question.action is Action.BREAKPOINTS:
-            return ", ".join(_of_wish(decode_wish(question.text)))
-    except PeerError:
-        pass
-    return question.text
+    """Return what to note of a question; None for one that holds what somebody types just now, which is input."""
+    asked = question.inquiry
+    if isinstance(asked, Inspection):
+        return None if asked.sight is Sight.COMPLETIONS and not audits_input else _of_inspection(asked)
+    if isinstance(asked, BreakpointsWish):
+        return ", ".join(_of_wish(asked))
+    return shlex.join(asked.words) if isinstance(asked, CommandLine) else question.text
 
 
 def _of_inspection(asked: Inspection) -> str:

@@ -21,7 +21,6 @@ from dbg_broker.terminals.deeds import Deed, deed_of
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
-    ACTIONS_OF_IDES,
     GUARD_ACTIONS,
     Action,
     Ask,
@@ -32,7 +31,6 @@ from dbg_wire.messages import (
     RefusalCode,
 )
 from dbg_wire.ranks import RankState
-from dbg_wire.version import MINOR_OF_IDES
 
 MAX_QUESTIONS = 16
 """Questions of one terminal that are open or not yet read: no client asks more at once."""
@@ -42,11 +40,11 @@ ASKED_COST = 8
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND, Action.INSPECT})
 
+NEEDS_AGENT = frozenset({Action.INSPECT, Action.BREAKPOINTS})
+"""Actions that a stock debugger does not have."""
+
 PROGRESS_SECONDS = 1.0
 """Seconds after which the terminal that asked is told how far its question is, and after which again."""
-
-MINOR_OF_PROGRESS = 1
-"""Protocol minor of terminals that know what progress is; older ones would refuse it."""
 
 NOBODY = 0
 """Number of a question whose answer is not waited for; open questions count from one."""
@@ -85,8 +83,7 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
     asked = _Asked(link, message, _ask_of(message, number, seconds), deed_of(message), is_too_much=is_too_much)
     hub.turns.begin(_asking(hub, asked, keys), link.share)
     if hub.questions.is_open(number):
-        if link.minor >= MINOR_OF_PROGRESS:
-            hub.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
+        hub.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
         # An answer that has come and waits for its turn still counts.
         hub.schedule(seconds, partial(hub.turns.after, partial(_end_question, hub, number)))
 
@@ -170,7 +167,7 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
         text=message.text,
         live=message.live,
         stats=message.stats,
-        parts=message.parts,
+        inquiry=message.inquiry,
         withdrawn=message.withdrawn,
         threads=message.threads,
         stops=message.stops,
@@ -228,9 +225,8 @@ def _known_answer(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
         return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
     if question.action in GUARD_ACTIONS:
         return to_guards.known_answer(rank, question, is_too_much=asked.is_too_much)
-    if question.action in ACTIONS_OF_IDES and (rank.prefix or rank.said.minor < MINOR_OF_IDES):
-        text = "a stock debugger has" if rank.prefix else "its agent is of an older release, which has"
-        return RankAnswer(key=rank.key, kind=Kind.ERROR, text=f"{text} no `{question.action.value}`")
+    if question.action in NEEDS_AGENT and rank.prefix:
+        return RankAnswer(key=rank.key, kind=Kind.ERROR, text=f"a stock debugger has no `{question.action.value}`")
     if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and not _guard_speaks(hub, key):
         age = hub.clock() - rank.heard
         text = f"unresponsive, last seen {age:.0f} s ago"

@@ -106,6 +106,7 @@ def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
                 columns=80,
                 seconds=left,
                 text=question.text,
+                inquiry=question.inquiry,
                 threads=question.threads,
                 look=question.look,
             )

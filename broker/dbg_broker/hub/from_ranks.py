@@ -14,7 +14,6 @@ from dbg_broker.hub import (
     impostors,
     log_texts,
     lost_ranks,
-    older_agents,
     other_jobs,
 )
 from dbg_broker.hub.links import RankLink
@@ -114,7 +113,6 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     # Hosts behind one address are silent each by itself, and so are two ways to one host.
     hub.host_looks.add(rank.key, (tcp.host_of(link.connection.peer), rank.said.host), now)
     hub.welcome(link.connection, rank.address, rank.child)
-    older_agents.note(hub, rank)
     for child in registration.renamed:
         if (below := hub.ranks.get(child.key)) is not None:
             hub.welcome(below.connection, child.address, child.child)

@@ -123,7 +123,7 @@ def _discard(hub: Hub, link: TerminalLink, keys: Input, reason: str) -> None:
 def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
     if link.name is not None:
         raise PeerError("a second `greet`")
-    link.name, link.minor = message.name, message.minor
+    link.name = message.name
     audited.note(hub, link, What.CONNECT)
     hub.welcome(link.connection, role=link.role.value)
 

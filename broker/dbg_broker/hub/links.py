@@ -89,7 +89,6 @@ class TerminalLink:
     bearer: Bearer
     rate: RateLimit
     name: str | None = None
-    minor: int = 0
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: deque[Unread] = field(default_factory=deque)
     told: set[str] | None = None

@@ -106,8 +106,6 @@ class Hub:
         """Takes what may be an event for the command of ``--on-event``; None without one."""
         self.max_lease: float | None = None
         """For how many seconds nobody may type at a stop before its rank lets it end."""
-        self.knows_older_agents = False
-        """Whether the log has told that this does not hold for some rank."""
         # What is known of ranks, asked of them, and told to them.
         self.registry = Registry()
         self.questions = OpenQuestions(lambda: self.memory.lack.why)

@@ -11,14 +11,11 @@ import logging
 from dbg_broker.hub.links import RankLink, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_wire.beside import decode_command
-from dbg_wire.errors import PeerError, printable
+from dbg_wire.beside import CommandLine
+from dbg_wire.errors import printable
 from dbg_wire.messages import GUARD_ACTIONS, Action, Answer, Ask, Finding, Kind, Question, RankAnswer
 
 logger = logging.getLogger("dbg_broker")
-
-MINOR_OF_GUARDS = 2
-"""Protocol minor of agents whose guards can be asked; older ones would close their connection."""
 
 MAX_OPEN = 4096
 """Questions to guards that are open at once, over all terminals: each may be a process on a host of the job."""
@@ -50,19 +47,14 @@ def known_answer(rank: RankRecord, question: Question, *, is_too_much: bool) -> 
     text = ""
     if rank.prefix:
         text = "a stock debugger has no agent that could do that"
-    elif rank.said.minor < MINOR_OF_GUARDS:
-        text = "its agent is of an older release, whose guard can't be asked"
     elif is_too_much:
         text = f"more than {MAX_OPEN} commands would run at once; name fewer ranks, or one of each host by --per-host"
     return RankAnswer(key=rank.key, kind=Kind.ERROR, text=text) if text else None
 
 
 def is_readable(question: Question) -> bool:
-    """Tell whether the command of an ``exec`` can be read; other actions have none."""
-    try:
-        return question.action is not Action.EXEC or question.withdrawn or bool(decode_command(question.text))
-    except PeerError:
-        return False
+    """Tell whether an ``exec`` has a command; other actions have none."""
+    return question.action is not Action.EXEC or question.withdrawn or isinstance(question.inquiry, CommandLine)
 
 
 def withdraw(hub: Hub, link: TerminalLink, question: Question) -> None:
@@ -75,11 +67,11 @@ def withdraw(hub: Hub, link: TerminalLink, question: Question) -> None:
 
 def note_command(hub: Hub, link: TerminalLink, question: Question, asked: list[str]) -> None:
     """Log who runs which command beside which ranks."""
-    if question.action is not Action.EXEC or not asked:
+    if question.action is not Action.EXEC or not asked or not isinstance(question.inquiry, CommandLine):
         return
     ranks = [rank.address for key in asked[:MAX_NAMED] if (rank := hub.registry.find(key)) is not None]
     more = f" and {len(asked) - MAX_NAMED} more" if len(asked) > MAX_NAMED else ""
-    command = " ".join(decode_command(question.text))
+    command = " ".join(question.inquiry.words)
     who, where = printable(link.name or "?"), printable(", ".join(ranks), MAX_LOGGED)
     logger.info("%s at %s runs %s beside %s", who, link.connection.peer, printable(command, MAX_LOGGED), where + more)
 

@@ -16,9 +16,8 @@ from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Action, Answer, Answers, Kind, Progress, Question, RankAnswer
 
-MAX_ANSWER_BYTES = limits.MAX_CONTROL_BYTES * 3 // 4 - 4096
-"""Bytes of one answer: the largest screen that is accepted fits, and a page with nothing else has room beside others
-in the terminal's queue."""
+MAX_ANSWER_BYTES = limits.MAX_ANSWER_BYTES + 2048
+"""Bytes of one answer with the rank's key."""
 
 PAGE_BYTES = 64 * limits.KIB
 """Bytes of one page of answers, unless one answer is larger: it is made in two milliseconds."""

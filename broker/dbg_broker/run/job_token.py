@@ -10,14 +10,11 @@ from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import job_token
 from dbg_wire.environment import BROKER, TOKEN, TOKEN_FILE
 
-MINOR_OF_JOB_TOKENS = 2
-"""Protocol minor of brokers that know tokens for one job."""
-
 
 def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None:
     """Return a new file with the token of a job. Raise BadSecretFile if it can't be written.
 
-    Return None where the user has named a broker or a token, or where the broker is of an older release.
+    Return None where the user has named a broker or a token, or where no broker serves this home.
     """
     # A run inside of another run's job has that job's token, which is not for ranks of this one.
     is_of_another_run = Path(environ.get(TOKEN_FILE, "")).parent == Path(home) / JOB_TOKENS_DIRECTORY
@@ -25,6 +22,6 @@ def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None
     if any(environ.get(name) for name in chosen):
         return None
     serving = read_rendezvous(Path(home))
-    if serving is None or serving.minor < MINOR_OF_JOB_TOKENS or "rank" not in serving.tokens:
+    if serving is None or "rank" not in serving.tokens:
         return None
     return str(write_job_token(Path(home), job, job_token(serving.tokens["rank"], job)))

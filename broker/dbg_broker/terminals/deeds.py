@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dbg_wire.beside import decode_command
-from dbg_wire.errors import PeerError, printable
-from dbg_wire.inspection import Sight, decode_inspection
-from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile, decode_wish
+from dbg_wire.beside import CommandLine
+from dbg_wire.errors import printable
+from dbg_wire.inspection import Inspection, Sight
+from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.messages import Action, Question
+from dbg_wire.parts import PartsQuestion
 
 MAX_SHOWN = 80
 """Characters of a command or an expression that others are shown, so that a sentence fits into two lines."""
@@ -40,15 +41,9 @@ class Deed(NamedTuple):
 
 def deed_of(question: Question) -> Deed | None:
     """Return what a question does at a rank; None for one that only looks, and for one that no rank would read."""
-    if question.withdrawn or question.parts:
+    if question.withdrawn:
         return None
-    plain = _PLAIN.get(question.action)
-    if plain is not None:
-        return plain
-    try:
-        return _of_text(question.action, question.text)
-    except PeerError:
-        return None
+    return _PLAIN.get(question.action) or _of_what_is_asked(question)
 
 
 _PLAIN = {
@@ -59,20 +54,20 @@ _PLAIN = {
 }
 
 
-def _of_text(action: Action, text: str) -> Deed | None:
+def _of_what_is_asked(question: Question) -> Deed | None:
+    action, text, asked = question.action, question.text, question.inquiry
     if action is Action.EVAL:
-        return Deed(f"asked {_quoted(text)}")
+        return None if isinstance(asked, PartsQuestion) else Deed(f"asked {_quoted(text)}")
     if action is Action.COMMAND:
         return Deed(f"ran {_quoted(text)}", ends_stop=text.strip() in _ENDING)
-    if action is Action.EXEC:
-        return Deed(f"ran {_quoted(shlex.join(decode_command(text)))} beside it")
-    if action is Action.INSPECT:
-        return _of_inspection(text)
-    return _of_breakpoints(text) if action is Action.BREAKPOINTS else None
+    if action is Action.EXEC and isinstance(asked, CommandLine):
+        return Deed(f"ran {_quoted(shlex.join(asked.words))} beside it")
+    if action is Action.INSPECT and isinstance(asked, Inspection):
+        return _of_inspection(asked)
+    return _of_breakpoints(asked) if action is Action.BREAKPOINTS and isinstance(asked, BreakpointsWish) else None
 
 
-def _of_inspection(text: str) -> Deed | None:
-    asked = decode_inspection(text)
+def _of_inspection(asked: Inspection) -> Deed | None:
     if asked.sight is Sight.ASSIGN:
         return Deed(f"set {_quoted(asked.name)} to {_quoted(asked.text)}")
     if asked.sight is Sight.VALUE and asked.runs:
@@ -80,8 +75,7 @@ def _of_inspection(text: str) -> Deed | None:
     return None
 
 
-def _of_breakpoints(text: str) -> Deed | None:
-    wish = decode_wish(text)
+def _of_breakpoints(wish: BreakpointsWish) -> Deed | None:
     # An IDE clears the breakpoints of a file, and sets them anew with the one that its user has added.
     if wish.set:
         return Deed(f"set {_breakpoints(wish.set)}")

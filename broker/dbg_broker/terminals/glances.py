@@ -130,6 +130,7 @@ def _name(question: Ask) -> Hashable:
         question.action,
         size,
         question.text,
+        question.inquiry,
         question.live,
         question.stats,
         question.threads,

@@ -72,7 +72,7 @@ def _authority(pem: str, shown: Validity) -> Validity | None:
 
 
 def end_of_token(reach: Reach) -> End | None:
-    """Ask the broker when the token ends that is used; None if it does not say, as before release 0.2."""
+    """Ask the broker when the token ends that is used; None if it does not say."""
     with BrokerProbe(reach.endpoint) as probe:
         probe.look_up()
         probe.connect()

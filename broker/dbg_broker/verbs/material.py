@@ -20,7 +20,6 @@ from dbg_broker.verbs.renewal import Tell, look_each_day
 from dbg_wire.endpoint import Endpoint
 from dbg_wire.errors import BadSecretFile, DbgError
 from dbg_wire.rendezvous import DriverTokenPlace, Rendezvous
-from dbg_wire.version import PROTOCOL_MINOR
 
 logger = logging.getLogger("dbg_broker")
 
@@ -161,7 +160,6 @@ class Material:
             tokens={"rank": tokens.rank},
             driver_tokens=tokens.of_terminals() if in_files else {},
             driver_token=self._sources.driver_token,
-            minor=PROTOCOL_MINOR,
         )
 
 

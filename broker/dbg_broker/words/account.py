@@ -50,5 +50,5 @@ def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
         "--max-lease",
         metavar="S",
         help="let a stop end by itself when nobody has typed at it for so long, e.g. 8h: in seconds, or with s, m, h "
-        "or d; ranks of an older release do not know of it (default: a stop lasts until somebody ends it)",
+        "or d (default: a stop lasts until somebody ends it)",
     )

@@ -27,7 +27,7 @@ from ..core.waiting import open_and_list, until_stopped, wait_for_stop
 from ..core.waiting_line import WaitingLine
 from ..errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
 from ..streams import has_cursor, show_waiting, tell, terminal_size, write_result
-from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
+from ..views.answers import lines_in, show_answers, show_answers_json, show_screen, show_screen_json
 from ..views.compare import SavedAnswers
 from ..views.list import show_json, show_plain, show_table
 from ..views.missing import absent_only, absent_rows, missing_documents
@@ -246,7 +246,7 @@ class _Acting:
         (answer,) = await self._asker.ask(Action.SCREEN, [rank])
         if answer.kind is Kind.VALUE:
             json = self._settings.format is Format.JSON
-            rows = answer.rows or tuple(answer.text.split("\n"))  # a screen has rows, a line debugger's output is text
+            rows = lines_in(answer)
             write_result(show_screen_json(rank, rows) if json else show_screen(rows))
             return 0
         tell(f"dbg-attach: {show_answers([answer], self._directory.by_key).strip()}")

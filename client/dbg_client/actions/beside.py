@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from dbg_wire.beside import decode_output, encode_command
-from dbg_wire.errors import PeerError
+from dbg_wire.beside import command_line, output_in
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 
@@ -33,7 +32,7 @@ async def run_beside(settings: CommandSettings, asker: Asker, ranks: Sequence[Ra
     ranks = one_of_each_host(ranks) if settings.per_host else ranks
     asker.seconds = settings.timeout + EXTRA_SECONDS
     try:
-        answers = await asker.ask(Action.EXEC, ranks, encode_command(settings.program))
+        answers = await asker.ask(Action.EXEC, ranks, inquiry=command_line(settings.program))
     except asyncio.CancelledError:
         asker.withdraw(Action.EXEC, ranks)
         raise
@@ -57,13 +56,10 @@ def one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
 
 def _output(answer: RankAnswer) -> str:
     """Return what a command has printed, with how it ended if that is not success; else the answer's own text."""
-    try:
-        decoded = decode_output(answer.rows)
-    except PeerError as error:
-        return str(error)
-    if decoded is None:
+    told = output_in(answer.rows)
+    if told is None:
         return answer.text
-    output = decoded[0].rstrip("\n")
+    output = told[0].rstrip("\n")
     if answer.kind is Kind.VALUE:
         return output or "(no output)"
     return f"{output}\n({answer.text})" if output else f"({answer.text})"

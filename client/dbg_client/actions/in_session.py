@@ -24,7 +24,7 @@ from ..core.switchboard import Switchboard
 from ..core.waiting import until_stopped
 from ..core.waiting_line import Show, WaitingLine, show_nobody
 from ..streams import terminal_size
-from ..views.answers import show_answers, show_screen
+from ..views.answers import lines_in, show_answers, show_screen
 from ..views.list import show_table
 from ..views.missing import absent_only, absent_rows
 from ..views.naming import name_few, order
@@ -157,7 +157,7 @@ class Answering:
             raise NeedsYes(f"End {name_few(fitting)}?")
         answers = await self._asker.ask(action, fitting)
         if settings.verb is Verb.SCREEN and answers[0].kind is Kind.VALUE:
-            return show_screen(answers[0].rows or tuple(answers[0].text.split("\n")))
+            return show_screen(lines_in(answers[0]))
         return show_answers(answers, self._directory.by_key)
 
     def _list(self, settings: CommandSettings, target: Target | None, ranks: Sequence[RankInfo]) -> str:

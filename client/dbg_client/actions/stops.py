@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbg_wire.errors import PeerError
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.stop_states import StopState, decode_states
+from dbg_wire.stop_states import StopState
 
 from ..core.asking import Asker
 from ..views.stop_table import RankStops, show_stops
@@ -24,11 +23,6 @@ def _read(rank: RankInfo, answer: RankAnswer) -> RankStops:
         return RankStops(rank, why=answer.text)
     if rank.state is RankState.UNRESPONSIVE:
         return RankStops(rank, why="unresponsive")
-    states: list[StopState] | None = None
-    try:
-        states = decode_states(answer.rows)
-    except PeerError as error:
-        return RankStops(rank, why=str(error))
-    if states is None:
-        return RankStops(rank, why="does not know its stops: its agent, or the broker, is of an older release")
-    return RankStops(rank, states)
+    if rank.is_classic:
+        return RankStops(rank, why="a stock debugger has no stops that a job was started with")
+    return RankStops(rank, [row for row in answer.rows if isinstance(row, StopState)])

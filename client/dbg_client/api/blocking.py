@@ -209,7 +209,7 @@ class Broker:
 
     @property
     def role(self) -> str | None:
-        """Return what the token lets this program do: ``driver`` or ``watcher``; None from an older broker."""
+        """Return what the token lets this program do: ``driver`` or ``watcher``; None while the broker is away."""
         return self._broker.role
 
     @property

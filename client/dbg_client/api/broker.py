@@ -37,7 +37,7 @@ class AsyncBroker:
 
     @property
     def role(self) -> str | None:
-        """Return what the token lets this program do: ``driver`` or ``watcher``; None from an older broker."""
+        """Return what the token lets this program do: ``driver`` or ``watcher``; None while the broker is away."""
         welcome = self._switchboard.welcome
         return welcome.role if welcome is not None else None
 

@@ -114,8 +114,8 @@ class AsyncRanks:
         """
         rank = choose(self._target(), self._switchboard.directory.ranks).rank
 
-        async def ask(question: str, at: At) -> RankAnswer:
-            (answer,) = await self._asker(at.timeout).ask(Action.INSPECT, [rank], question, frame=at.frame)
+        async def ask(question: Inspection, at: At) -> RankAnswer:
+            (answer,) = await self._asker(at.timeout).ask(Action.INSPECT, [rank], inquiry=question, frame=at.frame)
             return answer
 
         return await Values(ask, rank.address).variables(of or None, scope, begin, count, At(frame, timeout))

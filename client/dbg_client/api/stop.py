@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 from dbg_wire.codec import Output
 from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.inspection import Inspection
 from dbg_wire.messages import Action, Kind, Mode, RankAnswer, StopInfo
 from dbg_wire.ranks import Place, RankInfo, RankState
 
@@ -280,15 +281,21 @@ class AsyncStop:
         """Return the frame at which the program looks, as a question names it; empty for the innermost."""
         return str(-1 - self._up) if self._up and action in AT_A_FRAME else ""
 
-    async def _ask_values(self, question: str, at: At) -> RankAnswer:
-        return await self._ask(Action.INSPECT, question, frame=at.frame, timeout=at.timeout)
+    async def _ask_values(self, question: Inspection, at: At) -> RankAnswer:
+        return await self._ask(Action.INSPECT, inquiry=question, frame=at.frame, timeout=at.timeout)
 
     def _needs_keyboard(self) -> None:
         if not self._attachment.driving:
             raise KeyboardTaken(self.rank.address, self._attachment.driver)
 
     async def _ask(
-        self, action: Action, text: str = "", *, frame: str = "", timeout: float | None = None
+        self,
+        action: Action,
+        text: str = "",
+        *,
+        inquiry: Inspection | None = None,
+        frame: str = "",
+        timeout: float | None = None,
     ) -> RankAnswer:
         rank = self.rank
         if action is not Action.WHERE:
@@ -296,7 +303,7 @@ class AsyncStop:
         if action in (Action.COMMAND, Action.CONTINUE):
             self._needs_keyboard()
         asker = Asker(self._switchboard, timeout)
-        (answer,) = await asker.ask(action, [rank], text, frame=frame or self._frame(action))
+        (answer,) = await asker.ask(action, [rank], text, inquiry=inquiry, frame=frame or self._frame(action))
         if answer.kind is not Kind.VALUE:
             raise RankError(rank.address, answer.text, answer.kind.value)
         return answer

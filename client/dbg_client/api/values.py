@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.inspection import MAX_VARIABLE_TEXT, MAX_VARIABLES, Inspected, Inspection, Scope, Sight
+from dbg_wire.inspection import MAX_VARIABLE_TEXT, MAX_VARIABLES, Inspected, Inspection, Scope, Sight, inspected_in
 from dbg_wire.messages import Kind, RankAnswer
 
-from ..questions.inspection import question_text, read_inspected
 from .errors import RankError
 from .given import given
 from .variables import ExceptionInfo, Variable, Variables, exception_of, variable_of
@@ -36,7 +35,7 @@ Of = Variable | str | None
 class Values:
     """The values of one stopped rank. ``ask`` puts a question to it and returns its answer."""
 
-    def __init__(self, ask: Callable[[str, At], Awaitable[RankAnswer]], address: str) -> None:
+    def __init__(self, ask: Callable[[Inspection, At], Awaitable[RankAnswer]], address: str) -> None:
         self._ask = ask
         self._address = address
 
@@ -85,7 +84,8 @@ class Values:
         return exception_of(told) if told is not None else None
 
     async def _told(self, question: Inspection, at: At) -> Inspected:
-        answer, told = read_inspected(await self._ask(question_text(question), at))
+        answer = await self._ask(question, at)
+        told = inspected_in(answer.rows)
         if answer.kind is not Kind.VALUE:
             raise RankError(self._address, answer.text, answer.kind.value)
         return told

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from dbg_dial.deadline import within
+from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import (
-    ACTIONS_OF_IDES,
     Action,
     Answers,
     Kind,
@@ -20,9 +20,9 @@ from dbg_wire.messages import (
     RankAnswer,
     Refusal,
 )
+from dbg_wire.messages.rows import AnyInquiry
 from dbg_wire.ranks import RankInfo
-from dbg_wire.records import fitted
-from dbg_wire.version import MINOR_OF_IDES
+from dbg_wire.records import checked, fitted
 
 from ..errors import Declined, TimedOut
 from .link import Down
@@ -67,7 +67,7 @@ class Asker:
         *,
         live: bool = False,
         stats: bool = False,
-        parts: str = "",
+        inquiry: AnyInquiry | None = None,
         withdrawn: bool = False,
         threads: bool = False,
         stops: bool = False,
@@ -77,11 +77,8 @@ class Asker:
         """Return the answers in the order of ``ranks``, one for each.
 
         Raises BadInput for a text that can't be sent whole, TimedOut if the broker itself goes away or is silent, and
-        Declined if it refuses, or is too old for this.
+        Declined if it refuses.
         """
-        welcome = self._switchboard.welcome
-        if action in ACTIONS_OF_IDES and welcome is not None and welcome.minor < MINOR_OF_IDES:
-            raise Declined(f"it is of an older release, which has no `{action.value}`")
         rows, columns = self._size()
         question = fitted(
             Question,
@@ -94,7 +91,7 @@ class Asker:
             text=text,
             live=live,
             stats=stats,
-            parts=parts,
+            inquiry=inquiry,
             withdrawn=withdrawn,
             threads=threads,
             stops=stops,
@@ -107,6 +104,10 @@ class Asker:
             is_long = len(text) > MAX_TEXT
             what = f"has {len(text)} characters, above {MAX_TEXT}" if is_long else "is no text in UTF-8"
             raise BadInput(f"the text of this question {what}", "give another one")
+        try:
+            checked(question)
+        except InvalidMessage as error:
+            raise BadInput(f"this can't be asked: {printable(str(error), 300)}", "ask for less at once") from None
         seconds = self.seconds + GRACE_SECONDS
         with self._switchboard.line() as line:
             pages = self._pages(question, [rank.key for rank in ranks])

@@ -13,8 +13,7 @@ from dbg_wire.codec import Input, Output
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import DbgError, PeerError
 from dbg_wire.limits import SILENT_SECONDS
-from dbg_wire.messages import Hang, Message, Subscribe, Welcome
-from dbg_wire.version import MINOR_OF_EVENTS
+from dbg_wire.messages import Message, Subscribe, Welcome
 
 from .connection import Connection, Disconnected, dial
 from .deadline import read_in_thread
@@ -97,20 +96,11 @@ class BrokerLink:
         self._use(await self._dial())
 
     def send(self, item: Message | Input) -> bool:
-        """Queue for the broker; return False, with nothing done, while the link is down.
-
-        A verdict is sent only to a broker that knows this message.
-        """
+        """Queue for the broker; return False, with nothing done, while the link is down."""
         if self._connection is None:
             return False
-        if isinstance(item, Hang) and not self._takes_verdicts:
-            return True
         self._connection.send(item)
         return True
-
-    @property
-    def _takes_verdicts(self) -> bool:
-        return self.welcome is not None and self.welcome.minor >= MINOR_OF_EVENTS
 
     async def next(self) -> Event:
         """Return the next event; while the link is down this dials, with growing pauses. Safe to cancel."""

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_wire.collectives import collective_of
-from dbg_wire.errors import PeerError
-from dbg_wire.evidence import Evidence, WaitKind, decode_evidence
+from dbg_wire.evidence import Evidence, WaitKind, evidence_in
 from dbg_wire.messages import RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 
@@ -17,7 +16,7 @@ from .roll_call import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankEvidence:
-    """One rank, its answer, and the evidence in it; None if the answer holds none that can be read."""
+    """One rank, its answer, and the evidence in it; None if the answer holds none."""
 
     rank: RankInfo
     answer: RankAnswer
@@ -49,9 +48,9 @@ Roster = Mapping[int, RankEvidence]
 
 
 def read_evidence(ranks: Sequence[RankInfo], answers: Sequence[RankAnswer]) -> list[RankEvidence]:
-    """Return each rank with its answer; evidence that can't be read counts as none."""
+    """Return each rank with its answer."""
     return [
-        RankEvidence(rank=rank, answer=answer, evidence=_decoded(answer))
+        RankEvidence(rank=rank, answer=answer, evidence=evidence_in(answer.rows))
         for rank, answer in zip(ranks, answers, strict=True)
     ]
 
@@ -73,10 +72,3 @@ def rosters(everybody: Iterable[RankEvidence]) -> dict[Run, Roster]:
 
 def _currency(one: RankEvidence) -> tuple[bool, float, str]:
     return one.rank.state in LIVE_STATES, one.rank.since, one.rank.key
-
-
-def _decoded(answer: RankAnswer) -> Evidence | None:
-    try:
-        return decode_evidence(answer.rows)
-    except PeerError:
-        return None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbg_wire.errors import PeerError
 from dbg_wire.messages import Action, Kind
 from dbg_wire.ranks import LIVE_STATES, RankInfo
-from dbg_wire.ras import RasStatus, decode_status
+from dbg_wire.ras import RasStatus, status_in
 
 from .asking import Asker
 
@@ -33,11 +32,7 @@ async def ask_ras(asker: Asker, ranks: Sequence[RankInfo]) -> RasReply:
     lack = "no rank that uses NCCL is there"
     for rank in _one_of_each_host(ranks)[:MAX_HOSTS]:
         (answer,) = await asker.ask(Action.RAS, [rank])
-        try:
-            status = decode_status(answer.rows) if answer.kind is Kind.VALUE else None
-        except PeerError as error:
-            lack = str(error)
-            continue
+        status = status_in(answer.rows) if answer.kind is Kind.VALUE else None
         if status is not None:
             return RasReply(status, rank)
         lack = answer.text

@@ -74,7 +74,3 @@ class _Dialling:
             self._error = CantDial(event.text) if is_about_it else Declined(event.text)
         elif isinstance(event, Down):
             self._error = BrokerUnreachable(self._switchboard.url, event.reason)
-
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell that a refusal is the answer to the request to dial."""
-        return True

@@ -29,9 +29,6 @@ MAX_QUESTIONS = 15
 LOOK_SECONDS = 0.03
 """Seconds from one look of those who wait to the next: each looks at all ranks, and a thousand may stop at once."""
 
-MINOR_OF_REQUESTS = 3
-"""Protocol minor of brokers that say which question they refuse."""
-
 Tell = Callable[[str], None]
 """Takes a sentence for the user: that something is waited for, that the broker is gone, that it is back."""
 
@@ -45,10 +42,6 @@ class Watcher(Protocol):
 
     async def take(self, event: Event) -> None:
         """Take an event, which the directory knows already; nothing more is read until this returns."""
-        ...
-
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell whether a refusal that names no question is the answer to what this one has asked for."""
         ...
 
 
@@ -293,7 +286,7 @@ class Switchboard:
         lines = self._lines_for(event)
         for line in lines:
             line.offer(event)
-        is_of_question = isinstance(event, Refusal) and (lines or event.request is not None)
+        is_of_question = isinstance(event, Refusal) and event.request is not None
         if not is_of_question:
             for watcher in tuple(self._watchers):
                 await watcher.take(event)
@@ -334,18 +327,8 @@ class Switchboard:
     def _lines_for(self, event: Event) -> list[QuestionLine]:
         if isinstance(event, Down):
             return list(self._lines)
-        if isinstance(event, (Answers, Progress)):
-            return [line for line in self._lines if line.asked(event.request)]
-        if not isinstance(event, Refusal):
-            return []
-        if event.request is not None:
-            number = event.request
-            return [line for line in self._lines if line.asked(number)]
-        # An older broker does not say which question it refuses: it takes them in turn, so it means the oldest.
-        names_questions = self.welcome is not None and self.welcome.minor >= MINOR_OF_REQUESTS
-        if names_questions or any(watcher.claims(event) for watcher in self._watchers):
-            return []
-        return self._lines[:1]
+        request = event.request if isinstance(event, (Answers, Progress, Refusal)) else None
+        return [line for line in self._lines if request is not None and line.asked(request)]
 
     def _end_questions(self, *requests: int | None) -> None:
         """Let others ask once these questions have their answer, or will have none."""

@@ -74,7 +74,7 @@ class OpenAnswers:
         if asked == 1:
             (rank,) = self._ranks.values()
             return f"waiting for {printable(rank.address)}"
-        # A broker of an earlier release tells nothing before all is there.
+        # The broker tells nothing in the first second.
         known = len(self._told) == len(self._sizes)
         answered = self._answered + sum(told.answered for told in self._told.values())
         waiting = [key for told in self._told.values() for key in told.waiting]

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError
+from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError
 from dbg_wire.line_breakpoints import (
     BreakpointsWish,
     BreakpointWish,
     LineOfFile,
-    decode_breakpoints,
-    encode_wish,
 )
-from dbg_wire.messages import Action, Kind, Refusal, Report, Seat
+from dbg_wire.messages import Action, Kind, Report, Seat
 from dbg_wire.ranks import LIVE_STATES, Breakpoint, RankInfo, RankState
 
 from ..core.link import Event
 from ..core.news import RankChange
-from ..questions.breakpoints import split_wishes
+from ..questions.breakpoints import breakpoints_in, split_wishes
 from .asked_breakpoints import asked_file, asked_wishes, exception_answer
 from .breakpoint_table import BreakpointTable, Line
 from .messages import Message
@@ -105,10 +103,6 @@ class Breakpoints:
         if known is not None and known != event.report.user_breakpoints:
             self.stale(self._seat)
 
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell that no refusal is the answer to anything of this part."""
-        return False
-
     def stale(self, key: str) -> None:
         """Have a rank asked anew: its debugger may have set or cleared breakpoints."""
         self._dirty.add(key)
@@ -179,17 +173,15 @@ class Breakpoints:
             return
         for wish in parts:
             try:
-                answers = await self._window.ask(Action.BREAKPOINTS, ranks, encode_wish(wish), seconds=SECONDS)
+                answers = await self._window.ask(Action.BREAKPOINTS, ranks, inquiry=wish, seconds=SECONDS)
             except DbgError as error:
                 for rank in ranks:
                     self._failed(rank.key, str(error), wish)
                 continue
             for answer in answers:
-                try:
-                    if answer.kind is not Kind.VALUE:
-                        raise PeerError(answer.text)
-                    self._table.note(answer.key, decode_breakpoints(answer.rows))
-                except PeerError:
+                if answer.kind is Kind.VALUE:
+                    self._table.note(answer.key, breakpoints_in(answer))
+                else:
                     self._failed(answer.key, answer.text, wish)
 
     def _failed(self, key: str, problem: str, wish: BreakpointsWish) -> None:

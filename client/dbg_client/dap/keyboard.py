@@ -8,7 +8,7 @@ from contextlib import suppress
 from dbg_wire.codec import Output
 from dbg_wire.engines import PDB
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Mode, Refusal
+from dbg_wire.messages import Mode
 from dbg_wire.ranks import RankInfo
 
 from ..attachment.attachment import Attachment
@@ -130,10 +130,6 @@ class Keyboard:
         self.give()
 
     # ------------------------------------------------------------------------------------------------------ the broker
-
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell that refusals are for the seat itself."""
-        return False
 
     async def take(self, event: Event) -> None:
         """Look whether the broker's list knows by now that the keyboard was left."""

@@ -6,7 +6,6 @@ import asyncio
 from itertools import takewhile
 
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Refusal
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 
 from ..api.answers import safe_text
@@ -56,10 +55,6 @@ class Threads:
         self._unseen = set(self._told_at)
 
     # ------------------------------------------------------------------------------------------------------ the broker
-
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell that no refusal is the answer to anything of this part."""
-        return False
 
     async def take(self, event: Event) -> None:
         """Take what comes from the broker."""

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import Logged, Refusal
+from dbg_wire.messages import Logged
 from dbg_wire.ranks import RankInfo
 
 from ..core.directory import LISTS
@@ -37,10 +37,6 @@ class LogTexts:
         self._count: Counter[tuple[str, str]] = Counter()
         self._left_out = 0
         self._due: asyncio.TimerHandle | None = None
-
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell that no refusal is the answer to anything of this part."""
-        return False
 
     async def take(self, event: Event) -> None:
         """Gather the text of a rank of this window."""

@@ -237,7 +237,7 @@ def moment_of(rank: RankInfo) -> Hashable:
 
 def _stopped(rank: RankInfo, seen: _Seen, *, again: bool = False) -> Stopped:
     reason = "held" if rank.state is RankState.HELD else rank.reason or "breakpoint"
-    # A move within one stop is a step, of this window or of a terminal; older brokers do not number stops.
+    # A move within one stop is a step, of this window or of a terminal.
     is_step = seen.is_stepping if rank.stop is None else seen.stop == rank.stop
     if is_step and not again and reason not in (CRASH, "held"):
         return Stopped(seen.thread, "step", "Paused on step", is_ours=seen.is_ours)

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from dbg_wire.errors import NoSuchRank
-from dbg_wire.inspection import Inspected, Inspection, decode_inspected, encode_inspection
+from dbg_wire.inspection import Inspected, Inspection, inspected_in
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
+from dbg_wire.messages.rows import AnyInquiry
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import Target, select
 
@@ -64,7 +65,7 @@ class Window:
 
     @property
     def may_act(self) -> bool:
-        """Tell whether the token lets this window change anything; an older broker tells by its refusals alone."""
+        """Tell whether the token lets this window change anything."""
         welcome = self.switchboard.welcome
         return welcome is None or welcome.role != WATCHER
 
@@ -80,27 +81,35 @@ class Window:
         ranks: Sequence[RankInfo],
         text: str = "",
         *,
+        inquiry: AnyInquiry | None = None,
         frame: str = "",
         seconds: float | None = None,
         look: Look = Look.STACK,
     ) -> list[RankAnswer]:
         """Return the answers in the order of ``ranks``. Raises TimedOut while the broker is away, or Declined."""
         async with self._free:
-            return await Asker(self.switchboard, seconds).ask(action, ranks, text, frame=frame, look=look)
+            asker = Asker(self.switchboard, seconds)
+            return await asker.ask(action, ranks, text, inquiry=inquiry, frame=frame, look=look)
 
     async def ask_one(
-        self, action: Action, rank: RankInfo, text: str = "", *, frame: str = "", seconds: float | None = None
+        self,
+        action: Action,
+        rank: RankInfo,
+        text: str = "",
+        *,
+        inquiry: AnyInquiry | None = None,
+        frame: str = "",
+        seconds: float | None = None,
     ) -> RankAnswer:
         """Return the answer of one rank. Raises RankError for any other than a value, and what :meth:`ask` raises."""
-        (answer,) = await self.ask(action, [rank], text, frame=frame, seconds=seconds)
+        (answer,) = await self.ask(action, [rank], text, inquiry=inquiry, frame=frame, seconds=seconds)
         if answer.kind is not Kind.VALUE:
             raise RankError(rank.address, answer.text, answer.kind.value)
         return answer
 
     async def inspect(self, rank: RankInfo, question: Inspection, frame: str = "") -> Inspected:
-        """Return what one rank tells of its values. Raises what :meth:`ask_one` raises, and PeerError."""
-        answer = await self.ask_one(Action.INSPECT, rank, encode_inspection(question), frame=frame)
-        return decode_inspected(answer.rows)
+        """Return what one rank tells of its values. Raises what :meth:`ask_one` raises."""
+        return inspected_in((await self.ask_one(Action.INSPECT, rank, inquiry=question, frame=frame)).rows)
 
     # ----------------------------------------------------------------------------------------------------- what is told
 

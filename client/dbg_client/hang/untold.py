@@ -19,7 +19,6 @@ MAX_LACKS = 4
 """Different lacks of libraries that are told."""
 
 NO_LIBRARY = "no library that tells of collectives is loaded in these ranks, so that their stacks alone count"
-OLDER = "are of an older release and tell their stacks alone"
 
 
 def silent_ranks(scene: Scene) -> list[int]:
@@ -90,11 +89,9 @@ def _working(scene: Scene, numbers: Sequence[int], moved: Movement, looked: str)
 def lacks(scene: Scene) -> list[str]:
     """Return a line for each thing that libraries can't tell of collectives, with the ranks in which it is so."""
     ranks: defaultdict[str, list[int]] = defaultdict(list)
-    older, bare = [], []
+    bare = []
     for number, one in scene.matched.roster.items():
         if one.evidence is None:
-            if one.answer.kind is Kind.VALUE and one.rank.state in LIVE_STATES and one.answer.text == "running":
-                older.append(number)
             continue
         if not one.evidence.sources and not one.evidence.groups:
             bare.append(number)
@@ -107,10 +104,6 @@ def lacks(scene: Scene) -> list[str]:
         lack if len(numbers) == everybody else f"{scene.names.ranks(numbers)}: {lack}"
         for lack, numbers in sorted(ranks.items())[:MAX_LACKS]
     ]
-    if older:
-        lines.append(
-            f"{scene.names.ranks(older)} {OLDER}" if len(older) > 1 else f"rank {older[0]} is of an older release"
-        )
     if bare and len(bare) == everybody:
         lines.append(NO_LIBRARY)
     return lines

@@ -6,19 +6,17 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_wire.errors import BadInput, PeerError, printable
+from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.line_breakpoints import (
     BreakpointState,
     BreakpointsWish,
     BreakpointWish,
     LineOfFile,
-    decode_breakpoints,
-    encode_wish,
 )
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo
-from dbg_wire.records import fitted
+from dbg_wire.records import fitted, length_of
 
 from ..core.asking import Asker
 from ..views.groups import Said
@@ -83,9 +81,9 @@ async def ask_breakpoints(
     states: dict[str, dict[LineOfFile, BreakpointState]] = {rank.key: {} for rank in ranks}
     asked = list(ranks)
     for wish in split_wishes(clear, wanted):
-        answers = await asker.ask(Action.BREAKPOINTS, asked, encode_wish(wish)) if asked else []
+        answers = await asker.ask(Action.BREAKPOINTS, asked, inquiry=wish) if asked else []
         for rank, answer in zip(asked, answers, strict=True):
-            said[rank.key], told = _read(answer)
+            said[rank.key], told = answer, breakpoints_in(answer)
             # A breakpoint that could not be set is told by the answer to its own question.
             refused = {line: state for line, state in states[rank.key].items() if not state.is_set}
             states[rank.key] = {**refused, **{asked_line(state): state for state in told}}
@@ -105,13 +103,13 @@ def split_wishes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointWish]) 
     every: list[LineOfFile | BreakpointWish] = [*clear, *wanted]
     for one in every:
         alone = _with(BreakpointsWish(), one)
-        if len(encode_wish(alone)) > MAX_TEXT:
+        if length_of(alone) > MAX_TEXT:
             what = f"the breakpoint at line {one.line} of {printable(one.file)} has too long a text"
             raise BadInput(what, "shorten its condition or its log")
         last = wishes[-1]
         is_full = len(last.clear) == MAX_BREAKPOINTS or len(last.set) == MAX_BREAKPOINTS
         longer = None if is_full else _with(last, one)
-        if longer is not None and len(encode_wish(longer)) <= MAX_TEXT:
+        if longer is not None and length_of(longer) <= MAX_TEXT:
             wishes[-1] = longer
         else:
             wishes.append(alone)
@@ -151,14 +149,9 @@ def _listed(states: Sequence[BreakpointState]) -> str:
     )
 
 
-def _read(answer: RankAnswer) -> tuple[RankAnswer, tuple[BreakpointState, ...]]:
-    """Return an answer and its breakpoints; an error in place of rows that can't be read."""
-    if answer.kind is not Kind.VALUE:
-        return answer, ()
-    try:
-        return answer, decode_breakpoints(answer.rows)
-    except PeerError as error:
-        return fitted(RankAnswer, key=answer.key, kind=Kind.ERROR, text=str(error)), ()
+def breakpoints_in(answer: RankAnswer) -> tuple[BreakpointState, ...]:
+    """Return the breakpoints that an answer tells."""
+    return tuple(row for row in answer.rows if isinstance(row, BreakpointState))
 
 
 def _said(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:

@@ -69,7 +69,7 @@ async def _with_ras(asker: Asker, found: Explanation, everybody: Sequence[RankEv
         try:
             reply = await ask_ras(asker, [one.rank for one in matched.roster.values()])
         except DbgError:
-            # An older broker does not know this question.
+            # The verdict stands without it.
             continue
         if reply.status is not None:
             found = with_ras(found, matched.run, ras_lines(reply.status, matched.roster))

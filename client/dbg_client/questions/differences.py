@@ -10,7 +10,7 @@ from dataclasses import replace
 from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, PeerError, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.parts import NOTHING, Part, PartsQuestion, decode_parts, encode_question
+from dbg_wire.parts import Part, PartsQuestion
 from dbg_wire.ranks import RankInfo
 
 from ..core.asking import Asker
@@ -90,11 +90,11 @@ class _Pair:
         return f"{named}first difference: {printable(label)}: {printable(texts[0])} | {printable(texts[1])}"
 
     async def _parts(self, path: tuple[str, ...]) -> list[Mapping[str, Part]]:
-        question = encode_question(PartsQuestion(of=self._of, path=path, exact=self._exact))
-        answers = await self._asker.ask(Action.EVAL, self._ranks, NOTHING, parts=question)
+        question = PartsQuestion(of=self._of, path=path, exact=self._exact)
+        answers = await self._asker.ask(Action.EVAL, self._ranks, inquiry=question)
         if any(answer.kind is not Kind.VALUE for answer in answers):
             raise PeerError("no parts of a value")
-        return [{part.step: part for part in decode_parts(answer.rows)} for answer in answers]
+        return [{part.step: part for part in answer.rows if isinstance(part, Part)} for answer in answers]
 
 
 def _lonely(one: Mapping[str, Part], two: Mapping[str, Part]) -> str:

@@ -6,9 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.messages import Action
 from dbg_wire.ranks import RankInfo
-from dbg_wire.records import fitted
 
 from ..core.asking import Asker
 from ..core.roll_call import RollCall
@@ -61,8 +60,6 @@ async def ask_values(
     """
     answers = await asker.ask(action, ranks, command, live=wishes.live, stats=wishes.stats, frame=wishes.frame)
     is_value = action is Action.EVAL
-    if wishes.frame and is_value:
-        answers = [_without_other_frames(answer) for answer in answers]
     said = tuple(zip(ranks, answers, strict=True))
     groups = group_answers(said, exact=wishes.exact, tolerance=wishes.tolerance, compare=is_value)
     if is_value:
@@ -75,11 +72,3 @@ async def ask_values(
 def who_is_missing(ranks: Sequence[RankInfo], calls: Sequence[RollCall]) -> MissingInAnswer:
     """Return what an answer of these ranks says of those that could not be asked."""
     return missing_in_answer(calls, time.time(), several_jobs=len({rank.job for rank in ranks}) > 1)
-
-
-def _without_other_frames(answer: RankAnswer) -> RankAnswer:
-    """Return an error in place of a value that an older rank has taken from another frame than the one asked for."""
-    if answer.kind is not Kind.VALUE or answer.frame is not None:
-        return answer
-    text = "the dbg-broker in this rank is too old for --frame; ask without it"
-    return fitted(RankAnswer, key=answer.key, kind=Kind.ERROR, text=text)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_wire.errors import PeerError
-from dbg_wire.evidence import CollectiveState, Evidence, decode_evidence
+from dbg_wire.evidence import CollectiveState, Evidence, evidence_in
 from dbg_wire.messages import Kind, RankAnswer
 
 SLACK_SECONDS = 0.25
@@ -74,7 +73,7 @@ def _see(answer: RankAnswer, former: _Sight | None, now: float) -> _Sight:
     if answer.kind is not Kind.VALUE:
         # A rank that falls silent has not moved by that.
         return former or _Sight((), now, now, is_unfinished=False)
-    evidence = _evidence_of(answer)
+    evidence = evidence_in(answer.rows)
     place = _place_of(answer, evidence)
     return _Sight(
         place,
@@ -83,13 +82,6 @@ def _see(answer: RankAnswer, former: _Sight | None, now: float) -> _Sight:
         is_unfinished=evidence is not None
         and any(one.state is not CollectiveState.COMPLETED for one in evidence.collectives),
     )
-
-
-def _evidence_of(answer: RankAnswer) -> Evidence | None:
-    try:
-        return decode_evidence(answer.rows)
-    except PeerError:
-        return None
 
 
 def _place_of(answer: RankAnswer, evidence: Evidence | None) -> Hashable:

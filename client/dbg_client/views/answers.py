@@ -52,6 +52,11 @@ def show_answers_json(command: str, answers: Sequence[RankAnswer], ranks: Mappin
     return json.dumps(document) + "\n"
 
 
+def lines_in(answer: RankAnswer) -> tuple[str, ...]:
+    """Return the lines of the screen in an answer; of a line debugger, those of its output, which is the text."""
+    return tuple(row for row in answer.rows if isinstance(row, str)) or tuple(answer.text.split("\n"))
+
+
 def show_screen(rows: Sequence[str]) -> str:
     """Return a screen as text: every row on a line of its own, blanks at the right left out."""
     return "".join(f"{printable(row.rstrip(), 10_000)}\n" for row in rows)

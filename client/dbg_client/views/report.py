@@ -162,8 +162,6 @@ def _grouped(ranks: Sequence[RankInfo], of: Callable[[RankInfo], str]) -> list[t
 def _agent(rank: RankInfo) -> str:
     if rank.is_classic:
         return "a stock debugger without an agent"
-    if not rank.release:
-        return "not told: the broker or the agent is of an older release"
     return f"agent {printable(rank.release)}, Python {printable(rank.python)}"
 
 

@@ -23,7 +23,7 @@ MAIN = "MainThread"
 """Python's name of a process's main thread."""
 
 ONLY_ONE = "main or stopped thread"
-"""The name of the thread whose stack comes from a rank that tells no others: an older one, or one in C code."""
+"""The name of the thread whose stack comes from a rank that tells no others, as one in C code."""
 
 _NUMBERED = re.compile(r"Thread-\d+ \((.+)\)")
 _NUMBERS = re.compile(r"(Thread|Dummy|ThreadPoolExecutor|asyncio)[-_]\d+(_\d+)?")

@@ -12,7 +12,6 @@ from dbg_wire.ranks import RankInfo
 
 def without_limit(rank: RankInfo) -> str:
     """Return what else is to be said of a rank's stop or end: its detail without the time limit at the end of it."""
-    # A broker of an earlier release names no limit, and then the detail is shown as it is.
     if not rank.limit or not rank.detail.endswith(rank.limit):
         return rank.detail
     return rank.detail[: -len(rank.limit)].removesuffix("; ")

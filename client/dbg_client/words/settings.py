@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbg_wire import limits
-from dbg_wire.beside import encode_command
+from dbg_wire.beside import command_line
+from dbg_wire.bounds import InvalidMessage
 from dbg_wire.completion import SHELLS
 from dbg_wire.duration import read_duration
 from dbg_wire.engines import ENGINES
 from dbg_wire.environment import ASK_TOKEN, ENGINE
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
+from dbg_wire.records import length_of
 
 from .arguments import WAIT_FOR_EVER, Arguments
 from .config import NO_CONFIG, PREFERENCES, Config, Origin, settle_one
@@ -419,7 +421,11 @@ def _number(text: str) -> float:
 def _program(words: tuple[str, ...] | None) -> tuple[str, ...]:
     if words is None:
         return ()
-    if len(encode_command(words)) > limits.MAX_TEXT:
+    try:
+        length = length_of(command_line(words))
+    except InvalidMessage as error:
+        raise BadInput(f"the command can't be run ({error})", "name a program") from None
+    if length > limits.MAX_TEXT:
         raise BadInput(f"the command is longer than {limits.MAX_TEXT:,} characters", "put it into a script")
     return words
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
+
 from dbg_wire.line_breakpoints import (
     BreakpointState,
     BreakpointsWish,
     BreakpointWish,
     LineOfFile,
-    decode_breakpoints,
-    encode_wish,
 )
 from dbg_wire.messages import Action, Ask
 from tests.agent.pdb_driver import SECONDS, Driver
@@ -54,9 +54,9 @@ def ask(
     """Have the rank grant wishes; return its answer."""
     request = next(NUMBERS)
     lines = tuple(LineOfFile(file=one.file, line=one.line) for one in clear)
-    text = encode_wish(BreakpointsWish(clear=lines, set=wishes))
+    wish = BreakpointsWish(clear=lines, set=wishes)
     driver.rank.from_broker.on_message(
-        Ask(request=request, action=Action.BREAKPOINTS, rows=24, columns=80, text=text, seconds=SECONDS)
+        Ask(request=request, action=Action.BREAKPOINTS, rows=24, columns=80, inquiry=wish, seconds=SECONDS)
     )
 
     def answers() -> list[dict[str, object]]:
@@ -65,9 +65,7 @@ def ask(
     driver.wait_for(answers, "the answer about breakpoints")
     (answer,) = answers()
     assert answer["kind"] == "value", answer
-    rows = answer["rows"]
-    assert isinstance(rows, list)
-    return decode_breakpoints(rows)
+    return msgspec.convert(answer["rows"], tuple[BreakpointState, ...])
 
 
 def stopped_at(driver: Driver) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 
+import msgspec
+
 from dbg_wire.line_breakpoints import (
     BreakpointState,
     BreakpointsWish,
     BreakpointWish,
-    decode_breakpoints,
-    encode_wish,
 )
 from dbg_wire.messages import Action, Ask
 from tests.agent import pudb_viewer
@@ -24,16 +24,16 @@ SECOND = train.__code__.co_firstlineno + 4
 
 def ask(viewer: Viewer, *wishes: BreakpointWish) -> tuple[BreakpointState, ...]:
     number = next(NUMBERS)
-    text = encode_wish(BreakpointsWish(set=wishes))
+    wish = BreakpointsWish(set=wishes)
     viewer.rank.from_broker.on_message(
-        Ask(request=number, action=Action.BREAKPOINTS, rows=24, columns=80, text=text, seconds=10.0)
+        Ask(request=number, action=Action.BREAKPOINTS, rows=24, columns=80, inquiry=wish, seconds=10.0)
     )
 
     def answers() -> list[dict[str, list[str]]]:
         return [one for one in map(json.loads, viewer.answers) if one.get("request") == number]
 
     viewer.wait_for(lambda: bool(answers()), "the answer about breakpoints")
-    return decode_breakpoints(answers()[0]["rows"])
+    return msgspec.convert(answers()[0]["rows"], tuple[BreakpointState, ...])
 
 
 def test_pudb_draws_a_breakpoint_of_an_ide_and_its_own_is_told(viewer: Viewer) -> None:

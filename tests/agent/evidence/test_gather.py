@@ -8,7 +8,7 @@ import pytest
 
 from dbg_agent.evidence import files
 from dbg_agent.evidence.gather import evidence_of
-from dbg_wire.evidence import decode_evidence
+from dbg_wire.evidence import evidence_in
 from dbg_wire.messages import Look
 
 
@@ -18,13 +18,13 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_collectives_alone() -> None:
-    found = decode_evidence(evidence_of(Look.COLLECTIVES, halted=None))
+    found = evidence_in(evidence_of(Look.COLLECTIVES, halted=None))
     assert found is not None
-    assert (found.waits, found.process, found.code) == ((), None, None)
+    assert (found.waits, found.code) == ((), None)
 
 
 def test_all_that_may_tell_why_it_hangs() -> None:
-    found = decode_evidence(evidence_of(Look.EVIDENCE, halted=threading.main_thread().ident))
+    found = evidence_in(evidence_of(Look.EVIDENCE, halted=threading.main_thread().ident))
     assert found is not None
     assert found.waits[0].text == "stands in a debugger"
     assert found.process is not None
@@ -34,6 +34,6 @@ def test_all_that_may_tell_why_it_hangs() -> None:
 
 
 def test_the_parts_of_the_code() -> None:
-    found = decode_evidence(evidence_of(Look.CODE, halted=None))
+    found = evidence_in(evidence_of(Look.CODE, halted=None))
     assert found is not None
     assert "pytest" in [part.name for part in found.parts]

@@ -12,7 +12,7 @@ import pytest
 
 from dbg_agent.guard.memory import Memory
 from dbg_agent.guard.seen import evidence_rows, process_of, suspended_by
-from dbg_wire.evidence import decode_evidence
+from dbg_wire.evidence import evidence_in
 from dbg_wire.messages import Look
 from dbg_wire.ranks import Place
 
@@ -71,6 +71,6 @@ def test_a_process_that_has_gone_tells_nothing() -> None:
 def test_only_a_look_at_evidence_gets_rows() -> None:
     frames = tuple(Place(file="x.py", line=line, function="f") for line in range(1, 60))
     assert evidence_rows(Look.COLLECTIVES, os.getpid(), Memory(os.getpid()), "stuck", frames) == ()
-    evidence = decode_evidence(evidence_rows(Look.CODE, os.getpid(), Memory(os.getpid()), "stuck", frames))
+    evidence = evidence_in(evidence_rows(Look.CODE, os.getpid(), Memory(os.getpid()), "stuck", frames))
     assert evidence is not None
     assert [(len(wait.frames), wait.frames[-1].line, wait.text) for wait in evidence.waits] == [(40, 59, "stuck")]

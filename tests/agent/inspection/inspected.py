@@ -16,11 +16,10 @@ from dbg_wire.inspection import (
     Inspection,
     Sight,
     Variable,
-    decode_inspected,
-    decode_inspection,
-    encode_inspected,
-    encode_inspection,
+    cut_to_fit,
+    inspected_in,
 )
+from dbg_wire.records import checked
 
 PLENTY = 60.0
 """Seconds within which everything here is told."""
@@ -68,8 +67,8 @@ class Sights:
 
     def look(self, **question: Any) -> Inspected:
         """Return what is told, as it comes over the wire."""
-        asked = decode_inspection(encode_inspection(Inspection(**question)))
-        return decode_inspected(encode_inspected(self.inspector.answer(asked, self._place)))
+        rows = cut_to_fit(self.inspector.answer(checked(Inspection(**question)), self._place))
+        return inspected_in(map(checked, rows))
 
     def parts(self, of: Variable | None = None, **more: Any) -> dict[str, Variable]:
         """Return the parts of a variable, or the variables of the frame, by their names."""

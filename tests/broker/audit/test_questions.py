@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.audit.questions import text_of
-from dbg_wire.inspection import Inspection, Scope, Sight, encode_inspection
-from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile, encode_wish
+from dbg_wire.beside import command_line
+from dbg_wire.inspection import Inspection, Scope, Sight
+from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.messages import Action, Question
+from dbg_wire.messages.rows import AnyInquiry
 
 WISH = BreakpointsWish(
     clear=(LineOfFile(file="/a.py", line=3),),
@@ -20,8 +22,10 @@ WISH = BreakpointsWish(
 )
 
 
-def said(action: Action, text: str, *, audits_input: bool = False) -> str | None:
-    question = Question(request=1, keys=("k",), action=action, seconds=1.0, text=text)
+def said(
+    action: Action, text: str = "", inquiry: AnyInquiry | None = None, *, audits_input: bool = False
+) -> str | None:
+    question = Question(request=1, keys=("k",), action=action, seconds=1.0, text=text, inquiry=inquiry)
     return text_of(question, audits_input=audits_input)
 
 
@@ -37,23 +41,25 @@ def said(action: Action, text: str, *, audits_input: bool = False) -> str | None
     ],
 )
 def test_a_look_into_a_rank_is_noted_in_words(asked: Inspection, text: str) -> None:
-    assert said(Action.INSPECT, encode_inspection(asked)) == text
+    assert said(Action.INSPECT, inquiry=asked) == text
 
 
 def test_what_is_typed_just_now_is_noted_only_with_the_keys() -> None:
-    asked = encode_inspection(Inspection(sight=Sight.COMPLETIONS, text="passw", begin=5))
-    assert said(Action.INSPECT, asked) is None
-    assert said(Action.INSPECT, asked, audits_input=True) == "completions passw"
+    asked = Inspection(sight=Sight.COMPLETIONS, text="passw", begin=5)
+    assert said(Action.INSPECT, inquiry=asked) is None
+    assert said(Action.INSPECT, inquiry=asked, audits_input=True) == "completions passw"
 
 
 def test_breakpoints_are_noted_by_their_places() -> None:
     expected = "clear /a.py:3, set /a.py:7 if x > 1 hits 3, set /b.py:1 log x is {x}"
-    assert said(Action.BREAKPOINTS, encode_wish(WISH)) == expected
-    assert said(Action.BREAKPOINTS, "") == ""
+    assert said(Action.BREAKPOINTS, inquiry=WISH) == expected
+    assert said(Action.BREAKPOINTS) == ""
 
 
-@given(text=st.text() | st.just("[" * 10_000))
+def test_a_command_is_noted_as_a_shell_has_it() -> None:
+    assert said(Action.EXEC, inquiry=command_line(["ls", "a b"])) == "ls 'a b'"
+
+
+@given(text=st.text())
 def test_any_other_text_is_noted_as_it_is(text: str) -> None:
     assert said(Action.EVAL, text) == text
-    for action in (Action.INSPECT, Action.BREAKPOINTS):
-        assert said(action, f"no {text}") == f"no {text}"

@@ -11,7 +11,7 @@ from dbg_broker.audit.entries import Entry, What
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import audited
 from dbg_wire.codec import Input
-from dbg_wire.inspection import Inspection, Sight, encode_inspection
+from dbg_wire.inspection import Inspection, Sight
 from dbg_wire.messages import Action, Answers, Detach, Interrupt, Mode, Question, Seat, Take
 from tests.broker.peers import Broker, registration
 
@@ -70,8 +70,8 @@ async def test_what_an_ide_asks_is_noted_in_words_and_not_while_it_is_typed(brok
     await broker.rank()
     driver = await broker.terminal()
     for request, sight in enumerate((Sight.COMPLETIONS, Sight.VALUE)):
-        text = encode_inspection(Inspection(sight=sight, text="loss", begin=4))
-        await driver.say(Question(request=request, keys=(KEY,), action=Action.INSPECT, seconds=0.1, text=text))
+        asked = Inspection(sight=sight, text="loss", begin=4)
+        await driver.say(Question(request=request, keys=(KEY,), action=Action.INSPECT, seconds=0.1, inquiry=asked))
         await driver.expect(Answers)
     assert [(entry.action, entry.text) for entry in noted if entry.what is What.QUESTION] == [("inspect", "loss")]
 

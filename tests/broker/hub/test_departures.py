@@ -72,7 +72,7 @@ async def test_what_a_guard_says_counts_as_said_by_its_rank(broker: Broker) -> N
     """A guard may enter a rank that has never connected; what it says is kept as well."""
     guard = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
     said = registration(0, report=RUNNING.replace(user_breakpoints=MOST))
-    testimony = messages.Testimony(minor=2, key=said.key, kind=Finding.SUSPENDED, frames=(WHERE,), registration=said)
+    testimony = messages.Testimony(minor=0, key=said.key, kind=Finding.SUSPENDED, frames=(WHERE,), registration=said)
     await guard.say(testimony)
     await guard.expect(Welcome)
     assert broker.hub.live_bytes.size > limits.MIB

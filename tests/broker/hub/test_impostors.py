@@ -87,10 +87,10 @@ async def test_only_the_guard_of_that_process_speaks_for_it(broker: Broker) -> N
     await broker.rank(secret=SECRET)
     for secret in ("", OTHER):
         impostor = await knocking(broker)
-        await impostor.say(GuardsWord(minor=2, key=KEY, kind=Finding.ENDED, signal=9, secret=secret))
+        await impostor.say(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=secret))
         await turned_away(impostor, "this is not its guard")
     assert broker.hub.registry.counts[RankState.STOPPED] == 1
     guard = await knocking(broker)
-    await guard.say(GuardsWord(minor=2, key=KEY, kind=Finding.ENDED, signal=9, secret=SECRET))
+    await guard.say(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=SECRET))
     await guard.closed()
     assert broker.hub.registry.counts[RankState.EXITED] == 1

@@ -9,7 +9,7 @@ import pytest
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import to_guards
 from dbg_wire import messages
-from dbg_wire.beside import encode_command
+from dbg_wire.beside import CommandEnd, command_line
 from dbg_wire.messages import (
     Action,
     Answer,
@@ -27,23 +27,23 @@ from dbg_wire.messages import (
 from tests.broker.peers import Broker, Peer, registration
 
 KEY = registration(0).key
-COMMAND = encode_command(["nvidia-smi", "-L"])
+COMMAND = command_line(["nvidia-smi", "-L"])
 
 
 async def guard(broker: Broker, kind: Finding = Finding.CALLED, key: str = KEY) -> Peer:
     peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    await peer.say(messages.Testimony(minor=2, key=key, kind=kind))
+    await peer.say(messages.Testimony(minor=0, key=key, kind=kind))
     await peer.expect(Welcome)
     return peer
 
 
 def question(*keys: str, **changes: Any) -> Question:
-    told = {"request": 7, "keys": keys or (KEY,), "action": Action.EXEC, "seconds": 60.0, "text": COMMAND}
+    told = {"request": 7, "keys": keys or (KEY,), "action": Action.EXEC, "seconds": 60.0, "inquiry": COMMAND}
     return Question(**{**told, **changes})
 
 
 def answer(ask: Ask) -> Answer:
-    return Answer(request=ask.request, kind=Kind.VALUE, text="exit status 0", rows=("command", "{}", "GPU 0"))
+    return Answer(request=ask.request, kind=Kind.VALUE, text="exit status 0", rows=(CommandEnd(), "GPU 0"))
 
 
 async def only_answer(terminal: Peer) -> RankAnswer:
@@ -52,16 +52,16 @@ async def only_answer(terminal: Peer) -> RankAnswer:
 
 
 async def test_a_running_rank_is_asked_to_call_its_guard_which_answers(broker: Broker) -> None:
-    rank, terminal = await broker.rank(minor=2), await broker.terminal()
+    rank, terminal = await broker.rank(), await broker.terminal()
     await terminal.say(question())
     called = await rank.expect(Ask)
-    assert (called.action, called.text) == (Action.EXEC, COMMAND)
+    assert (called.action, called.inquiry) == (Action.EXEC, COMMAND)
     beside = await guard(broker)
     ask = await beside.expect(Ask)
-    assert (ask.request, ask.text, 0 < ask.seconds <= 60) == (called.request, COMMAND, True)
+    assert (ask.request, ask.inquiry, 0 < ask.seconds <= 60) == (called.request, COMMAND, True)
     await beside.say(answer(ask))
     said = await only_answer(terminal)
-    assert (said.kind, said.rows, said.frames) == (Kind.VALUE, ("command", "{}", "GPU 0"), ())
+    assert (said.kind, said.rows, said.frames) == (Kind.VALUE, (CommandEnd(), "GPU 0"), ())
     # The guard stays, and is asked itself from now on; its rank is not unresponsive by that.
     await terminal.say(question(request=8, action=Action.NATIVE, text=""))
     assert (await beside.expect(Ask)).action is Action.NATIVE
@@ -72,7 +72,7 @@ async def test_a_running_rank_is_asked_to_call_its_guard_which_answers(broker: B
 
 @pytest.mark.parametrize("how", ["leaves", "withdraws", "deadline"])
 async def test_a_command_ends_when_nobody_waits_for_it(broker: Broker, how: str) -> None:
-    await broker.rank(minor=2)
+    await broker.rank()
     terminal, beside = await broker.terminal(), await guard(broker)
     await terminal.say(question(seconds=0.2 if how == "deadline" else 60.0))
     ask = await beside.expect(Ask)
@@ -87,7 +87,7 @@ async def test_a_command_ends_when_nobody_waits_for_it(broker: Broker, how: str)
 
 
 async def test_a_command_is_never_given_to_a_second_guard(broker: Broker) -> None:
-    rank, terminal, beside = await broker.rank(minor=2), await broker.terminal(), await guard(broker)
+    rank, terminal, beside = await broker.rank(), await broker.terminal(), await guard(broker)
     await terminal.say(question())
     await beside.expect(Ask)
     # The rank's connection may break meanwhile: its guard answers all the same.
@@ -102,7 +102,7 @@ async def test_a_command_is_never_given_to_a_second_guard(broker: Broker) -> Non
 
 
 async def test_what_was_given_to_a_guard_is_answered_though_the_rank_left(broker: Broker) -> None:
-    rank, terminal, beside = await broker.rank(minor=2), await broker.terminal(), await guard(broker)
+    rank, terminal, beside = await broker.rank(), await broker.terminal(), await guard(broker)
     await terminal.say(question())
     ask = await beside.expect(Ask)
     await rank.cut()
@@ -112,7 +112,7 @@ async def test_what_was_given_to_a_guard_is_answered_though_the_rank_left(broker
 
 
 async def test_a_guard_that_leaves_settles_what_it_was_given(broker: Broker) -> None:
-    await broker.rank(minor=2)
+    await broker.rank()
     terminal, beside = await broker.terminal(), await guard(broker)
     await terminal.say(question())
     await beside.expect(Ask)
@@ -121,21 +121,18 @@ async def test_a_guard_that_leaves_settles_what_it_was_given(broker: Broker) -> 
 
 
 async def test_who_can_not_be_asked_says_why(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    await broker.rank(minor=1)
-    await broker.rank(1, minor=2)
+    await broker.rank(1)
     terminal = await broker.terminal()
-    await terminal.say(question())
-    assert (await only_answer(terminal)).text == "its agent is of an older release, whose guard can't be asked"
     monkeypatch.setattr(to_guards, "MAX_OPEN", 0)
     await terminal.say(question(registration(1).key))
     assert (await only_answer(terminal)).text.startswith("more than 0 commands would run at once")
-    await terminal.say(question(text="nvidia-smi"))
+    await terminal.say(question(inquiry=None))
     assert (await terminal.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
 
 
 async def test_one_guard_is_not_asked_too_much(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(to_guards, "MAX_ASKS", 1)
-    await broker.rank(minor=2)
+    await broker.rank()
     terminal, _ = await broker.terminal(), await guard(broker)
     await terminal.say(question())
     await terminal.say(question(request=8))
@@ -144,7 +141,7 @@ async def test_one_guard_is_not_asked_too_much(broker: Broker, monkeypatch: pyte
 
 
 async def test_a_watcher_may_read_what_nccl_says_and_run_nothing(broker: Broker) -> None:
-    await broker.rank(minor=2)
+    await broker.rank()
     watcher, other = [await broker.terminal(role=Role.WATCHER) for _ in range(2)]
     beside = await guard(broker)
     for action in (Action.EXEC, Action.NATIVE):

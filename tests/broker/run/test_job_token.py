@@ -18,13 +18,13 @@ def home(tmp_path: Path) -> Path:
     return open_home(str(tmp_path / "home"))
 
 
-def serving(home: Path, minor: int) -> None:
-    told = Rendezvous(url="wss://h:1", host="h", pid=7, fingerprint=PIN, tokens={"rank": TOKENS["rank"]}, minor=minor)
+def serving(home: Path) -> None:
+    told = Rendezvous(url="wss://h:1", host="h", pid=7, fingerprint=PIN, tokens={"rank": TOKENS["rank"]})
     write_rendezvous(home, told)
 
 
 def test_the_file_holds_a_token_of_the_job(home: Path) -> None:
-    serving(home, 2)
+    serving(home)
     path = token_file_of("train-1", str(home), {})
     assert path is not None
     assert Path(path).read_text().strip() == job_token(TOKENS["rank"], "train-1")
@@ -32,18 +32,16 @@ def test_the_file_holds_a_token_of_the_job(home: Path) -> None:
 
 @pytest.mark.parametrize("chosen", ["DBG_BROKER", "DBG_TOKEN", "DBG_TOKEN_FILE"])
 def test_what_the_user_has_chosen_is_left_alone(home: Path, chosen: str) -> None:
-    serving(home, 2)
+    serving(home)
     assert token_file_of("train-1", str(home), {chosen: "x"}) is None
 
 
-def test_a_broker_of_an_older_release_knows_no_such_token(home: Path) -> None:
-    assert token_file_of("train-1", str(home), {}) is None
-    serving(home, 1)
+def test_a_home_without_a_broker_has_no_such_token(home: Path) -> None:
     assert token_file_of("train-1", str(home), {}) is None
 
 
 def test_a_run_inside_of_another_ones_job_has_a_token_of_its_own(home: Path) -> None:
-    serving(home, 2)
+    serving(home)
     outer = token_file_of("train-1", str(home), {})
     assert outer is not None
     inner = token_file_of("train-1-2", str(home), {"DBG_TOKEN_FILE": outer})

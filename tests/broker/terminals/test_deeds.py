@@ -16,30 +16,33 @@ from dbg_broker.terminals.deeds import (
     Pace,
     deed_of,
 )
-from dbg_wire.beside import encode_command
-from dbg_wire.inspection import Inspection, Sight, encode_inspection
-from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile, encode_wish
+from dbg_wire.beside import command_line
+from dbg_wire.inspection import Inspection, Sight
+from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.messages import Action, Question
+from dbg_wire.messages.rows import AnyInquiry
+from dbg_wire.parts import PartsQuestion
 
 
-def deed(action: Action, text: str = "", **changes: object) -> Deed | None:
-    fields: dict[str, object] = {"request": 1, "keys": ("key",), "action": action, "seconds": 1.0, "text": text}
+def deed(action: Action, asked: str | AnyInquiry = "", **changes: object) -> Deed | None:
+    fields: dict[str, object] = {"request": 1, "keys": ("key",), "action": action, "seconds": 1.0}
+    fields["text" if isinstance(asked, str) else "inquiry"] = asked
     return deed_of(Question(**{**fields, **changes}))  # type: ignore[arg-type]
 
 
-def inspection(sight: Sight, text: str = "", **changes: object) -> str:
-    return encode_inspection(Inspection(sight=sight, text=text, **changes))  # type: ignore[arg-type]
+def inspection(sight: Sight, text: str = "", **changes: object) -> Inspection:
+    return Inspection(sight=sight, text=text, **changes)  # type: ignore[arg-type]
 
 
 def lines(*numbers: int) -> tuple[LineOfFile, ...]:
     return tuple(LineOfFile(file="/home/me/train.py", line=number) for number in numbers)
 
 
-SETS = encode_wish(BreakpointsWish(set=(BreakpointWish(file="/home/me/train.py", line=41),), clear=lines(7)))
+SETS = BreakpointsWish(set=(BreakpointWish(file="/home/me/train.py", line=41),), clear=lines(7))
 
 
 @pytest.mark.parametrize(
-    ("action", "text", "told"),
+    ("action", "asked", "told"),
     [
         (Action.CONTINUE, "", Deed("let it go on", ends_stop=True)),
         (Action.RELEASE, "", Deed("let it go on", ends_stop=True)),
@@ -50,47 +53,48 @@ SETS = encode_wish(BreakpointsWish(set=(BreakpointWish(file="/home/me/train.py",
         (Action.COMMAND, " c ", Deed("ran `c`", ends_stop=True)),
         (Action.COMMAND, "for x in y:\n  print(x)", Deed("ran `for x in y: …`")),
         (Action.COMMAND, "!print('\x1b[2J')", Deed(r"ran `!print('\x1b[2J')`")),
-        (Action.EXEC, encode_command(["ls", "a b"]), Deed("ran `ls 'a b'` beside it")),
+        (Action.EXEC, command_line(["ls", "a b"]), Deed("ran `ls 'a b'` beside it")),
         (Action.INSPECT, inspection(Sight.ASSIGN, "0.5", name="loss"), Deed("set `loss` to `0.5`")),
         (Action.INSPECT, inspection(Sight.VALUE, "x = 1", runs=True), Deed("ran `x = 1`")),
         (Action.BREAKPOINTS, SETS, Deed("set a breakpoint at train.py:41")),
-        (Action.BREAKPOINTS, encode_wish(BreakpointsWish(clear=lines(7))), Deed("cleared a breakpoint at train.py:7")),
+        (Action.BREAKPOINTS, BreakpointsWish(clear=lines(7)), Deed("cleared a breakpoint at train.py:7")),
         (
             Action.BREAKPOINTS,
-            encode_wish(BreakpointsWish(clear=lines(1, 2, 3, 4, 5))),
+            BreakpointsWish(clear=lines(1, 2, 3, 4, 5)),
             Deed("cleared breakpoints at train.py:1, train.py:2, train.py:3 and 2 more"),
         ),
     ],
 )
-def test_what_is_done_has_words(action: Action, text: str, told: Deed) -> None:
-    assert deed(action, text) == told
+def test_what_is_done_has_words(action: Action, asked: str | AnyInquiry, told: Deed) -> None:
+    assert deed(action, asked) == told
 
 
 @pytest.mark.parametrize(
-    ("action", "text", "changes"),
+    ("action", "asked", "changes"),
     [
         (Action.WHERE, "", {}),
         (Action.SCREEN, "", {}),
         (Action.NATIVE, "", {}),
         (Action.RAS, "", {}),
-        (Action.EVAL, "None", {"parts": "@1"}),
+        (Action.EVAL, PartsQuestion(of=("d",)), {}),
         (Action.INTERRUPT, "", {"withdrawn": True}),
-        (Action.EXEC, "no list", {}),
+        (Action.EXEC, "ls", {}),
+        (Action.EXEC, SETS, {}),
         (Action.INSPECT, inspection(Sight.VALUE, "loss"), {}),
         (Action.INSPECT, inspection(Sight.PARTS), {}),
-        (Action.INSPECT, "no object", {}),
-        (Action.BREAKPOINTS, encode_wish(BreakpointsWish()), {}),
+        (Action.INSPECT, "loss", {}),
+        (Action.BREAKPOINTS, BreakpointsWish(), {}),
     ],
 )
-def test_what_only_looks_is_told_to_nobody(action: Action, text: str, changes: dict[str, object]) -> None:
-    assert deed(action, text, **changes) is None
+def test_what_only_looks_is_told_to_nobody(action: Action, asked: str | AnyInquiry, changes: dict[str, object]) -> None:
+    assert deed(action, asked, **changes) is None
 
 
 def test_every_action_is_told_or_only_looks() -> None:
     looking = {Action.WHERE, Action.SCREEN, Action.NATIVE, Action.RAS}
-    texts = {Action.EXEC: encode_command(["ls"]), Action.BREAKPOINTS: SETS}
-    texts[Action.INSPECT] = inspection(Sight.ASSIGN, "0.5", name="loss")
-    assert {action for action in Action if deed(action, texts.get(action, "loss")) is None} == looking
+    asked: dict[Action, AnyInquiry] = {Action.EXEC: command_line(["ls"]), Action.BREAKPOINTS: SETS}
+    asked[Action.INSPECT] = inspection(Sight.ASSIGN, "0.5", name="loss")
+    assert {action for action in Action if deed(action, asked.get(action, "loss")) is None} == looking
 
 
 @given(st.sampled_from(list(Action)), st.text())

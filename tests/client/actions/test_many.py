@@ -12,7 +12,7 @@ import pytest
 from dbg_client.actions.many import refuse_for_sets
 from dbg_client.views.list import show_duration
 from dbg_wire.errors import BadInput
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, encode_evidence
+from dbg_wire.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
 from dbg_wire.messages import Action, Attach, Change, Kind, Look, Question, RankAnswer
 from dbg_wire.ranks import Place, RankInfo, RankState
 from tests.client.actions.test_actions import Desk, command
@@ -74,20 +74,6 @@ def test_a_command_and_a_break_in_take_a_frame(words: list[str], environ: dict[s
     with FakeBroker(make_rank(5)) as broker:
         Desk(broker, environ).run("5", *words, "--frame", "train_step")
         assert broker.wait_for(Question).frame == "train_step"
-
-
-def test_a_value_of_a_rank_that_knows_no_frames_is_none_of_the_frame_that_was_asked_for(
-    environ: dict[str, str],
-) -> None:
-    with FakeBroker(make_rank(4), make_rank(5)) as broker:
-        answering(broker, _4=value("0.25"), _5=value("0.5").replace(frame=Place(file="/t.py", line=1, function="f")))
-        done = Desk(broker, environ).run("all", "-e", "loss", "--frame", "f")
-
-    assert done.stdout.splitlines() == [
-        "loss: 2 of 2 ranks answered, 1 value, 1 error, in f t.py:1 (1)",
-        "@1    1 rank  5  0.5",
-        "@err  1 rank  4  the dbg-broker in this rank is too old for --frame; ask without it",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +266,7 @@ def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(envir
     assert [group["age"] for group in document["groups"]] == [252.0, None]
 
 
-def collective(sequence: int, *, waits: bool = True) -> tuple[str, ...]:
+def collective(sequence: int, *, waits: bool = True) -> tuple[EvidenceRecord, ...]:
     """Return what a rank of the group 3-5 tells that has called so many collectives, and waits in the last one."""
     finished = sequence - 1 if waits else sequence
     group = GroupSeen(
@@ -288,7 +274,7 @@ def collective(sequence: int, *, waits: bool = True) -> tuple[str, ...]:
     )
     state = CollectiveState.STARTED if waits else CollectiveState.COMPLETED
     call = CollectiveSeen(group="0", name="all_reduce", state=state, sequence=sequence, age=250.0)
-    return encode_evidence([group, call])
+    return group, call
 
 
 def test_a_group_of_one_can_be_attached_to(environ: dict[str, str]) -> None:

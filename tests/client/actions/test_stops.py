@@ -8,14 +8,14 @@ from typing import Any
 from dbg_client.actions.stops import ask_stops
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.stop_states import StopState, encode_states
+from dbg_wire.stop_states import StopState
 from tests.client.fake_broker import make_rank
 
 
 class Asked:
     """An asker whose ranks answer with these rows."""
 
-    def __init__(self, *answers: tuple[Kind, str, tuple[str, ...]]) -> None:
+    def __init__(self, *answers: tuple[Kind, str, tuple[StopState, ...]]) -> None:
         self._answers = answers
 
     async def ask(self, action: Action, ranks: Sequence[RankInfo], *, stops: bool) -> list[RankAnswer]:
@@ -26,24 +26,19 @@ class Asked:
         ]
 
 
-async def told(*answers: tuple[Kind, str, tuple[str, ...]], **changes: Any) -> list[str]:
+async def told(*answers: tuple[Kind, str, tuple[StopState, ...]], **changes: Any) -> list[str]:
     ranks = [make_rank(number, **changes) for number in range(len(answers))]
     return (await ask_stops(Asked(*answers), ranks)).splitlines()  # type: ignore[arg-type]
 
 
 async def test_what_ranks_say_is_a_table() -> None:
-    rows = encode_states([StopState("a.py:1", 1, True, 1)])
+    rows = (StopState(stop="a.py:1", line=1, armed=True, hits=1),)
     assert await told((Kind.VALUE, "stopped", rows)) == ["a.py:1", "  armed in rank 0", "  hits: 1 in rank 0"]
 
 
-async def test_older_ranks_answer_with_a_stack_and_know_nothing_of_stops() -> None:
-    (line,) = await told((Kind.VALUE, "running", ()))
-    assert line.startswith("rank 0: does not know its stops")
-
-
-async def test_rows_that_hold_something_else_are_told() -> None:
-    (line,) = await told((Kind.VALUE, "running", ("stops", "x")))
-    assert "can't be read" in line
+async def test_a_stock_debugger_has_none() -> None:
+    (line,) = await told((Kind.VALUE, "running", ()), address="h1:?1")
+    assert line.endswith(": a stock debugger has no stops that a job was started with")
 
 
 async def test_ranks_that_do_not_answer_are_told() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from websockets.asyncio.server import ServerConnection
 
 from dbg_client.core.rank_evidence import RankEvidence
-from dbg_wire.evidence import CodeKind, CodePart, CodeSeen, EvidenceRecord, encode_evidence
+from dbg_wire.evidence import CodeKind, CodePart, CodeSeen, EvidenceRecord
 from dbg_wire.messages import Action, Look, Question, RankAnswer
 from dbg_wire.ranks import RankState
 from tests.client.fake_broker import FakeBroker
@@ -27,7 +27,7 @@ def answer_of(one: RankEvidence, *parts: CodePart) -> RankAnswer:
         *one.evidence.waits,
     ]
     code = [one.evidence.code] if one.evidence.code is not None else []
-    return one.answer.replace(rows=encode_evidence([*records, *code, *parts]))
+    return one.answer.replace(rows=(*records, *code, *parts))
 
 
 class Looked(FakeBroker):

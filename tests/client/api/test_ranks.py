@@ -10,11 +10,9 @@ import pytest
 import dbg_client
 from dbg_client.api.ranks import split_by_stop
 from dbg_client.errors import RankEnded
-from dbg_wire.line_breakpoints import encode_breakpoints
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import parse_target
-from dbg_wire.version import PROTOCOL_MINOR
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.time_unit import seconds
 
@@ -54,25 +52,16 @@ def test_a_wait_for_ranks_that_have_exited_says_so(environment: pytest.MonkeyPat
         broker.job("4711.0").wait_for_each(0.0)
 
 
-def test_a_broker_of_an_older_release_is_named_in_place_of_an_answer(environment: pytest.MonkeyPatch) -> None:
-    with FakeBroker(make_rank(0)) as fake, visit(environment, fake) as broker:
-        with pytest.raises(dbg_client.DbgError, match=r"it is of an older release, which has no `breakpoints`"):
-            broker.job().breakpoints()
-        with pytest.raises(dbg_client.DbgError, match=r"it is of an older release, which has no `inspect`"):
-            broker.job().variables()
-
-
 def test_ranks_without_breakpoints_and_ranks_that_know_none_are_told_apart(environment: pytest.MonkeyPatch) -> None:
     fake = FakeBroker(make_rank(0), make_rank(1))
-    fake.minor = PROTOCOL_MINOR
-    older = RankAnswer(key="", kind=Kind.ERROR, text="its agent is of an older release, which has no `breakpoints`")
-    fake.answers[Action.BREAKPOINTS] = RankAnswer(key="", kind=Kind.VALUE, text="", rows=encode_breakpoints([]))
+    stock = RankAnswer(key="", kind=Kind.ERROR, text="a stock debugger has no `breakpoints`")
+    fake.answers[Action.BREAKPOINTS] = RankAnswer(key="", kind=Kind.VALUE, text="")
     with fake, visit(environment, fake) as broker:
-        fake.said[make_rank(1).key] = older
+        fake.said[make_rank(1).key] = stock
         answer = broker.job().breakpoints()
         assert [(group.kind, group.ranks) for group in answer.groups] == [("value", "0"), ("error", "1")]
         assert answer.by_rank == {"gpu013:0": ()}
-        assert answer.errors == {"gpu013:1": older.text}
+        assert answer.errors == {"gpu013:1": stock.text}
 
 
 def test_a_job_that_is_not_there_or_not_named_is_told_with_those_that_live(environment: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ async def test_who_has_not_answered_is_said_after_a_moment_and_no_longer_when_al
 async def test_a_broker_that_refuses_or_goes_away_is_an_error() -> None:
     rank = make_rank()
     with pytest.raises(Declined, match="the broker refused: no"):
-        await ask(ScriptedLink([Refusal(code=RefusalCode.ROLE, text="no")]), rank)
+        await ask(ScriptedLink([Refusal(code=RefusalCode.ROLE, text="no", request=0)]), rank)
     with pytest.raises(TimedOut, match=r"the broker went away before it answered \(it shut down\): .*waiting for"):
         await ask(ScriptedLink([Down("it shut down")]), rank)
     with pytest.raises(TimedOut, match="the broker is gone"):

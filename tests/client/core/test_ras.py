@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dbg_agent.guard.ras_reply import parse_reply
 from dbg_client.core.ras import MAX_HOSTS, ask_ras
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.ras import encode_status, parse_reply
+from dbg_wire.ras import RasCommunicator, status_rows
 from tests.client.fake_broker import make_rank
 from tests.support.ras_replies import rank, reply
 
 STATUS = parse_reply(reply(([rank(0)], [])))
-TOLD = RankAnswer(key="", kind=Kind.VALUE, text="", rows=encode_status(STATUS))
+TOLD = RankAnswer(key="", kind=Kind.VALUE, text="", rows=status_rows(STATUS))
 NOBODY = RankAnswer(key="", kind=Kind.ERROR, text="no NCCL with RAS is there")
-WRONG = RankAnswer(key="", kind=Kind.VALUE, text="", rows=("ras", "x"))
+WRONG = RankAnswer(key="", kind=Kind.VALUE, text="", rows=(RasCommunicator(name="1"),))
 
 
 class Asked:

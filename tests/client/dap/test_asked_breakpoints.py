@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from dbg_client.dap.asked_breakpoints import MAX_OF_FILE, asked_file, asked_wishes, exception_answer
 from dbg_client.dap.paths import Paths
 from dbg_wire.errors import BadInput
-from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish, decode_wish, encode_wish
+from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish
+from dbg_wire.records import checked
 
 
 def test_conditions_counts_and_log_messages_are_kept() -> None:
@@ -42,7 +43,7 @@ def test_whatever_comes_is_a_wish_that_ranks_can_read_or_a_sentence(given: list[
         if isinstance(one, str):
             assert one.isprintable()
         else:
-            assert decode_wish(encode_wish(BreakpointsWish(set=(one,)))).set == (one,)
+            assert checked(BreakpointsWish(set=(one,))).set == (one,)
 
 
 @pytest.mark.parametrize(

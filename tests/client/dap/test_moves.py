@@ -184,7 +184,7 @@ def test_a_held_rank_takes_no_step() -> None:
 
 def test_a_watchers_token_moves_nothing_and_the_broker_says_so() -> None:
     link = ScriptedLink([Refusal(code=RefusalCode.ROLE, text="a watcher looks", request=0)])
-    link.welcome = Welcome(minor=4, release="1", host="h", pid=1, uptime=0.0, role="watcher")
+    link.welcome = Welcome(minor=0, release="1", host="h", pid=1, uptime=0.0, role="watcher")
 
     async def step() -> None:
         async with threads(link, [STOPPED]) as (listing, _, window):

@@ -199,7 +199,7 @@ async def look(ide: Ide, thread: int, home: Path) -> None:
     assert [one["label"] for one in offered][:2] == ["where", "why"]
     assert "exception" in await ide.refusal("exceptionInfo", threadId=thread)
     assert "no file" in await ide.refusal("source", sourceReference=99)
-    for text in ("x" * 17_000, "'" + '"' * 16_000 + "'", "\ud800"):
+    for text in ("x" * 17_000, "\ud800"):
         wanted = "no text in UTF-8" if len(text) == 1 else "16384"
         for context in ("repl", "watch"):
             asked = {"expression": text, "frameId": top["id"], "context": context}

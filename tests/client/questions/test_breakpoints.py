@@ -5,15 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.core.asking import Asker
-from dbg_client.errors import Declined
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, describe, split_wishes
 from dbg_client.views.groups import group_answers
 from dbg_wire.errors import BadInput
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
-from dbg_wire.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile, encode_breakpoints, encode_wish
-from dbg_wire.messages import Answers, Kind, RankAnswer, Welcome
+from dbg_wire.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.messages import Answers, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo
-from dbg_wire.version import MINOR_OF_IDES
+from dbg_wire.records import length_of
 from tests.client.fake_broker import make_rank
 from tests.client.scripted_link import ScriptedLink, switchboard_on
 
@@ -27,7 +26,7 @@ def state(line: int = 12, **changes: object) -> BreakpointState:
 
 
 def tells(rank: RankInfo, *states: BreakpointState) -> RankAnswer:
-    return RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=encode_breakpoints(states))
+    return RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=states)
 
 
 def refuses(rank: RankInfo, kind: Kind, text: str) -> RankAnswer:
@@ -48,8 +47,8 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
         tells(ranks[1], state()),
         tells(ranks[2], state(line=13, asked=12)),
         tells(ranks[3], state(is_set=False, problem="no code follows this line")),
-        refuses(ranks[4], Kind.ERROR, "its agent is of an older release, which has no `breakpoints`"),
-        RankAnswer(key=ranks[5].key, kind=Kind.VALUE, text="", rows=("nonsense",)),
+        refuses(ranks[4], Kind.ERROR, "a stock debugger has no `breakpoints`"),
+        tells(ranks[5]),
     )
     link = ScriptedLink([Answers(request=0, answers=said)])
 
@@ -60,8 +59,8 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
         "set": [0, 1],
         "set at line 13": [2],
         "no code follows this line": [3],
-        "its agent is of an older release, which has no `breakpoints`": [4],
-        "the peer broke the protocol: an answer without breakpoints": [5],
+        "a stock debugger has no `breakpoints`": [4],
+        "no breakpoint at this line": [5],
     }
     assert [group.text for group in group_answers(answer.said_of_all()) if group.ranks[0].rank == 0] == [
         f"{FILE}:12\n{FILE}:40"
@@ -92,14 +91,6 @@ async def test_a_line_without_a_breakpoint_says_so() -> None:
     assert [one.text for _, one in answer.said_of_all()] == ["no breakpoints"]
 
 
-async def test_a_broker_of_an_older_release_is_not_asked() -> None:
-    link = ScriptedLink()
-    link.welcome = Welcome(minor=MINOR_OF_IDES - 1, release="0.1.0", host="login1", pid=1, uptime=1.0)
-    with pytest.raises(Declined, match="it is of an older release, which has no `breakpoints`"):
-        await ask(link, [make_rank(0)], [], [])
-    assert link.sent == []
-
-
 FILES = st.text(max_size=300).map(lambda text: f"/{text}")
 LINES = st.builds(LineOfFile, file=FILES, line=st.integers(1, 10_000))
 WISHES = st.builds(BreakpointWish, file=FILES, line=st.integers(1, 10_000), condition=st.text(max_size=1000))
@@ -108,7 +99,7 @@ WISHES = st.builds(BreakpointWish, file=FILES, line=st.integers(1, 10_000), cond
 @given(st.lists(LINES, max_size=150), st.lists(WISHES, max_size=150))
 def test_a_split_wish_fits_and_is_whole_and_in_order(clear: list[LineOfFile], wanted: list[BreakpointWish]) -> None:
     parts = split_wishes(clear, wanted)
-    assert all(len(encode_wish(part)) <= MAX_TEXT for part in parts)
+    assert all(length_of(part) <= MAX_TEXT for part in parts)
     assert [one for part in parts for one in part.clear] == clear
     assert [one for part in parts for one in part.set] == wanted
     first_set = next((number for number, part in enumerate(parts) if part.set), len(parts))
@@ -119,7 +110,7 @@ def test_a_wish_is_as_long_as_a_question_may_be() -> None:
     lines = [LineOfFile(file="/a", line=line) for line in range(1, MAX_BREAKPOINTS + 2)]
     assert [len(part.clear) for part in split_wishes(lines, [])] == [MAX_BREAKPOINTS, 1]
     with pytest.raises(BadInput, match=r"breakpoint at line 1 of /[\\x01]+… has too long a text; shorten"):
-        split_wishes([], [BreakpointWish(file="/" + "\x01" * 4000, line=1)])
+        split_wishes([], [BreakpointWish(file="/" + "\x01" * MAX_TEXT, line=1)])
 
 
 def test_a_breakpoint_is_described_in_a_line() -> None:

@@ -16,7 +16,7 @@ from dbg_client.run.hang_watch import HangWatch, append
 from dbg_client.words.arguments import Arguments
 from dbg_client.words.settings import CommandSettings, settle
 from dbg_dial.deadline import within
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, encode_evidence
+from dbg_wire.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer
 from dbg_wire.ranks import Place, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
@@ -26,7 +26,7 @@ from tests.support.time_unit import seconds
 LIMIT = 0.3
 
 RUNNING = [make_rank(number, state=RankState.RUNNING, reason=None, where=None) for number in (0, 1)]
-ROWS = encode_evidence([CollectiveSeen(group="0", name="all_reduce", state=CollectiveState.STARTED, sequence=7)])
+ROWS = (CollectiveSeen(group="0", name="all_reduce", state=CollectiveState.STARTED, sequence=7),)
 
 OTHER = make_rank(7, key="other/0/gpu013:7/1", job="other", run="0")
 

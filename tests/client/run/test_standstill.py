@@ -5,14 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.run.standstill import SLACK_SECONDS, Standstill
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, encode_evidence
+from dbg_wire.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
 from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.messages.rows import AnyRow
 from dbg_wire.ranks import Place
 
 LIMIT = 30.0
 
 
-def answer(key: str = "a", line: int = 1, age: float | None = None, rows: tuple[str, ...] = ()) -> RankAnswer:
+def answer(key: str = "a", line: int = 1, age: float | None = None, rows: tuple[AnyRow, ...] = ()) -> RankAnswer:
     frames = (Place(file="/home/me/train.py", line=line, function="step"),)
     return RankAnswer(key=key, kind=Kind.VALUE, text="running", frames=frames, age=age, at_least=True, rows=rows)
 
@@ -21,9 +22,9 @@ def silent(key: str = "a") -> RankAnswer:
     return RankAnswer(key=key, kind=Kind.SILENT, text="no answer in 10 s")
 
 
-def waiting(sequence: int = 7, state: CollectiveState = CollectiveState.STARTED) -> tuple[str, ...]:
+def waiting(sequence: int = 7, state: CollectiveState = CollectiveState.STARTED) -> tuple[EvidenceRecord, ...]:
     group = GroupSeen(library="torch", name="0", title="dp_0", enqueued=sequence)
-    return encode_evidence([group, CollectiveSeen(group="0", name="all_reduce", state=state, sequence=sequence)])
+    return group, CollectiveSeen(group="0", name="all_reduce", state=state, sequence=sequence)
 
 
 def told(*looks: tuple[float, list[RankAnswer]]) -> list[float]:
@@ -100,8 +101,8 @@ def test_no_rank_at_all_does_not_stand_still() -> None:
     assert told((0, []), (100, [])) == []
 
 
-def test_rows_that_can_not_be_read_are_as_good_as_none() -> None:
-    rows = ("evidence", "no json")
+def test_rows_without_evidence_are_as_good_as_none() -> None:
+    rows = ("a line",)
     assert told((0, [answer(age=0, rows=rows)]), (30, [answer(age=30, rows=rows)])) == [30]
 
 

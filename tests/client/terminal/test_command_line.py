@@ -240,8 +240,8 @@ def test_what_is_wrong_is_said_on_the_page(broker: FakeBroker, window: test_raw.
 def test_a_refused_question_says_so_and_the_session_goes_on(broker: FakeBroker, window: test_raw.Window) -> None:
     broker.silent.add(Question)
     window.send(f"{OPEN}e 5 loss\r")
-    asked(broker, Action.EVAL)
-    broker.tell(Refusal(code=RefusalCode.ROLE, text="this token may only watch"))
+    question = asked(broker, Action.EVAL)
+    broker.tell(Refusal(code=RefusalCode.ROLE, text="this token may only watch", request=question.request))
 
     shows(window, "the broker refused: this token may only watch")
     window.send("q")

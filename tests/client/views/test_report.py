@@ -48,13 +48,8 @@ def test_versions_of_terminal_broker_and_agents_are_told() -> None:
     assert section(text, "Stacks")[1] == "├─ 1 [0] step train.py:41"
 
 
-def test_an_older_broker_tells_no_versions_of_ranks() -> None:
-    text = report(make_rank(0), make_rank(1), welcome=None)
-
-    assert section(text, "Versions")[1:] == [
-        "ranks     not told: the broker or the agent is of an older release: all 2"
-    ]
-    assert section(text, "Broker") == ["wss://login1:6899"]
+def test_a_broker_that_is_away_is_named_by_its_address() -> None:
+    assert section(report(make_rank(0), welcome=None), "Broker") == ["wss://login1:6899"]
 
 
 def test_dead_and_missing_ranks_are_told() -> None:

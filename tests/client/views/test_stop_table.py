@@ -10,7 +10,7 @@ STOP = "train.py:38, step == 3"
 
 
 def state(*, armed: bool = True, hits: int = 0, line: int | None = 38, problem: str = "") -> StopState:
-    return StopState(STOP, line if armed else None, armed, hits, problem)
+    return StopState(stop=STOP, line=line if armed else None, armed=armed, hits=hits, problem=problem)
 
 
 def table(*states: StopState) -> list[str]:
@@ -50,7 +50,7 @@ def test_what_keeps_a_stop_from_being_armed_is_told_without_control_characters()
 
 
 def test_a_function_has_no_line() -> None:
-    shown = show_stops([RankStops(make_rank(0), [StopState("model:Net.forward", None, True, 0)])])
+    shown = show_stops([RankStops(make_rank(0), [StopState(stop="model:Net.forward", line=None, armed=True, hits=0)])])
     assert shown.splitlines()[:2] == ["model:Net.forward", "  armed in rank 0"]
 
 

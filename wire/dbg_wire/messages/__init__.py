@@ -69,7 +69,6 @@ from .report import (
     Waiting,
 )
 from .vocabulary import (
-    ACTIONS_OF_IDES,
     GUARD_ACTIONS,
     Action,
     Finding,
@@ -82,7 +81,6 @@ from .vocabulary import (
 )
 
 __all__ = [
-    "ACTIONS_OF_IDES",
     "GUARD_ACTIONS",
     "KINDS_OF_AGENTS",
     "MAX_ANCESTORS",

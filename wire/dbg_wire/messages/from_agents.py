@@ -26,6 +26,7 @@ from ..bounds import (
 from ..ranks import Coordinate, Place, Stack, ThreadStacks
 from .declared import Message
 from .report import RankReport
+from .rows import Rows
 from .vocabulary import Finding, Kind, Sender
 
 MAX_ANCESTORS = 64
@@ -51,7 +52,7 @@ class Register(Message, sender=Sender.AGENT):
     ``ancestors`` are process ids, the parent first, by which the broker finds the rank of a child process. ``kernel``
     names kernel boot and process-id namespace; a broker with the same name can see whether the process is alive.
     ``secret`` is known to this process, its guard and the broker alone: no other process takes the rank's place without
-    it. It is empty from agents of a minor below 2.
+    it.
     """
 
     minor: RankNumber
@@ -93,7 +94,7 @@ class Answer(Message, sender=Sender.AGENT):
     request: Integer
     kind: Kind
     text: FreeText
-    rows: Texts = ()
+    rows: Rows = ()
     digest: FreeText = ""
     exact: FreeText = ""
     frames: Stack = ()

@@ -7,6 +7,7 @@ from ..ranks import Place, RankInfo, RankState, ThreadStacks
 from ..records import Record
 from .declared import Message
 from .report import RankReport
+from .rows import AnyInquiry, Rows
 from .vocabulary import Action, Kind, Look, Sender
 
 
@@ -14,9 +15,8 @@ class Welcome(Message, sender=Sender.BROKER):
     """Accept a Register or a Greet.
 
     ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds. ``role`` is what a terminal's
-    token lets it do, ``driver`` or ``watcher``; None for an agent, or from an older broker. ``max_lease`` is for how
-    many seconds nobody may type at a stop before the rank lets it end; None if stops may last for ever, or as long as
-    an older broker lets them.
+    token lets it do, ``driver`` or ``watcher``; None for an agent. ``max_lease`` is for how many seconds nobody may
+    type at a stop before the rank lets it end; None if stops may last for ever.
     """
 
     minor: Integer
@@ -33,7 +33,7 @@ class Welcome(Message, sender=Sender.BROKER):
 class Refusal(Message, sender=Sender.BROKER):
     """Say which request can't be done and why, in a sentence for people; ``code`` is for programs.
 
-    ``request`` is the number of the Question that is refused; None for another request, or from an older broker.
+    ``request`` is the number of the Question that is refused; None for another request.
     """
 
     code: Sentence
@@ -99,7 +99,7 @@ class Ask(Message, sender=Sender.BROKER):
     text: FreeText = ""
     live: bool = False
     stats: bool = False
-    parts: FreeText = ""
+    inquiry: AnyInquiry | None = None
     withdrawn: bool = False
     threads: bool = False
     stops: bool = False
@@ -157,18 +157,17 @@ class Seat(Message, sender=Sender.BROKER):
 class RankAnswer(Record):
     """One rank's answer to a question.
 
-    ``rows`` is a screen's text, ``frames`` a stack, outermost first. ``exact`` is the digest of a value's whole content
-    and ``digest`` the same without memory addresses; both are empty if the whole content was not read. ``age`` is for
-    how many seconds the rank has been where ``frames`` says, or with ``at_least`` for how many it is known to have
-    been; None if that is unknown. ``threads`` are all threads, if they were asked for. ``frame`` is where an expression
-    or a command was run; None if it was not run, or an older rank does not tell. ``rows`` may also hold evidence, stops
-    or parts of a value, in the forms of :mod:`dbg_wire.evidence`, ``stop_states`` and ``parts``.
+    ``rows`` are a screen's lines, or what else a rank tells, each with its kind. ``frames`` is a stack, outermost
+    first. ``exact`` is the digest of a value's whole content and ``digest`` the same without memory addresses; both are
+    empty if the whole content was not read. ``age`` is for how many seconds the rank has been where ``frames`` says, or
+    with ``at_least`` for how many it is known to have been; None if that is unknown. ``threads`` are all threads, if
+    they were asked for. ``frame`` is where an expression or a command was run; None if it was not run.
     """
 
     key: Sentence
     kind: Kind
     text: FreeText
-    rows: Texts = ()
+    rows: Rows = ()
     digest: FreeText = ""
     exact: FreeText = ""
     frames: Annotated[tuple[Place, ...], Items] = ()
@@ -189,7 +188,7 @@ class Answers(Message, sender=Sender.BROKER):
 class Progress(Message, sender=Sender.BROKER):
     """Tell who asked how far a question is, once it takes more than a second, and then at most once a second.
 
-    ``waiting`` are the keys of the first ranks that have not answered. A client of minor version 0 gets none.
+    ``waiting`` are the keys of the first ranks that have not answered.
     """
 
     request: Integer

@@ -18,6 +18,7 @@ from ..bounds import (
     characters,
 )
 from .declared import Message
+from .rows import AnyInquiry, check_inquiry
 from .vocabulary import Action, Look, Mode, Sender
 
 RankSetText = Annotated[str, characters(of="0123456789,-/", is_shown=True, meaning="a rank set such as 0-3,5")]
@@ -39,7 +40,7 @@ class Greet(Message, sender=Sender.CLIENT):
 class Subscribe(Message, sender=Sender.CLIENT):
     """Ask for a snapshot of all ranks and, unless ``once``, for every change after it; no change in between is lost.
 
-    With ``logs`` the texts of log points of all ranks come, too; older brokers send none.
+    With ``logs`` the texts of log points of all ranks come, too.
     """
 
     once: bool = False
@@ -83,18 +84,15 @@ class Resize(Message, sender=Sender.CLIENT):
 class Question(Message, sender=Sender.CLIENT):
     """Ask every named rank for one action; answered by one Answers at the deadline or before.
 
-    ``text`` is the expression or command. With ``live`` running ranks are asked, too; with ``stats`` tensors are
-    described by their statistics as well. With ``parts``, a question in the form of :mod:`dbg_wire.parts`, no
-    expression is evaluated: it asks for the parts of the value that was the last answer, and ``text`` is an expression
-    that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up. With ``threads`` the
-    answer to ``where`` has the stacks of all Python threads. With ``stops`` a ``where`` asks for the states of the
-    job's stops instead, in the form of :mod:`dbg_wire.stop_states`; an older rank answers with a stack. ``frame`` is
-    the frame to evaluate or run in, or to open the debugger at: a function's name, or a number as Python indexes a list
-    of the frames, outermost first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the
-    stack; the answer's rows are in the form of :mod:`dbg_wire.evidence`. The ``text`` of an ``exec`` is the program and
-    its arguments in the form of :mod:`dbg_wire.beside`, and so are the answer's rows. With ``withdrawn`` the commands
-    that the same terminal has asked for are ended. ``asked`` is how many ranks have the same question, over all its
-    pages; 0 is unknown.
+    ``text`` is the expression or command. ``inquiry`` is what an ``inspect`` looks at, the breakpoints to set and to
+    clear, the command of an ``exec``, or, in an ``eval``, the parts that are asked for of the value that was the last
+    answer: no expression is evaluated then. With ``live`` running ranks are asked, too; with ``stats`` tensors are
+    described by their statistics as well. With ``withdrawn`` an earlier ``interrupt`` is given up, or the commands that
+    the same terminal has asked for are ended. With ``threads`` the answer to ``where`` has the stacks of all Python
+    threads. With ``stops`` a ``where`` asks for the states of the job's stops instead. ``frame`` is the frame to
+    evaluate or run in, or to open the debugger at: a function's name, or a number as Python indexes a list of the
+    frames, outermost first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the stack.
+    ``asked`` is how many ranks have the same question, over all its pages; 0 is unknown.
     """
 
     request: Integer
@@ -106,13 +104,17 @@ class Question(Message, sender=Sender.CLIENT):
     text: FreeText = ""
     live: bool = False
     stats: bool = False
-    parts: FreeText = ""
+    inquiry: AnyInquiry | None = None
     withdrawn: bool = False
     threads: bool = False
     stops: bool = False
     frame: FrameName = ""
     look: Look = Look.STACK
     asked: Count = 0
+
+    def __post_init__(self) -> None:
+        """Refuse an inquiry that is longer than a text."""
+        check_inquiry("question", self.inquiry)
 
 
 class Dial(Message, sender=Sender.CLIENT):
@@ -125,8 +127,8 @@ class Dial(Message, sender=Sender.CLIENT):
 class Hang(Message, sender=Sender.CLIENT):
     """Tell the broker a verdict of ``why``, for those who are told of events; nothing answers it.
 
-    ``job`` is the job's name, ``kind`` the verdict's, ``ranks`` a rank set, empty if the verdict names none. Brokers
-    of a minor below 3 refuse it. It holds no command, since somebody who is told of the hang might type it.
+    ``job`` is the job's name, ``kind`` the verdict's, ``ranks`` a rank set, empty if the verdict names none. It
+    holds no command, since somebody who is told of the hang might type it.
     """
 
     job: Name

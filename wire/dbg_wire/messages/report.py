@@ -36,7 +36,7 @@ class StopInfo(Record):
     ``detail`` is the exception of a crash, or a sentence that says which time limit ends first, or both. ``limit`` is
     that sentence alone, and ``limit_seconds`` the time left, None without a limit. ``lease`` is after how many seconds
     without a driver, or without a key of one, the stop ends by itself, and ``lease_seconds`` how many of them are left;
-    None if the stop lasts until it is let go, or if an older rank does not tell.
+    None if the stop lasts until it is let go.
     """
 
     number: Serial

@@ -51,12 +51,8 @@ GUARD_ACTIONS = frozenset({Action.EXEC, Action.NATIVE, Action.RAS})
 """The actions that a rank's guard carries out."""
 
 
-ACTIONS_OF_IDES = frozenset({Action.INSPECT, Action.BREAKPOINTS})
-"""The actions that agents know since minor 4."""
-
-
 class Look(str, enum.Enum):
-    """How much a ``where`` asks for; each adds to the one before, and an older rank answers with its stack alone."""
+    """How much a ``where`` asks for; each adds to the one before."""
 
     STACK = "stack"
     """Where the rank is."""
