@@ -186,7 +186,7 @@ def _pass_on(hub: Hub, ask: Ask, key: str, frame: bytes) -> None:
         to_guards.pass_on(hub, key, ask)
     else:
         hub.tell_rank_frame(key, ask, frame)
-    hub.attend(key)
+        hub.probe_schedule.asked(key, hub.clock())
 
 
 def _guard_speaks(hub: Hub, key: str) -> bool:

@@ -191,6 +191,7 @@ def _answer(hub: Hub, rank: RankRecord, message: Answer) -> None:
         departures.bound_answers(hub)
         if finished is not None:
             hub.deliver(finished)
+    hub.answered(rank.key)
 
 
 def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:

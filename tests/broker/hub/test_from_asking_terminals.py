@@ -9,6 +9,7 @@ import pytest
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import close_codes, from_asking_terminals
 from dbg_broker.ranks import answer_budget
+from dbg_wire import limits
 from dbg_wire.messages import (
     Action,
     Answer,
@@ -23,6 +24,7 @@ from dbg_wire.messages import (
     RankAnswer,
     Refusal,
     RefusalCode,
+    Repaint,
     Snapshot,
     Subscribe,
 )
@@ -62,6 +64,21 @@ async def test_all_answers_come_back_named(broker: Broker) -> None:
     assert {ask.action for ask in asked} == {Action.CONTINUE}
     found = await answers(terminal)
     assert [found[key(number)].text for number in range(3)] == ["answer 0", "answer 1", "answer 2"]
+
+
+async def test_no_probe_follows_a_question_that_was_answered(broker: Broker) -> None:
+    rank = await broker.rank()
+    terminal = await broker.terminal()
+    for _ in range(3):
+        await terminal.say(question(key(0)))
+        await reply(rank)
+        await answers(terminal)
+    later = broker.hub.clock() + limits.PROBE_ATTENDED_SECONDS
+    broker.reception.sweep(0.0)
+    assert broker.hub.probe_schedule.due(later).probe == []
+    broker.hub.tell_rank(key(0), Repaint())
+    # Nothing else has come.
+    assert await rank.next() == Repaint()
 
 
 async def test_the_frame_goes_to_the_rank_and_its_place_comes_back(broker: Broker) -> None:
