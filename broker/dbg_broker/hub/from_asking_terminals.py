@@ -200,7 +200,7 @@ def _glance(hub: Hub, key: str, ask: Ask) -> None:
     """Answer a watcher by what a rank said a moment ago, or ask the rank as soon as its pace allows."""
     known = hub.glances.known(key, ask, hub.clock())
     if known is not None:
-        finished = hub.questions.answer(key, known)
+        finished = hub.questions.answer(key, ask.request, known)
         if finished is not None:
             hub.deliver(finished)
         return
