@@ -90,7 +90,11 @@ class Finished:
 
     def _page(self, answers: list[bytes], last: str) -> bytes:
         request = self.question.request
-        return b'{"type":"answers","request":%d,"answers":[%s],"last":%s}' % (request, b",".join(answers), last.encode())
+        return b'{"type":"answers","request":%d,"answers":[%s],"last":%s}' % (
+            request,
+            b",".join(answers),
+            last.encode(),
+        )
 
 
 class OpenQuestions:

@@ -128,7 +128,11 @@ def test_broker_that_slept_does_not_call_everyone_silent() -> None:
     assert probes.due(10_000.1) == Due([], [])
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["sweep", "hear", "look", "leave", "ask", "end"])), max_size=80))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from(["sweep", "hear", "look", "leave", "ask", "end"])), max_size=80
+    )
+)
 def test_no_rank_is_silent_without_two_probes_since_its_last_word(events: list[tuple[int, str]]) -> None:
     probes = schedule("a")
     unanswered, asked, silent, now = 0, 0, False, 0.0
