@@ -16,7 +16,7 @@ from http import HTTPStatus
 
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
-from websockets.protocol import State
+from websockets.protocol import Protocol, State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
@@ -303,13 +303,14 @@ class PeerConnection(asyncio.Protocol):
                 self.respond(answer, with_body=head.method != "HEAD")
 
     def _shake_hands(self, head: bytes) -> None:
-        # The handshake has a protocol object of its own, as the parser keeps the request and its token while it lives.
-        handshake = ServerProtocol(subprotocols=[Subprotocol(subprotocol())], logger=_library_logger)
-        handshake.receive_data(head)
-        request = next((event for event in handshake.events_received() if isinstance(event, Request)), None)
+        websocket = ServerProtocol(
+            subprotocols=[Subprotocol(subprotocol())], max_size=limits.MAX_FRAME_BYTES, logger=_library_logger
+        )
+        websocket.receive_data(head)
+        request = next((event for event in websocket.events_received() if isinstance(event, Request)), None)
         if request is None:
             self._note_failure("its request is no WebSocket handshake")
-            self._write_library_frames(handshake)
+            self._write_library_frames(websocket)
             return
         answer = self._owner.admit(self, upgrade_of(request))
         if isinstance(answer, HttpAnswer):
@@ -318,13 +319,16 @@ class PeerConnection(asyncio.Protocol):
         if answer is None:
             self._is_decided_later = True
             return
-        response = handshake.accept(request)
+        response = websocket.accept(request)
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
             self.respond(HttpAnswer(response.status_code, (response.body or b"").decode("utf-8", "replace")))
             return
-        handshake.send_response(response)
-        self._write_library_frames(handshake)
-        self._websocket = ServerProtocol(state=State.OPEN, max_size=limits.MAX_FRAME_BYTES, logger=_library_logger)
+        websocket.send_response(response)
+        self._write_library_frames(websocket)
+        # The parser of the handshake would keep the request and its token.
+        websocket.parser = Protocol.parse(websocket)
+        next(websocket.parser)
+        self._websocket = websocket
         self.is_open = True
         if self._transport is not None:
             tcp.tune(self._transport, to_terminal=answer.role is not Role.RANK)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import time
+from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub.admission import FIGURES_SECONDS
-from dbg_broker.net import capacity
+from dbg_broker.net import capacity, connection
 from dbg_broker.net.connection import PeerConnection
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, encode
@@ -24,6 +29,7 @@ from dbg_wire.messages import (
     Greet,
     Refusal,
     RefusalCode,
+    Repaint,
     Sender,
     Subscribe,
     Take,
@@ -141,6 +147,32 @@ async def test_request_and_frames_may_come_in_any_pieces(broker: Broker, piece: 
     answer = await asyncio.wait_for(reader.readuntil(b'"type":"welcome"'), SECONDS)
     assert answer.startswith(b"HTTP/1.1 101 ")
     writer.transport.abort()
+
+
+async def test_a_connection_has_one_protocol_object_and_keeps_no_request(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[ServerProtocol] = []
+
+    def make(**options: Any) -> ServerProtocol:
+        made.append(ServerProtocol(**options))
+        return made[-1]
+
+    monkeypatch.setattr(connection, "ServerProtocol", make)
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
+    writer.write(upgrade(broker))
+    await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SECONDS)
+    assert len(made) == 1
+    assert made[0].state is State.OPEN
+    gc.collect()
+    assert [kept for kept in gc.get_objects() if isinstance(kept, Request)] == []
+    writer.transport.abort()
+
+
+async def test_a_rank_that_comes_is_told_its_welcome_alone(broker: Broker) -> None:
+    rank = await broker.rank()
+    broker.hub.tell_rank(KEY, Repaint())
+    assert await rank.next() == Repaint()
 
 
 async def test_a_token_without_a_websocket_gets_the_librarys_answer(broker: Broker) -> None:
