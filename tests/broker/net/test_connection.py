@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
-from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
@@ -21,6 +20,7 @@ from dbg_broker.home.bearer import Role
 from dbg_broker.hub.admission import FIGURES_SECONDS
 from dbg_broker.net import capacity, connection
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.http_parts import Request
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, encode
 from dbg_wire.messages import (
@@ -175,7 +175,7 @@ async def test_a_rank_that_comes_is_told_its_welcome_alone(broker: Broker) -> No
     assert await rank.next() == Repaint()
 
 
-async def test_a_token_without_a_websocket_gets_the_librarys_answer(broker: Broker) -> None:
+async def test_a_token_without_a_websocket_is_told_to_upgrade(broker: Broker) -> None:
     request = f"GET /client HTTP/1.1\r\nAuthorization: Bearer {broker.tokens.driver}\r\n"
     answer = await http(broker, f"{request}Sec-WebSocket-Protocol: dbg.v1\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 426 ")
