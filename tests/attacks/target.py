@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from dbg_wire.messages import Attach, Audience, Greet, Mode, Register, Seat, Sender, Welcome
+from dbg_wire.messages import Attach, Greet, Mode, Register, Seat, Sender, Welcome
 from dbg_wire.version import subprotocol
 from tests.broker.peers import Peer, attach, registration, trusting_context
 from tests.support.time_unit import seconds
@@ -85,7 +85,6 @@ class Target:
         said: Register = registration(number, **changes)
         await peer.say(said)
         await peer.expect(Welcome)
-        await peer.expect(Audience)
         return peer
 
     async def terminal(self, role: str = "driver", name: str = "me@login1") -> Peer:

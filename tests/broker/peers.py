@@ -30,7 +30,6 @@ from dbg_wire.endpoint import Endpoint
 from dbg_wire.messages import (
     Action,
     Attach,
-    Audience,
     Greet,
     Message,
     Mode,
@@ -207,11 +206,10 @@ class Broker:
         return websocket
 
     async def rank(self, number: int = 0, **changes: Any) -> Peer:
-        """Connect and register a rank, and wait for its first audience."""
+        """Connect and register a rank, and wait for its welcome."""
         peer = Peer(await self.dial("/agent", self.tokens.rank), Sender.AGENT)
         await peer.say(registration(number, **changes))
         await peer.expect(Welcome)
-        await peer.expect(Audience)
         return peer
 
     async def terminal(self, name: str = "me@login1", role: Role = Role.DRIVER, **options: Any) -> Peer:

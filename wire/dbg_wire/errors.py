@@ -44,6 +44,8 @@ def printable(text: str, limit: int = MAX_QUOTED) -> str:
     Control and other unprintable characters, newlines included, come back escaped (``\\x1b``), so a hostile rank name
     is visible and has no effect.
     """
+    if len(text) <= limit and text.isprintable():
+        return text
     cut = text[: limit + 1]
     shown = [c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut]
     length = sum(map(len, shown))

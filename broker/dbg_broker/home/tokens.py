@@ -66,6 +66,13 @@ class Tokens:
     driver: str = field(repr=False)
     watcher: str = field(repr=False)
     issued: tuple[IssuedToken, ...] = ()
+    _bearers: tuple[Bearer, ...] = field(init=False, repr=False, compare=False)
+    """The holders of the three tokens and of those that were made; each request is compared with them."""
+
+    def __post_init__(self) -> None:
+        """Note who holds which token, by its digest."""
+        own = [Bearer(role=role, digest=_digest(self.of(role))) for role in Role]
+        object.__setattr__(self, "_bearers", (*own, *(one.bearer for one in self.issued)))
 
     def of(self, role: Role) -> str:
         """Return the token that makes its bearer a ``role``."""
@@ -89,8 +96,7 @@ class Tokens:
         presented = presented.strip()
         # Digests have one length, so that the time doesn't tell the length of the token either.
         digest = _digest(presented)
-        own = [Bearer(role=role, digest=_digest(self.of(role))) for role in Role]
-        known = [*own, *(one.bearer for one in self.issued), *self._of_job(presented), *self._for_a_while(presented)]
+        known = [*self._bearers, *self._of_job(presented), *self._for_a_while(presented)]
         matches = [bearer for bearer in known if hmac.compare_digest(digest, bearer.digest)]
         return matches[0] if matches and scheme.lower() == "bearer" else None
 

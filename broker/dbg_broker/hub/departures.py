@@ -10,8 +10,9 @@ from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.ranks.questions import passed_on
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_wire.messages import Probe, RefusalCode
+from dbg_wire.messages import Answer, Probe, RefusalCode
 from dbg_wire.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
@@ -68,6 +69,16 @@ def drop_silent(hub: Hub, connection: PeerConnection) -> None:
     hub.meters.disconnected += 1
     logger.info("the terminal at %s is silent and is disconnected", connection.peer)
     connection.abort()
+
+
+def settle(hub: Hub, key: str, answer: Answer) -> None:
+    """Give the answer of a rank or its guard to all questions that it is for."""
+    text = passed_on(key, answer)
+    for number in hub.glances.answered(key, answer.request, text, hub.clock()):
+        finished = hub.questions.answer(key, number, text)
+        bound_answers(hub)
+        if finished is not None:
+            hub.deliver(finished)
 
 
 def bound_answers(hub: Hub) -> None:

@@ -183,7 +183,7 @@ def _pass_on(hub: Hub, ask: Ask, key: str, frame: bytes) -> None:
         to_guards.pass_on(hub, key, ask)
     else:
         hub.tell_rank_frame(key, ask, frame)
-    hub.attend(key)
+        hub.probe_schedule.asked(key, hub.clock())
 
 
 def _guard_speaks(hub: Hub, key: str) -> bool:
@@ -197,7 +197,7 @@ def _glance(hub: Hub, key: str, ask: Ask) -> None:
     """Answer a watcher by what a rank said a moment ago, or ask the rank as soon as its pace allows."""
     known = hub.glances.known(key, ask, hub.clock())
     if known is not None:
-        finished = hub.questions.answer(key, known)
+        finished = hub.questions.answer(key, ask.request, known)
         if finished is not None:
             hub.deliver(finished)
         return

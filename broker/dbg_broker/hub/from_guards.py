@@ -83,11 +83,7 @@ def take(hub: Hub, link: RankLink, message: Message) -> None:
         hub.registry.last_words(rank, message.frames, rank.detail)
     elif rank is not None:
         message = message.replace(frames=rank.frames)
-    for number in hub.glances.answered(link.guard_of, message, hub.clock()):
-        finished = hub.questions.answer(link.guard_of, message.replace(request=number))
-        departures.bound_answers(hub)
-        if finished is not None:
-            hub.deliver(finished)
+    departures.settle(hub, link.guard_of, message)
 
 
 def _take_over(hub: Hub, guard: RankLink, key: str) -> None:

@@ -184,11 +184,8 @@ def _source(hub: Hub, rank: RankRecord, message: Source) -> None:
 
 
 def _answer(hub: Hub, rank: RankRecord, message: Answer) -> None:
-    for number in hub.glances.answered(rank.key, message, hub.clock()):
-        finished = hub.questions.answer(rank.key, message.replace(request=number))
-        departures.bound_answers(hub)
-        if finished is not None:
-            hub.deliver(finished)
+    departures.settle(hub, rank.key, message)
+    hub.answered(rank.key)
 
 
 def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:

@@ -17,7 +17,7 @@ from dbg_broker.ranks.questions import Finished
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.changes import PendingChanges
 from dbg_broker.terminals.deeds import DeedPaces
-from dbg_wire.messages import Answers, Ask, Finding, Message
+from dbg_wire.messages import Ask, Finding, Message
 
 
 class RankPeer(Protocol):
@@ -72,10 +72,10 @@ class RankLink:
 
 @dataclass(slots=True, eq=False)
 class Unread:
-    """The answers to a question, and their pages that are still to be sent."""
+    """The answers to a question, and the texts of their pages that are still to be sent."""
 
     finished: Finished
-    pages: Iterator[Answers]
+    pages: Iterator[bytes]
 
 
 @dataclass(slots=True, eq=False)

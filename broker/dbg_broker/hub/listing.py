@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from dbg_broker.hub.links import NOBODY, TerminalLink
-from dbg_broker.net.frames import pack_message
+from dbg_broker.net.frames import pack_message, pack_text
 from dbg_broker.net.line import Share
 from dbg_broker.ranks.questions import OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
@@ -111,7 +111,7 @@ class Listing:
         elif not link.answers:
             return False
         elif (page := next(link.answers[0].pages, None)) is not None:
-            connection.send_control(pack_message(page))
+            connection.send_control(pack_text(page))
         else:
             self._questions.was_read(link.answers.popleft().finished)
         return True

@@ -306,7 +306,12 @@ class Hub:
 
     def attend(self, key: str) -> None:
         """Probe a rank as often as it is looked at."""
-        self.probe_schedule.attend(key, self.seats.is_attended(key) or self.questions.is_asked(key), self.clock())
+        self.probe_schedule.attend(key, self.seats.is_attended(key), self.clock())
+
+    def answered(self, key: str) -> None:
+        """Note that a question to a rank has an answer or has ended; it was probed for the last one."""
+        if not self.questions.is_asked(key):
+            self.probe_schedule.ask_ended(key)
 
     def deliver(self, finished: Finished) -> None:
         """Send the answers to a question to the terminal that asked, as it can take them."""
@@ -348,7 +353,7 @@ class Hub:
     def _leave_alone(self, finished: Finished) -> Iterator[None]:
         """Note for all ranks of a question that it has ended."""
         for key in finished.question.keys:
-            self.attend(key)
+            self.answered(key)
             self._withdraw(key, finished.number)
             yield
 

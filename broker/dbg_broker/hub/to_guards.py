@@ -13,7 +13,7 @@ from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.beside import CommandLine
 from dbg_wire.errors import printable
-from dbg_wire.messages import GUARD_ACTIONS, Action, Answer, Ask, Finding, Kind, Question, RankAnswer
+from dbg_wire.messages import GUARD_ACTIONS, Action, Ask, Finding, Kind, Question, RankAnswer
 
 logger = logging.getLogger("dbg_broker")
 
@@ -83,7 +83,7 @@ def pass_on(hub: Hub, key: str, ask: Ask) -> None:
         hub.tell_rank(key, ask)
     elif not give(guard, ask):
         text = f"{MAX_ASKS} questions to its guard are open already"
-        _settle(hub, key, Answer(request=ask.request, kind=Kind.ERROR, text=text))
+        _refuse(hub, key, ask, text)
 
 
 def give(guard: RankLink, ask: Ask) -> bool:
@@ -103,11 +103,13 @@ def lose(hub: Hub, guard: RankLink) -> list[Ask]:
     for ask in left:
         if ask.action in GUARD_ACTIONS and guard.guard_of is not None:
             text = "its guard has gone, and has ended what it had begun"
-            _settle(hub, guard.guard_of, Answer(request=ask.request, kind=Kind.ERROR, text=text))
+            _refuse(hub, guard.guard_of, ask, text)
     return [ask for ask in left if ask.action not in GUARD_ACTIONS]
 
 
-def _settle(hub: Hub, key: str, answer: Answer) -> None:
-    finished = hub.questions.answer(key, answer)
+def _refuse(hub: Hub, key: str, ask: Ask, text: str) -> None:
+    if not hub.questions.waits_for(ask.request, key):
+        return
+    finished = hub.questions.know(ask.request, RankAnswer(key=key, kind=Kind.ERROR, text=text))
     if finished is not None:
         hub.deliver(finished)

@@ -12,19 +12,16 @@ import logging
 import ssl
 import typing
 from collections.abc import Callable, Hashable
-from http import HTTPStatus
 
 from websockets.frames import Frame, Opcode
-from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.server import ServerProtocol
-from websockets.typing import Subprotocol
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.net import tcp
 from dbg_broker.net.frames import Fragments, pack_data, pack_message, whole_frame
 from dbg_broker.net.http import HttpAnswer, Upgrade
-from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
+from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, read_request, switching, upgrade_of
 from dbg_broker.net.incoming import UNREAD_BYTES, IncomingBytes
 from dbg_broker.net.outgoing import OutgoingFrames
 from dbg_broker.net.owner import Owner
@@ -35,7 +32,6 @@ from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.log_form import LogForm
 from dbg_wire.messages import Message
-from dbg_wire.version import subprotocol
 
 logger = logging.getLogger("dbg_broker")
 
@@ -303,13 +299,10 @@ class PeerConnection(asyncio.Protocol):
                 self.respond(answer, with_body=head.method != "HEAD")
 
     def _shake_hands(self, head: bytes) -> None:
-        # The handshake has a protocol object of its own, as the parser keeps the request and its token while it lives.
-        handshake = ServerProtocol(subprotocols=[Subprotocol(subprotocol())], logger=_library_logger)
-        handshake.receive_data(head)
-        request = next((event for event in handshake.events_received() if isinstance(event, Request)), None)
-        if request is None:
-            self._note_failure("its request is no WebSocket handshake")
-            self._write_library_frames(handshake)
+        try:
+            request = read_request(head)
+        except NoRequest as error:
+            self._fail(str(error))
             return
         answer = self._owner.admit(self, upgrade_of(request))
         if isinstance(answer, HttpAnswer):
@@ -318,12 +311,11 @@ class PeerConnection(asyncio.Protocol):
         if answer is None:
             self._is_decided_later = True
             return
-        response = handshake.accept(request)
-        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
-            self.respond(HttpAnswer(response.status_code, (response.body or b"").decode("utf-8", "replace")))
+        switched = switching(request)
+        if isinstance(switched, HttpAnswer):
+            self.respond(switched)
             return
-        handshake.send_response(response)
-        self._write_library_frames(handshake)
+        self._outgoing.write(switched)
         self._websocket = ServerProtocol(state=State.OPEN, max_size=limits.MAX_FRAME_BYTES, logger=_library_logger)
         self.is_open = True
         if self._transport is not None:

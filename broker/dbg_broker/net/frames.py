@@ -22,7 +22,12 @@ def pack(opcode: Opcode, payload: bytes) -> bytes:
 
 def pack_message(message: Message) -> bytes:
     """Return the frame of a control message."""
-    return pack(Opcode.TEXT, encode(message).encode())
+    return pack_text(encode(message).encode())
+
+
+def pack_text(payload: bytes) -> bytes:
+    """Return the frame of a control message that is a text already."""
+    return pack(Opcode.TEXT, payload)
 
 
 def pack_data(payload: bytes) -> bytes:

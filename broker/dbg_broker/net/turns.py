@@ -25,8 +25,13 @@ TURN_SECONDS = 0.002
 message late; the longest takes 20 ms. The sum is below 50 ms, the longest time that a flood may delay a key."""
 
 
+COUNTED_SECONDS = TURN_SECONDS / 2
+"""Time of one or several turns that is counted as one's. A turn of its own only to begin the count anew, for each short
+message, would cost a third of what the message does."""
+
+
 class _Lane:
-    """A line, and the seconds that it has used of the present turn."""
+    """A line, and the seconds that it has used of the present turn, or of the last ones if those were short."""
 
     def __init__(self) -> None:
         self.line = Line()
@@ -78,7 +83,8 @@ class Turns:
         waits = not lane.is_free or self._serve(lane, worker, SLICE_SECONDS)
         if waits:
             self._put(lane, worker, share)
-        self._begin_later()
+        if waits or lane.spent >= COUNTED_SECONDS:
+            self._begin_later()
         return waits
 
     def begin(self, steps: Iterator[object], share: Share) -> None:

@@ -21,9 +21,14 @@ class ProbeIntervals:
 
 @dataclass(slots=True)
 class _Probed:
+    """A rank's schedule; ``due`` may lie behind ``entry``, its place in the heap, and is looked at again then."""
+
+    idle_due: float
     due: float
+    entry: float
     unanswered: int = 0
     attended: bool = False
+    asked: bool = False
     silent: bool = False
 
 
@@ -38,6 +43,7 @@ class Due:
 class ProbeSchedule:
     """For each connected rank, when its next probe is due and how many wait for an answer.
 
+    The length is the number of entries that wait for their time; some are out of date.
     A silent rank is not probed again: it answers the waiting probes when it goes on, and more would only pile up.
     """
 
@@ -46,10 +52,14 @@ class ProbeSchedule:
         self._ranks: dict[str, _Probed] = {}
         self._heap: list[tuple[float, str]] = []
 
+    def __len__(self) -> int:
+        return len(self._heap)
+
     def add(self, key: str, now: float) -> None:
         """Begin with a rank that was just heard."""
-        self._ranks[key] = probed = _Probed(now + self._intervals.idle)
-        heapq.heappush(self._heap, (probed.due, key))
+        due = now + self._intervals.idle
+        self._ranks[key] = _Probed(idle_due=due, due=due, entry=due)
+        heapq.heappush(self._heap, (due, key))
 
     def remove(self, key: str) -> None:
         """End with a rank; an unknown one is no error."""
@@ -63,7 +73,7 @@ class ProbeSchedule:
         probed.unanswered = 0
         if probed.silent:
             probed.silent = False
-            self._schedule(key, probed, now + self._interval(probed))
+            self._was_probed(key, probed, now)
 
     def attend(self, key: str, attended: bool, now: float) -> None:
         """Note whether a terminal looks at a rank; a rank that was not looked at before is probed at the next sweep."""
@@ -71,8 +81,28 @@ class ProbeSchedule:
         if probed is None or probed.attended == attended:
             return
         probed.attended = attended
-        if attended and not probed.silent:
+        if attended:
             self._schedule(key, probed, now)
+        else:
+            self._leave_alone(probed)
+
+    def asked(self, key: str, now: float) -> None:
+        """Note that a rank is asked something: that counts as a probe, and a next one follows if no answer comes."""
+        probed = self._ranks.get(key)
+        if probed is None or probed.asked:
+            return
+        probed.asked = True
+        # Questions without an end must not put off the probe that is due.
+        if not probed.attended and now < probed.idle_due:
+            probed.unanswered = max(probed.unanswered, 1)
+            self._schedule(key, probed, now + self._intervals.attended)
+
+    def ask_ended(self, key: str) -> None:
+        """Note that nothing that a rank was asked is open any more."""
+        probed = self._ranks.get(key)
+        if probed is not None and probed.asked:
+            probed.asked = False
+            self._leave_alone(probed)
 
     def due(self, now: float) -> Due:
         """Return what is to be done by now; the next probe of each rank is scheduled."""
@@ -81,7 +111,11 @@ class ProbeSchedule:
             at, key = heapq.heappop(self._heap)
             probed = self._ranks.get(key)
             # A rank that was scheduled or registered anew has another entry.
-            if probed is None or probed.due != at or probed.silent:
+            if probed is None or probed.entry != at or probed.silent:
+                continue
+            if probed.due > now:
+                probed.entry = probed.due
+                heapq.heappush(self._heap, (probed.entry, key))
                 continue
             if probed.unanswered >= limits.SILENT_PROBES:
                 probed.silent = True
@@ -89,12 +123,23 @@ class ProbeSchedule:
                 continue
             probed.unanswered += 1
             due.probe.append(key)
-            self._schedule(key, probed, now + self._interval(probed))
+            self._was_probed(key, probed, now)
         return due
 
-    def _interval(self, probed: _Probed) -> float:
-        return self._intervals.attended if probed.attended else self._intervals.idle
+    def _was_probed(self, key: str, probed: _Probed, now: float) -> None:
+        probed.idle_due = now + self._intervals.idle
+        is_frequent = probed.attended or probed.asked
+        probed.due = probed.entry = now + self._intervals.attended if is_frequent else probed.idle_due
+        heapq.heappush(self._heap, (probed.entry, key))
 
     def _schedule(self, key: str, probed: _Probed, due: float) -> None:
+        """Have a rank probed at another time; one that is silent is not."""
         probed.due = due
-        heapq.heappush(self._heap, (due, key))
+        if due < probed.entry and not probed.silent:
+            probed.entry = due
+            heapq.heappush(self._heap, (due, key))
+
+    def _leave_alone(self, probed: _Probed) -> None:
+        """Probe a rank as an idle one; its entry in the heap, which may come earlier, is moved on when it comes."""
+        if not (probed.attended or probed.asked):
+            probed.due = probed.idle_due

@@ -5,16 +5,17 @@ Pure: time is an argument. A rank that does not answer is named in the answers a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from sys import getsizeof
 
 from dbg_broker.ranks.answer_budget import MAX_TERMINAL_BYTES, AnswerBudget
-from dbg_broker.ranks.weight import weight
 from dbg_wire import limits
 from dbg_wire.codec import encode
-from dbg_wire.messages import Action, Answer, Answers, Kind, Progress, Question, RankAnswer
+from dbg_wire.messages import Action, Answer, Kind, Progress, Question, RankAnswer
+from dbg_wire.records import encode_record
 
 MAX_ANSWER_BYTES = limits.MAX_ANSWER_BYTES + 2048
 """Bytes of one answer with the rank's key."""
@@ -47,19 +48,15 @@ class TooMuchWaits(Exception):
 
 @dataclass(slots=True)
 class _OpenQuestion:
-    """One open question; ``answers`` is in the order in which the ranks were named.
-
-    ``sizes`` are the bytes that ranks' answers take in a message, counted when they came.
-    """
+    """One open question; ``answers`` are the texts of answers, in the order in which the ranks were named."""
 
     question: Question
     client: int
     seconds: float
     deadline: float
-    answers: dict[str, RankAnswer | None]
+    answers: dict[str, bytes | None]
     missing: int
     size: int
-    sizes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,38 +65,35 @@ class Finished:
 
     client: int
     question: Question
-    said: Mapping[str, RankAnswer | None] = field(repr=False)
-    """What each rank has answered, in the order in which they were named; None for a rank that did not."""
+    said: Mapping[str, bytes | None] = field(repr=False)
+    """What each rank has answered as a JSON text, in the order in which they were named; None if it did not."""
     seconds: float = 0.0
     """Seconds that the ranks had."""
     size: int = 0
     """Bytes that count until its last page is read."""
-    sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """Bytes of answers in a message, by the keys of those ranks for which they have been counted already."""
     number: int = 0
     """The number under which ranks were asked."""
 
-    @property
-    def answers(self) -> tuple[RankAnswer, ...]:
-        """Return all answers."""
-        return tuple(self._answers())
-
-    def _answers(self) -> Iterator[RankAnswer]:
-        for key, answer in self.said.items():
-            yield answer or RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {self.seconds:g} s")
-
-    def pages(self) -> Iterator[Answers]:
-        """Return the answers as messages, PAGE_BYTES each or one answer; the last one says so."""
-        page: list[RankAnswer] = []
+    def pages(self) -> Iterator[bytes]:
+        """Return the answers as texts of `answers` messages, PAGE_BYTES each or one answer; the last one says so."""
+        page: list[bytes] = []
         size = 0
-        for answer in self._answers():
-            cost = self.sizes.get(answer.key) or _size(answer)
-            if page and (size + cost > PAGE_BYTES - 1024 or len(page) == PAGE_ANSWERS):
-                yield Answers(request=self.question.request, answers=tuple(page), last=False)
+        for key, answer in self.said.items():
+            text = answer or text_of(RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {self.seconds:g} s"))
+            if page and (size + len(text) > PAGE_BYTES - 1024 or len(page) == PAGE_ANSWERS):
+                yield self._page(page, "false")
                 page, size = [], 0
-            page.append(answer)
-            size += cost
-        yield Answers(request=self.question.request, answers=tuple(page), last=True)
+            page.append(text)
+            size += len(text)
+        yield self._page(page, "true")
+
+    def _page(self, answers: list[bytes], last: str) -> bytes:
+        request = self.question.request
+        return b'{"type":"answers","request":%d,"answers":[%s],"last":%s}' % (
+            request,
+            b",".join(answers),
+            last.encode(),
+        )
 
 
 class OpenQuestions:
@@ -151,9 +145,9 @@ class OpenQuestions:
             raise TooMuchWaits
         self._last += 1
         seconds = max(MIN_SECONDS, min(question.seconds, limits.MAX_ASK_SECONDS))
-        answers: dict[str, RankAnswer | None] = {}
+        answers: dict[str, bytes | None] = {}
         for key in question.keys:
-            answers[key] = known.get(key)
+            answers[key] = text_of(known[key]) if key in known else None
         to_ask = [key for key, answer in answers.items() if answer is None]
         self._open[self._last] = _OpenQuestion(question, client, seconds, now + seconds, answers, len(to_ask), size)
         for key in to_ask:
@@ -178,7 +172,7 @@ class OpenQuestions:
 
     def know(self, number: int, answer: RankAnswer) -> Finished | None:
         """Enter what the broker says itself of a rank that is waited for; return the question if it was the last."""
-        return self._settle(number, answer.key, answer)
+        return self._settle(number, answer.key, text_of(answer))
 
     def deadline(self, number: int) -> float:
         """Return when a question ends at the latest."""
@@ -198,44 +192,36 @@ class OpenQuestions:
             waiting=tuple(islice(silent, MAX_WAITING)),
         )
 
-    def answer(self, key: str, answer: Answer) -> Finished | None:
-        """Take a rank's answer, and return the question if that was the last one; late and foreign ones are ignored."""
-        question = self._open.get(answer.request)
-        if question is None or question.answers.get(key, answer) is not None:
+    def answer(self, key: str, number: int, text: bytes) -> Finished | None:
+        """Take a rank's answer as :func:`passed_on` returns it, and return the question if that was the last one.
+
+        Late and foreign ones are ignored.
+        """
+        question = self._open.get(number)
+        if question is None or question.answers.get(key, text) is not None:
             return None
-        said = RankAnswer(
-            key=key,
-            kind=answer.kind,
-            text=answer.text,
-            rows=answer.rows,
-            digest=answer.digest,
-            exact=answer.exact,
-            frames=answer.frames,
-            age=answer.age,
-            at_least=answer.at_least,
-            threads=answer.threads,
-            frame=answer.frame,
-        )
-        size, cost = _size(said), weight(said)
+        size = len(text)
         if size > MAX_ANSWER_BYTES:
-            said = _without_content(said, f"an answer of {size} bytes, above {MAX_ANSWER_BYTES}")
+            text = _left_out(key, f"an answer of {size} bytes, above {MAX_ANSWER_BYTES}")
         elif size > LONG_BYTES and (why := self._lacks_memory()):
-            said = _without_content(said, f"an answer of {size} bytes is left out: {why}")
-        elif self.budget.take(question.client, cost):
-            question.size += cost
-            question.sizes[key] = size
+            text = _left_out(key, f"an answer of {size} bytes is left out: {why}")
+        elif self.budget.take(question.client, size):
+            question.size += size
         else:
-            said = _without_content(
-                said, f"left out, as answers above {MAX_TERMINAL_BYTES} bytes wait for this terminal; ask fewer ranks"
+            text = _left_out(
+                key, f"left out, as answers above {MAX_TERMINAL_BYTES} bytes wait for this terminal; ask fewer ranks"
             )
-        return self._settle(answer.request, key, said)
+        return self._settle(number, key, text)
 
     def rank_ended(self, key: str, text: str, but: Collection[int] = ()) -> list[Finished]:
         """Note that a rank's connection ended, and return the questions that this completes.
 
         The questions ``but`` are those that its guard still answers.
         """
-        return self._settle_all(key, RankAnswer(key=key, kind=Kind.LOST, text=text), but)
+        answer = text_of(RankAnswer(key=key, kind=Kind.LOST, text=text))
+        numbers = sorted(number for number in self._asked.get(key, ()) if number not in but)
+        finished = (self._settle(number, key, answer) for number in numbers)
+        return [question for question in finished if question is not None]
 
     def finish(self, number: int) -> Finished | None:
         """End a question now, naming the ranks that did not answer; None if it has ended before."""
@@ -252,7 +238,6 @@ class OpenQuestions:
             question.answers,
             question.seconds,
             question.size,
-            question.sizes,
             number,
         )
 
@@ -267,12 +252,7 @@ class OpenQuestions:
         self.budget.drop(client)
         return [question for question in ended if question is not None]
 
-    def _settle_all(self, key: str, answer: RankAnswer, but: Collection[int]) -> list[Finished]:
-        numbers = sorted(number for number in self._asked.get(key, ()) if number not in but)
-        finished = (self._settle(number, key, answer) for number in numbers)
-        return [question for question in finished if question is not None]
-
-    def _settle(self, number: int, key: str, answer: RankAnswer) -> Finished | None:
+    def _settle(self, number: int, key: str, answer: bytes) -> Finished | None:
         question = self._open[number]
         question.answers[key] = answer
         question.missing -= 1
@@ -286,10 +266,20 @@ class OpenQuestions:
             del self._asked[key]
 
 
-def _without_content(answer: RankAnswer, text: str) -> RankAnswer:
-    return answer.replace(kind=Kind.ERROR, text=text, rows=(), frames=(), threads=(), frame=None, digest="", exact="")
+def passed_on(key: str, answer: Answer) -> bytes:
+    """Return the text of the RankAnswer that a rank's answer is: the same fields behind the rank's key.
+
+    The text is made anew and once: that of the rank may hold what no terminal can read, such as a second key, or an
+    unknown field with a thousand lists in one another.
+    """
+    _, _, fields = encode(answer).split(",", 2)
+    return b'{"key":%s,%s' % (json.dumps(key).encode(), fields.encode())
 
 
-def _size(answer: RankAnswer) -> int:
-    """Return the bytes of one answer inside a message."""
-    return len(encode(Answers(request=0, answers=(answer,))).encode())
+def text_of(answer: RankAnswer) -> bytes:
+    """Return an answer that the broker gives itself as it stands in a page."""
+    return encode_record(answer).encode()
+
+
+def _left_out(key: str, text: str) -> bytes:
+    return text_of(RankAnswer(key=key, kind=Kind.ERROR, text=text))

@@ -10,9 +10,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from dbg_broker.ranks.weight import weight
 from dbg_wire import limits
-from dbg_wire.messages import Action, Answer, Ask
+from dbg_wire.messages import Action, Ask
 
 GLANCE_SECONDS = 0.5
 """Seconds between two questions to a rank for watchers: a stack costs it a millisecond or less."""
@@ -37,11 +36,10 @@ class _OpenGlance:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """An answer, when it came, and the bytes that it occupies."""
+    """The text of an answer, and when it came."""
 
-    answer: Answer
+    text: bytes
     at: float
-    size: int
 
 
 class Glances:
@@ -61,10 +59,10 @@ class Glances:
     def __len__(self) -> int:
         return len(self._said)
 
-    def known(self, key: str, ask: Ask, now: float) -> Answer | None:
+    def known(self, key: str, ask: Ask, now: float) -> bytes | None:
         """Return what a rank said lately to the same question, or None."""
         said = self._said.get((key, _name(ask)))
-        return said.answer.replace(request=ask.request) if said is not None and _is_fresh(said, now) else None
+        return said.text if said is not None and _is_fresh(said, now) else None
 
     def wait(self, key: str, ask: Ask, now: float) -> float | None:
         """Return the seconds until a rank is to be asked; None if it has been asked the same already.
@@ -83,16 +81,19 @@ class Glances:
         asked[_name(ask)] = _OpenGlance([ask.request], at + ask.seconds)
         return at - now
 
-    def answered(self, key: str, answer: Answer, now: float) -> list[int]:
-        """Keep an answer; return the numbers of all questions that it is for, even of terminals that have left."""
+    def answered(self, key: str, number: int, text: bytes, now: float) -> list[int]:
+        """Keep the answer to the question of this number, as a text.
+
+        Return the numbers of all questions that it is for, even of terminals that have left.
+        """
         asked = self._open.get(key, {})
-        name = next((name for name, same in asked.items() if same.numbers[0] == answer.request), None)
+        name = next((name for name, same in asked.items() if same.numbers[0] == number), None)
         if name is None:
-            return [answer.request]
+            return [number]
         self._drop((key, name))
-        self._said[key, name] = said = _Said(answer, now, weight(answer))
+        self._said[key, name] = _Said(text, now)
         self._names.setdefault(key, set()).add(name)
-        self.size += said.size
+        self.size += len(text)
         while self._said and (self.size > MAX_BYTES or not _is_fresh(next(iter(self._said.values())), now)):
             self._drop(next(iter(self._said)))
         return asked.pop(name).numbers
@@ -112,7 +113,7 @@ class Glances:
         said = self._said.pop(name, None)
         if said is None:
             return
-        self.size -= said.size
+        self.size -= len(said.text)
         names = self._names.get(name[0], set())
         names.discard(name[1])
         if not names:

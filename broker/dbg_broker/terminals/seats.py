@@ -263,11 +263,12 @@ class Seats:
     def rank_came(self, key: str, rank_generation: int) -> Decision:
         """Note that a rank registered: its terminals are sent their seats again, and it gets its audience.
 
+        A rank at which no terminal has ever sat knows its audience: it counts no viewers once its connection has ended.
         If the rank has had drivers at another broker meanwhile, the driver here gets a new generation.
         """
         room = self._rooms.get(key)
         if room is None:
-            return Decision((), (key,))
+            return Decision((), (key,) if rank_generation else ())
         if room.driver is not None and rank_generation > room.generation:
             room.generation = min(rank_generation + 1, MAX_GENERATION)
         return Decision(tuple(self.viewers(key)), (key,))

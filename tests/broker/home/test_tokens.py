@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_broker.home import tokens as home_tokens
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.issued import IssuedToken
 from dbg_broker.home.rendezvous import write_private
@@ -71,6 +72,19 @@ def test_a_token_stands_for_its_role(role: Role, form: str) -> None:
 )
 def test_anything_else_stands_for_nobody(header: str | None) -> None:
     assert TOKENS.bearer_of(header) is None
+
+
+def test_a_request_costs_one_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    digested: list[str] = []
+    digest = home_tokens._digest
+
+    def counted(text: str) -> bytes:
+        digested.append(text)
+        return digest(text)
+
+    monkeypatch.setattr(home_tokens, "_digest", counted)
+    assert TOKENS.bearer_of(f"Bearer {TOKENS.driver}") is not None
+    assert digested == [TOKENS.driver]
 
 
 @given(any_text | any_text.map("Bearer {}".format))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import close_codes, from_asking_terminals
-from dbg_broker.ranks import answer_budget
+from dbg_broker.hub import close_codes, from_asking_terminals, reception
+from dbg_broker.net import frames
+from dbg_broker.ranks import answer_budget, questions
+from dbg_wire import limits
 from dbg_wire.messages import (
     Action,
     Answer,
@@ -23,6 +27,7 @@ from dbg_wire.messages import (
     RankAnswer,
     Refusal,
     RefusalCode,
+    Repaint,
     Snapshot,
     Subscribe,
 )
@@ -62,6 +67,43 @@ async def test_all_answers_come_back_named(broker: Broker) -> None:
     assert {ask.action for ask in asked} == {Action.CONTINUE}
     found = await answers(terminal)
     assert [found[key(number)].text for number in range(3)] == ["answer 0", "answer 1", "answer 2"]
+
+
+async def test_an_answer_is_decoded_once_and_encoded_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = [await broker.rank(number) for number in range(3)]
+    terminal = await broker.terminal()
+    await terminal.say(question(*map(key, range(3))))
+    asks = [await rank.expect(Ask) for rank in ranks]
+    calls: Counter[str] = Counter()
+    for where, name in ((reception, "decode"), (questions, "encode"), (questions, "encode_record"), (frames, "encode")):
+        monkeypatch.setattr(where, name, counted(calls, getattr(where, name)))
+    for rank, ask in zip(ranks, asks, strict=True):
+        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="continued"))
+    assert len(await answers(terminal)) == 3
+    assert calls == {"decode": 3, "encode": 3}
+
+
+def counted(calls: Counter[str], function: Callable[..., Any]) -> Callable[..., Any]:
+    def count(*arguments: Any) -> Any:
+        calls[function.__name__] += 1
+        return function(*arguments)
+
+    return count
+
+
+async def test_no_probe_follows_a_question_that_was_answered(broker: Broker) -> None:
+    rank = await broker.rank()
+    terminal = await broker.terminal()
+    for _ in range(3):
+        await terminal.say(question(key(0)))
+        await reply(rank)
+        await answers(terminal)
+    later = broker.hub.clock() + limits.PROBE_ATTENDED_SECONDS
+    broker.reception.sweep(0.0)
+    assert broker.hub.probe_schedule.due(later).probe == []
+    broker.hub.tell_rank(key(0), Repaint())
+    # Nothing else has come.
+    assert await rank.next() == Repaint()
 
 
 async def test_the_frame_goes_to_the_rank_and_its_place_comes_back(broker: Broker) -> None:

@@ -7,7 +7,7 @@ import pytest
 from dbg_broker.hub import close_codes
 from dbg_wire import limits
 from dbg_wire.codec import Input
-from dbg_wire.messages import Audience, Finding, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
+from dbg_wire.messages import Finding, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
 from dbg_wire.messages import Testimony as GuardsWord
 from dbg_wire.ranks import RankState
 from tests.broker.peers import Broker, Peer, attach, registration
@@ -52,7 +52,7 @@ async def test_an_agent_of_an_older_release_has_no_secret_and_comes_back(broker:
     await broker.rank()
     again = await knocking(broker)
     await again.say(registration())
-    await again.expect(Audience)
+    await again.expect(Welcome)
 
 
 async def test_where_the_first_process_is_gone_the_driver_is_asked_before_keys_go_to_the_second(broker: Broker) -> None:
@@ -79,7 +79,7 @@ async def test_a_process_whose_host_is_silent_gives_way(broker: Broker, monkeypa
     monkeypatch.setattr(type(connection), "seconds_since_ack", lambda _: limits.SILENT_SECONDS)
     second = await knocking(broker)
     await second.say(registration(secret=OTHER))
-    await second.expect(Audience)
+    await second.expect(Welcome)
     assert broker.hub.ranks[KEY].connection is not connection
 
 

@@ -16,7 +16,6 @@ from dbg_wire.limits import ENDED_RANK_SECONDS
 from dbg_wire.messages import (
     Action,
     Answers,
-    Audience,
     Change,
     Dial,
     Finding,
@@ -77,7 +76,7 @@ async def test_ranks_of_the_job_come_in_and_no_others(broker: Broker) -> None:
     token = broker.tokens.for_job(OURS.job)
     rank = Peer(await broker.dial("/agent", token), Sender.AGENT)
     await rank.say(OURS)
-    await rank.expect(Audience)
+    await rank.expect(Welcome)
     other = Peer(await broker.dial("/agent", token), Sender.AGENT)
     await other.say(THEIRS)
     await turned_away(other, "the token is for ranks of job 4711.0, and this one is of job other")
@@ -123,7 +122,7 @@ async def test_a_rank_of_another_job_does_not_push_a_lost_rank_off_the_list(brok
     await driver.expect(Snapshot, lambda page: page.ranks[0].state is RankState.LOST)
     impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.job)), Sender.AGENT)
     await impostor.say(registration(0, pid=THEIRS.pid, kernel=THEIRS.kernel))
-    await impostor.expect(Audience)
+    await impostor.expect(Welcome)
     assert set(broker.hub.registry.keys()) == {OURS.key, THEIRS.key}
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import time
+from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
+from websockets.protocol import State
+from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub.admission import FIGURES_SECONDS
-from dbg_broker.net import capacity
+from dbg_broker.net import capacity, connection
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.http_parts import Request
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, encode
 from dbg_wire.messages import (
@@ -24,6 +29,7 @@ from dbg_wire.messages import (
     Greet,
     Refusal,
     RefusalCode,
+    Repaint,
     Sender,
     Subscribe,
     Take,
@@ -143,7 +149,33 @@ async def test_request_and_frames_may_come_in_any_pieces(broker: Broker, piece: 
     writer.transport.abort()
 
 
-async def test_a_token_without_a_websocket_gets_the_librarys_answer(broker: Broker) -> None:
+async def test_a_connection_has_one_protocol_object_and_keeps_no_request(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[ServerProtocol] = []
+
+    def make(**options: Any) -> ServerProtocol:
+        made.append(ServerProtocol(**options))
+        return made[-1]
+
+    monkeypatch.setattr(connection, "ServerProtocol", make)
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
+    writer.write(upgrade(broker))
+    await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SECONDS)
+    assert len(made) == 1
+    assert made[0].state is State.OPEN
+    gc.collect()
+    assert [kept for kept in gc.get_objects() if isinstance(kept, Request)] == []
+    writer.transport.abort()
+
+
+async def test_a_rank_that_comes_is_told_its_welcome_alone(broker: Broker) -> None:
+    rank = await broker.rank()
+    broker.hub.tell_rank(KEY, Repaint())
+    assert await rank.next() == Repaint()
+
+
+async def test_a_token_without_a_websocket_is_told_to_upgrade(broker: Broker) -> None:
     request = f"GET /client HTTP/1.1\r\nAuthorization: Bearer {broker.tokens.driver}\r\n"
     answer = await http(broker, f"{request}Sec-WebSocket-Protocol: dbg.v1\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 426 ")

@@ -36,6 +36,10 @@ class Loop:
         self._next: list[Callable[[], None]] = []
         self.turns = Turns(lambda: self.now, lambda _, call: self._next.append(call))
 
+    @property
+    def is_called(self) -> bool:
+        return bool(self._next)
+
     def turn(self) -> float:
         """Run the calls that are due, and return how many seconds they took."""
         began = self.now
@@ -69,6 +73,17 @@ def test_what_comes_while_nobody_waits_is_taken_at_once() -> None:
     loop = Loop()
     assert not loop.turns.take(Flood(loop, "a", 3), share("a"), types=False)
     assert loop.done == ["a"] * 3
+
+
+def test_short_messages_have_the_loop_turn_no_more_often() -> None:
+    loop = Loop()
+    loops = 0
+    for _ in range(int(10 * TURN_SECONDS / COST)):
+        loop.turns.take(Flood(loop, "a", 1), share("a"), types=False)
+        assert not len(loop.turns)
+        loops += loop.is_called
+        loop.turn()
+    assert loops <= 20
 
 
 def test_a_flood_has_its_slice_of_each_turn_and_the_next_one_has_its_own() -> None:

@@ -36,8 +36,48 @@ def test_attended_rank_is_probed_at_once_and_every_two_seconds() -> None:
     assert probes.due(7.0) == Due(["a"], [])
     probes.heard("a", 7.1)
     probes.attend("a", False, 7.5)
-    assert probes.due(9.0) == Due(["a"], [])
-    assert probes.due(28.9) == Due([], [])
+    assert probes.due(26.9) == Due([], [])
+    assert probes.due(27.0) == Due(["a"], [])
+
+
+def test_a_question_that_is_answered_leads_to_no_probe() -> None:
+    probes = schedule("a")
+    for at in (5.0, 6.0):
+        probes.asked("a", at)
+        assert probes.due(at) == Due([], [])
+        probes.heard("a", at + 0.1)
+        probes.ask_ended("a")
+    assert probes.due(19.9) == Due([], [])
+    assert probes.due(20.0) == Due(["a"], [])
+
+
+def test_a_question_without_an_answer_counts_as_a_probe() -> None:
+    probes = schedule("a")
+    probes.asked("a", 5.0)
+    assert probes.due(6.9) == Due([], [])
+    assert probes.due(7.0) == Due(["a"], [])
+    assert probes.due(8.9) == Due([], [])
+    assert probes.due(9.0) == Due([], ["a"])
+
+
+def test_questions_that_end_without_an_answer_put_off_no_probe_that_is_due() -> None:
+    probes = schedule("a")
+    probed: list[float] = []
+    for tick in range(240):
+        probes.asked("a", tick / 10)
+        if probes.due(tick / 10).probe:
+            probed.append(tick / 10)
+        probes.ask_ended("a")
+        probes.asked("a", tick / 10)
+    assert [20.0 <= when <= 22.0 for when in probed] == [True]
+
+
+def test_questions_leave_few_entries_behind() -> None:
+    probes = schedule("a")
+    for _ in range(1000):
+        probes.asked("a", 5.0)
+        probes.ask_ended("a")
+    assert len(probes) <= 2
 
 
 def test_rank_is_silent_after_two_unanswered_probes_and_then_left_alone() -> None:
@@ -88,23 +128,32 @@ def test_broker_that_slept_does_not_call_everyone_silent() -> None:
     assert probes.due(10_000.1) == Due([], [])
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["sweep", "hear", "look", "leave"])), max_size=80))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from(["sweep", "hear", "look", "leave", "ask", "end"])), max_size=80
+    )
+)
 def test_no_rank_is_silent_without_two_probes_since_its_last_word(events: list[tuple[int, str]]) -> None:
     probes = schedule("a")
-    unanswered, silent, now = 0, False, 0.0
+    unanswered, asked, silent, now = 0, 0, False, 0.0
     for seconds, event in events:
         now += seconds
         if event == "hear":
             probes.heard("a", now)
-            unanswered, silent = 0, False
+            unanswered, asked, silent = 0, 0, False
         elif event == "sweep":
             due = probes.due(now)
             unanswered += len(due.probe)
             assert not (silent and due.probe)
             if due.silent:
                 assert not silent
-                assert unanswered == limits.SILENT_PROBES
+                assert unanswered + asked >= limits.SILENT_PROBES
                 silent = True
+        elif event == "ask":
+            probes.asked("a", now)
+            asked = 1
+        elif event == "end":
+            probes.ask_ended("a")
         else:
             probes.attend("a", event == "look", now)
         assert unanswered <= limits.SILENT_PROBES

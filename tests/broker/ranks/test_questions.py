@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import typing
 from typing import Any
 
 import pytest
@@ -19,10 +20,12 @@ from dbg_broker.ranks.questions import (
     Finished,
     OpenQuestions,
     TooMuchWaits,
+    passed_on,
+    text_of,
 )
 from dbg_wire import limits
-from dbg_wire.codec import encode
-from dbg_wire.messages import Action, Answer, Kind, Progress, Question, RankAnswer
+from dbg_wire.codec import decode, encode
+from dbg_wire.messages import Action, Answer, Answers, Kind, Progress, Question, RankAnswer, Sender
 
 CLIENT = 5
 
@@ -35,14 +38,28 @@ def said(number: int, text: str = "ok", **changes: Any) -> Answer:
     return Answer(**{"request": number, "kind": Kind.VALUE, "text": text, **changes})
 
 
+def give(questions: OpenQuestions, key: str, answer: Answer) -> Finished | None:
+    return questions.answer(key, answer.request, passed_on(key, answer))
+
+
+def pages_of(finished: Finished) -> list[Answers]:
+    pages = [decode(page, Sender.BROKER) for page in finished.pages()]
+    assert all(isinstance(page, Answers) for page in pages)
+    return typing.cast(list[Answers], pages)
+
+
+def answers_of(finished: Finished) -> tuple[RankAnswer, ...]:
+    return tuple(answer for page in pages_of(finished) for answer in page.answers)
+
+
 def test_last_answer_ends_the_question() -> None:
     questions = OpenQuestions()
     number, asked = questions.ask(CLIENT, question("a", "b"), {}, 0.0)
     assert asked == ["a", "b"]
-    assert questions.answer("b", said(number, "B")) is None
-    finished = questions.answer("a", said(number, "A"))
+    assert give(questions, "b", said(number, "B")) is None
+    finished = give(questions, "a", said(number, "A"))
     assert finished is not None
-    assert [(answer.key, answer.text) for answer in finished.answers] == [("a", "A"), ("b", "B")]
+    assert [(answer.key, answer.text) for answer in answers_of(finished)] == [("a", "A"), ("b", "B")]
     assert questions.finish(number) is None
     assert not questions.is_asked("a")
 
@@ -50,10 +67,10 @@ def test_last_answer_ends_the_question() -> None:
 def test_without_memory_long_answers_are_left_out_and_short_ones_kept() -> None:
     questions = OpenQuestions(lambda: "there is no memory")
     number, _ = questions.ask(CLIENT, question("a", "b"), {}, 0.0)
-    questions.answer("a", said(number, rows=("x" * LONG_BYTES,)))
-    finished = questions.answer("b", said(number, "short"))
+    give(questions, "a", said(number, rows=("x" * LONG_BYTES,)))
+    finished = give(questions, "b", said(number, "short"))
     assert finished is not None
-    left_out, kept = finished.answers
+    left_out, kept = answers_of(finished)
     assert (left_out.kind, left_out.rows) == (Kind.ERROR, ())
     assert left_out.text.endswith("is left out: there is no memory")
     assert kept.text == "short"
@@ -63,7 +80,7 @@ def test_an_open_question_tells_how_far_it_is() -> None:
     questions = OpenQuestions()
     known = {"c": RankAnswer(key="c", kind=Kind.RUNNING, text="running")}
     number, _ = questions.ask(CLIENT, question("a", "b", "c", "d"), known, 0.0)
-    questions.answer("b", said(number))
+    give(questions, "b", said(number))
     assert questions.progress(number) == (
         CLIENT,
         Progress(request=7, asked=4, answered=2, waiting=("a", "d")),
@@ -85,11 +102,11 @@ def test_deadline_names_who_was_silent() -> None:
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a", "b"), {}, 100.0)
     assert questions.deadline(number) == 105.0
-    questions.answer("a", said(number))
+    give(questions, "a", said(number))
     finished = questions.finish(number)
     assert finished is not None
-    assert finished.answers[1] == RankAnswer(key="b", kind=Kind.SILENT, text="no answer in 5 s")
-    assert questions.answer("b", said(number)) is None
+    assert answers_of(finished)[1] == RankAnswer(key="b", kind=Kind.SILENT, text="no answer in 5 s")
+    assert give(questions, "b", said(number)) is None
 
 
 @pytest.mark.parametrize(("seconds", "used"), [(-1.0, MIN_SECONDS), (1e9, limits.MAX_ASK_SECONDS), (2.0, 2.0)])
@@ -105,19 +122,19 @@ def test_known_ranks_are_not_asked() -> None:
         CLIENT, question("a", "b"), {"a": RankAnswer(key="a", kind=Kind.RUNNING, text="running")}, 0.0
     )
     assert asked == ["b"]
-    assert questions.answer("a", said(number, "late")) is None
-    finished = questions.answer("b", said(number))
+    assert give(questions, "a", said(number, "late")) is None
+    finished = give(questions, "b", said(number))
     assert finished is not None
-    assert finished.answers[0].kind is Kind.RUNNING
+    assert answers_of(finished)[0].kind is Kind.RUNNING
 
 
 def test_rank_is_asked_once_however_often_it_is_named() -> None:
     questions = OpenQuestions()
     number, asked = questions.ask(CLIENT, question("a", "a"), {}, 0.0)
     assert asked == ["a"]
-    finished = questions.answer("a", said(number))
+    finished = give(questions, "a", said(number))
     assert finished is not None
-    assert len(finished.answers) == 1
+    assert len(answers_of(finished)) == 1
 
 
 def test_rank_that_ends_is_lost_to_all_its_questions() -> None:
@@ -125,16 +142,16 @@ def test_rank_that_ends_is_lost_to_all_its_questions() -> None:
     questions.ask(CLIENT, question("a"), {}, 0.0)
     questions.ask(CLIENT, question("a"), {}, 0.0)
     finished = questions.rank_ended("a", "gone")
-    assert [one.answers[0] for one in finished] == [RankAnswer(key="a", kind=Kind.LOST, text="gone")] * 2
+    assert [answers_of(one)[0] for one in finished] == [RankAnswer(key="a", kind=Kind.LOST, text="gone")] * 2
     assert questions.rank_ended("a", "gone") == []
 
 
 def test_answers_of_others_are_not_taken() -> None:
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a"), {}, 0.0)
-    assert questions.answer("b", said(number)) is None
-    assert questions.answer("a", said(number + 1)) is None
-    assert questions.answer("a", said(number)) is not None
+    assert give(questions, "b", said(number)) is None
+    assert give(questions, "a", said(number + 1)) is None
+    assert give(questions, "a", said(number)) is not None
 
 
 def test_questions_of_a_terminal_end_with_it() -> None:
@@ -150,9 +167,9 @@ def test_questions_of_a_terminal_end_with_it() -> None:
 def test_answer_that_is_too_large_is_an_error_that_says_so() -> None:
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a"), {}, 0.0)
-    finished = questions.answer("a", said(number, rows=("x" * 16_000,) * 60))
+    finished = give(questions, "a", said(number, rows=("x" * 16_000,) * 60))
     assert finished is not None
-    answer = finished.answers[0]
+    answer = answers_of(finished)[0]
     assert (answer.kind, answer.rows) == (Kind.ERROR, ())
     assert f"above {MAX_ANSWER_BYTES}" in answer.text
 
@@ -161,12 +178,12 @@ def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 18_000)
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a", "b", "c"), {}, 0.0)
-    questions.answer("a", said(number, "x" * 12_000))
-    questions.answer("b", said(number, "x" * 12_000))
-    finished = questions.answer("c", said(number, "small"))
+    give(questions, "a", said(number, "x" * 12_000))
+    give(questions, "b", said(number, "x" * 12_000))
+    finished = give(questions, "c", said(number, "small"))
     assert finished is not None
-    assert [answer.kind for answer in finished.answers] == [Kind.VALUE, Kind.ERROR, Kind.VALUE]
-    assert "ask fewer ranks" in finished.answers[1].text
+    assert [answer.kind for answer in answers_of(finished)] == [Kind.VALUE, Kind.ERROR, Kind.VALUE]
+    assert "ask fewer ranks" in answers_of(finished)[1].text
     assert questions.budget.of(CLIENT) == finished.size
     questions.was_read(finished)
     assert questions.budget.size == 0
@@ -176,7 +193,7 @@ def test_what_one_question_holds_is_missing_for_the_next(monkeypatch: pytest.Mon
     monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 18_000)
     questions = OpenQuestions()
     first, _ = questions.ask(CLIENT, question("a"), {}, 0.0)
-    finished = questions.answer("a", said(first, "x" * 16_000))
+    finished = give(questions, "a", said(first, "x" * 16_384))
     assert finished is not None
     with pytest.raises(TooMuchWaits, match="would wait for this terminal; read those there are"):
         questions.ask(CLIENT, question("a", "b", "c", "d"), {}, 0.0)
@@ -228,10 +245,24 @@ def test_pages_hold_all_answers_and_none_is_too_large(contents: list[tuple[str, 
         RankAnswer(key=str(number), kind=Kind.VALUE, text=text, rows=tuple(rows))
         for number, (text, rows) in enumerate(contents)
     )
-    pages = list(Finished(CLIENT, question(), {answer.key: answer for answer in answers}).pages())
+    finished = Finished(CLIENT, question(), {answer.key: text_of(answer) for answer in answers})
+    pages = pages_of(finished)
     assert tuple(answer for page in pages for answer in page.answers) == answers
     assert [page.last for page in pages] == [False] * (len(pages) - 1) + [True]
-    assert all(len(encode(page).encode()) <= PAGE_BYTES for page in pages)
+    assert all(len(page) <= PAGE_BYTES for page in finished.pages())
+
+
+def test_an_answer_is_passed_on_with_the_key_of_its_rank_alone() -> None:
+    text = encode(said(3, "7", age=1.5))[:-1] + ',"key":"another","new":[[1]]}'
+    answer = decode(text, Sender.AGENT)
+    assert isinstance(answer, Answer)
+    questions = OpenQuestions()
+    for _ in range(3):
+        questions.ask(CLIENT, question("a"), {}, 0.0)
+    finished = give(questions, "a", answer)
+    assert finished is not None
+    assert answers_of(finished) == (RankAnswer(key="a", kind=Kind.VALUE, text="7", age=1.5),)
+    assert b"new" not in b"".join(finished.pages())
 
 
 EVENTS = st.lists(
@@ -258,7 +289,7 @@ def test_every_question_ends_once_and_names_every_rank(events: list[tuple[str, i
             )
             asked.append(opened)
         elif event == "answer":
-            end(number, questions.answer(keys[rank], said(number)))
+            end(number, give(questions, keys[rank], said(number)))
         elif event == "deadline":
             end(number, questions.finish(number))
         else:
@@ -267,5 +298,5 @@ def test_every_question_ends_once_and_names_every_rank(events: list[tuple[str, i
     for number in asked:
         end(number, questions.finish(number))
     assert sorted(ended) == asked
-    assert all(tuple(answer.key for answer in finished.answers) == keys for finished in ended.values())
+    assert all(tuple(answer.key for answer in answers_of(finished)) == keys for finished in ended.values())
     assert not any(questions.is_asked(key) for key in keys)

@@ -9,7 +9,7 @@ import pytest
 
 from dbg_broker import terminals
 from dbg_broker.home.bearer import Role
-from dbg_broker.ranks.weight import weight
+from dbg_broker.ranks.questions import passed_on
 from dbg_broker.terminals.glances import FRESH_SECONDS, GLANCE_SECONDS, Glances
 from dbg_wire.messages import Action, Answer, Answers, Ask, Change, Kind, Question, Report, Snapshot, Subscribe
 from dbg_wire.ranks import Place
@@ -17,6 +17,7 @@ from tests.broker.peers import RUNNING, STOPPED, Broker, Peer, registration
 
 KEY = registration().key
 STACK = Answer(request=1, kind=Kind.VALUE, text="running", frames=(Place(file="t.py", line=1, function="f"),))
+TEXT = passed_on(KEY, STACK)
 
 
 def question(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds: float = 60.0) -> Question:
@@ -29,13 +30,13 @@ def ask(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds:
 
 def said(glances: Glances, question: Ask, now: float) -> None:
     glances.wait(KEY, question, now)
-    assert glances.answered(KEY, STACK.replace(request=question.request), now) == [question.request]
+    assert glances.answered(KEY, question.request, TEXT, now) == [question.request]
 
 
 def test_what_was_said_is_known_for_a_moment_and_to_the_same_question() -> None:
     glances = Glances()
     said(glances, ask(), 10.0)
-    assert glances.known(KEY, ask(2), 10.0 + FRESH_SECONDS) == STACK.replace(request=2)
+    assert glances.known(KEY, ask(2), 10.0 + FRESH_SECONDS) == TEXT
     assert glances.known(KEY, ask(2), 10.1 + FRESH_SECONDS) is None
     said(glances, ask(action=Action.SCREEN), 20.0)
     assert glances.known(KEY, ask(action=Action.SCREEN, rows=99), 20.0) is None
@@ -48,12 +49,12 @@ def test_what_was_said_is_known_for_a_moment_and_to_the_same_question() -> None:
 
 def test_what_others_asked_is_passed_by() -> None:
     glances = Glances()
-    assert glances.answered(KEY, STACK, 1.0) == [1]
+    assert glances.answered(KEY, 1, TEXT, 1.0) == [1]
     assert glances.known(KEY, ask(), 1.0) is None
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminals.glances, "MAX_BYTES", 3 * weight(STACK))
+    monkeypatch.setattr(terminals.glances, "MAX_BYTES", 3 * len(TEXT))
     glances = Glances()
     for number in range(9):
         said(glances, ask(number, Action.SCREEN, rows=20 + number), 1.0)
@@ -66,7 +67,7 @@ def test_one_answer_is_for_all_that_asked_the_same() -> None:
     glances = Glances()
     assert [glances.wait(KEY, ask(number), 5.0) for number in (1, 2, 3)] == [0.0, None, None]
     assert glances.wait(KEY, ask(4, Action.SCREEN), 5.0) == GLANCE_SECONDS
-    assert glances.answered(KEY, STACK, 5.1) == [1, 2, 3]
+    assert glances.answered(KEY, 1, TEXT, 5.1) == [1, 2, 3]
     assert glances.wait(KEY, ask(5), 5.2) == pytest.approx(2 * GLANCE_SECONDS - 0.2)
 
 

@@ -141,6 +141,15 @@ def test_rank_with_a_higher_number_gives_its_driver_a_new_one() -> None:
     assert seats.generation_of(1) == 10
 
 
+def test_a_rank_at_which_nobody_has_sat_is_told_no_audience() -> None:
+    seats = Seats()
+    assert seats.rank_came(K, 0) == Decision()
+    assert seats.rank_came(K, 1) == Decision((), (K,))
+    sit(seats, 1, Mode.WATCH)
+    seats.leave(1)
+    assert seats.rank_came(K, 0) == Decision((), (K,))
+
+
 def test_size_is_the_drivers() -> None:
     seats = Seats()
     sit(seats, 1, rows=40, columns=100)
