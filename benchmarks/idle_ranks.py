@@ -1,0 +1,55 @@
+"""Light ranks in one process that run, and answer probes with a stack of twelve frames, as real ranks do.
+
+``python -m benchmarks.idle_ranks URL TOKEN COUNT FIRST`` prints a line once all are registered, and stays until it is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from dbg_wire.codec import decode, encode
+from dbg_wire.messages import Probe, Pulse, Sender
+from dbg_wire.ranks import Place
+from tests.broker.peers import RUNNING, registration, trusting_context
+from tests.support.crowd import AT_ONCE, options, say
+
+STACK = tuple(
+    Place(
+        file=f"/opt/conda/lib/python3.11/site-packages/torch/nn/modules/module_{i}.py", line=1500 + i, function="_call"
+    )
+    for i in range(12)
+)
+PULSE = encode(Pulse(where=STACK[-1], frames=STACK))
+
+
+async def be_ranks(url: str, token: str, count: int, first: int) -> None:
+    """Register ranks, say so, and answer probes until this process is killed."""
+    places = asyncio.Semaphore(AT_ONCE)
+    secure: dict[str, Any] = {"ssl": trusting_context()} if url.startswith("wss") else {}
+
+    async def answer(connection: ClientConnection) -> None:
+        async for frame in connection:
+            if isinstance(decode(frame, Sender.BROKER), Probe):
+                await connection.send(PULSE)
+
+    async def come(number: int) -> asyncio.Task[None]:
+        async with places:
+            connection = await connect(f"{url}/agent", **options(token), **secure)
+            key, host = f"idle/crowd/{number}", f"idle{number // 8}"
+            said = registration(number, job="idle", world_size=first + count, report=RUNNING, key=key, host=host)
+            await connection.send(encode(said))
+            # The plain server, beside which the broker is measured, answers nothing but this.
+            await (await connection.ping())
+        return asyncio.create_task(answer(connection))
+
+    answering = await asyncio.gather(*map(come, range(first, first + count)))
+    say("there")
+    await asyncio.gather(*answering)
+
+
+if __name__ == "__main__":
+    asyncio.run(be_ranks(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
