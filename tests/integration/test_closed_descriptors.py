@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
-from tests.support.ranks import attach_command, start_ranks, wait_until_states
+from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
 from tests.support.sessions import COLUMNS, ROWS
 
 pytestmark = pytest.mark.integration
@@ -33,15 +33,20 @@ sys.exit(0 if intact else 7)
 """
 
 
-@pytest.mark.parametrize("is_jailed", [False, True], ids=["closes", "chroot"])
+@pytest.mark.parametrize(
+    ("is_jailed", "is_named"), [(False, False), (True, False), (True, True)], ids=["closes", "chroot", "chroot-named"]
+)
 def test_a_stop_outlives_descriptors_and_root_directory(
-    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal, *, is_jailed: bool
+    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal, *, is_jailed: bool, is_named: bool
 ) -> None:
-    running_broker(processes, home)
+    broker = running_broker(processes, home)
+    # In an empty root directory nobody says which address a name has.
+    address = f"localhost:{broker.port}#{broker.rendezvous['fingerprint']}"
+    variables = {"DBG_BROKER": address, "DBG_TOKEN": broker.tokens["rank"]} if is_named else {}
     program = CLOSES.format(root=str(tmp_path / "root"))
     if not is_jailed:
         program = program.replace("    os.chroot(root)\n", "")
-    (rank,) = start_ranks(processes, home, program, 1, env={"DBG_ENGINE": "pdb"})
+    (rank,) = start_ranks(processes, home, program, 1, env={"DBG_ENGINE": "pdb", **variables})
     wait_until_states(home, {0: "stopped"})
     terminal = open_terminal(attach_command("0"), rows=ROWS, cols=COLUMNS)
     terminal.wait_for("(Pdb)")
@@ -49,6 +54,8 @@ def test_a_stop_outlives_descriptors_and_root_directory(
     terminal.wait_for("-> intact")
     terminal.send("p 6 * 7000\r")
     terminal.wait_for("42000")
+    assert attach(home, "0", "-e", "6 * 8").stdout.endswith(" 0  48\n")
+    assert "rank_script.py" in attach(home, "where", "0").stdout
     terminal.send("n\r")
     terminal.wait_for("-> sys.exit")
     terminal.send("c\r")

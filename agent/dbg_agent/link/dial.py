@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from dbg_dial.deadline import within
@@ -48,13 +48,16 @@ Answered = Callable[[], None]
 """A call that says that the peer's kernel has taken the connection."""
 
 
-async def dial(reach: Reach, path: str, lookups: Lookups, answered: Answered | None = None) -> BrokerWebSocket:
+async def dial(
+    reach: Reach, path: str, lookups: Lookups, answered: Answered | None = None, known: Sequence[Address] = ()
+) -> BrokerWebSocket:
     """Return an open connection; raise BrokerUnreachable, or a Refused or BadEndpoint that says what is wrong.
 
-    ``answered`` is called as soon as the peer's kernel has taken the connection, long before it is open.
+    ``answered`` is called as soon as the peer's kernel has taken the connection, long before it is open. Addresses
+    that are ``known`` from before stand in where nobody says what the name is now.
     """
     problem = BrokerUnreachable(reach.endpoint.url, "its name has no address")
-    for address in await _addresses(reach, lookups):
+    for address in await _addresses(reach, lookups, known):
         try:
             return await _dial_address(reach, path, address, answered)
         except BrokerUnreachable as error:
@@ -62,18 +65,24 @@ async def dial(reach: Reach, path: str, lookups: Lookups, answered: Answered | N
     raise problem
 
 
-async def _addresses(reach: Reach, lookups: Lookups) -> list[Address]:
+async def _addresses(reach: Reach, lookups: Lookups, known: Sequence[Address]) -> Sequence[Address]:
     endpoint = reach.endpoint
     try:
         return await addresses(reach, partial(_ask, lookups, endpoint))
     except DbgError:
         raise
-    except asyncio.TimeoutError:
+    except (asyncio.TimeoutError, OSError, ValueError) as error:
+        if known:
+            return known
+        raise _unknown(endpoint, error) from None
+
+
+def _unknown(endpoint: Endpoint, error: Exception) -> BrokerUnreachable:
+    if isinstance(error, asyncio.TimeoutError):
         why = f"nobody says what {endpoint.host} is within {LOOKUP_SECONDS:.0f} s"
-        raise BrokerUnreachable(endpoint.url, why) from None
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "not a host name"
-        raise BrokerUnreachable(endpoint.url, f"the name {endpoint.host} is unknown here: {why}") from None
+        return BrokerUnreachable(endpoint.url, why)
+    why = getattr(error, "strerror", None) or "not a host name"
+    return BrokerUnreachable(endpoint.url, f"the name {endpoint.host} is unknown here: {why}")
 
 
 async def _ask(lookups: Lookups, endpoint: Endpoint, find: Callable[[], AddressInfos]) -> AddressInfos:

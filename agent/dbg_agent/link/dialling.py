@@ -11,7 +11,7 @@ from typing import Any
 
 from dbg_dial.dial import BrokerWebSocket
 from dbg_dial.handover import Handover
-from dbg_dial.tcp import seconds_since_ack
+from dbg_dial.tcp import Address, seconds_since_ack
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError
 
@@ -46,8 +46,8 @@ class Dialler:
         self._names = names
         self._attempt = 0
         self._handover = Handover()
-        self._last: Reach | None = None
-        """How the last connection was reached: after chroot() the program's files name no broker any more."""
+        self._last: tuple[Reach, Address] | None = None
+        """How the last connection was reached: after chroot() the program's files name no broker, and no address."""
         self.unanswered_since: float | None = None
         """The time since which no kernel takes a connection; None once a kernel does, and before the first attempt."""
         self.has_been_answered = False
@@ -90,11 +90,16 @@ class Dialler:
             if self._last is None:
                 raise
             with suppress(DbgError):
-                return await dial(self._last, "/agent", self._names, self._answered)
+                return await self._dial_at(self._last[0])
             raise
+        return await self._dial_at(reach)
+
+    async def _dial_at(self, reach: Reach) -> BrokerWebSocket:
         logger.debug("dials %s", reach.endpoint.url)
-        connection = await dial(reach, "/agent", self._names, self._answered)
-        self._last = reach
+        last = self._last
+        known = (last[1],) if last is not None and last[0].endpoint.url == reach.endpoint.url else ()
+        connection = await dial(reach, "/agent", self._names, self._answered, known)
+        self._last = reach, address_of(connection)
         return connection
 
     async def successor(self, connection: BrokerWebSocket) -> BrokerWebSocket:
@@ -173,6 +178,12 @@ class _Watch:
         # The watch must not wait for a ping: over a dead connection that may block, and the watch could not look.
         self._ping = asyncio.ensure_future(self._connection.ping())
         self._ping.add_done_callback(_ignore)
+
+
+def address_of(connection: BrokerWebSocket) -> Address:
+    """Return the address at which the peer of an open connection was reached."""
+    sock = connection.transport.get_extra_info("socket")
+    return sock.family, connection.transport.get_extra_info("peername")
 
 
 async def drop(dialling: asyncio.Future[BrokerWebSocket]) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
@@ -77,6 +79,24 @@ INTERRUPT_AGAIN_SECONDS = 1.0
 """Seconds after which work that goes on is interrupted again; the work has this time to clean up."""
 
 
+NEEDED = (
+    "..engines.passing_pdb",
+    "..evidence.gather",
+    "..inspection.answers",
+    "..inspection.inspector",
+    "..stop_at.states",
+    "..values.describe",
+    "..values.parts",
+    ".evaluate",
+    ".lone_collectives",
+    ".set_breakpoints",
+    ".source_beside",
+    "dbg_wire.evidence",
+    "dbg_wire.stop_states",
+)
+"""The modules that answers import when a question needs them: a rank that nobody asks does without."""
+
+
 class AskedRank(RankWithBreakpoints, Port, Protocol):
     """The parts of a rank that its answers need."""
 
@@ -100,8 +120,21 @@ class Questions:
         """What IDEs have asked for; made at the first question."""
 
     def on_ask(self, ask: Ask) -> None:
-        """Answer now, or when the stopped thread has done the work."""
-        _METHODS[ask.action](self, ask)
+        """Answer now, or when the stopped thread has done the work; no exception comes out."""
+        try:
+            _METHODS[ask.action](self, ask)
+        except Exception as error:
+            # The link must live: other questions, and the rank's stop, need it.
+            self.answer(ask, Kind.ERROR, _not_answered(error))
+
+    def prepare(self) -> None:
+        """Import what answers need, which may lie out of reach once the program has another root directory.
+
+        In the stopped thread, which may be within the import of a module that ours need.
+        """
+        for name in NEEDED:
+            with suppress(Exception):  # the question that needs it is answered with its error
+                import_module(name, __package__)
 
     def answer(
         self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[AnyRow, ...] | Place | str
@@ -387,7 +420,7 @@ class Questions:
             self.answer(ask, Kind.ERROR, f"interrupted after {ask.seconds:g} s")
         except Exception as error:
             # The program must not get a fault of ours as an exception.
-            self.answer(ask, Kind.ERROR, f"can't be answered ({type(error).__name__}: {printable(str(error))})")
+            self.answer(ask, Kind.ERROR, _not_answered(error))
 
     def _interrupt_work(self, ticket: int) -> None:
         """Interrupt work again and again, since typed code may catch the interrupt and go on; in the link's thread."""
@@ -498,6 +531,10 @@ class Questions:
             self.answer(ask, Kind.RUNNING, self._running_text())
         else:
             self.answer(ask, Kind.ERROR, f"not begun within {ask.seconds:g} s: {SOMETHING_ELSE}")
+
+
+def _not_answered(error: Exception) -> str:
+    return f"can't be answered ({type(error).__name__}: {printable(str(error))})"
 
 
 _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {

@@ -267,6 +267,8 @@ class Stopping:
             where = place_of(frame)
             hint = f"`dbg-attach {rank.address}` opens it"
             say("; ".join(filter(None, (f"{rank.address} stopped at {where.file}:{where.line}", hint, deadline))))
+        if reason != HELD:
+            rank.inbox.put(rank.stops.number, RunJob(rank.questions.prepare))
 
     def _halt(self, frame: FrameType, reason: str) -> None:
         """Note that a step has ended here, or was broken off for this reason."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.util import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dbg_agent.rank.from_broker import FromBroker
-from dbg_wire.messages import Action, Ask
+from dbg_agent.rank.questions import NEEDED, Questions
+from dbg_wire.errors import BrokerUnreachable
+from dbg_wire.messages import Action, Answer, Ask, Kind, Message
+from tests.agent.waiting.test_lease import Rig
 
 
 @pytest.mark.parametrize(
@@ -30,3 +35,37 @@ def test_a_question_about_the_stop_is_a_use_of_it_and_a_look_at_it_is_none(actio
     )
     FromBroker(rank).on_message(Ask(request=1, action=action, rows=24, columns=80, seconds=1.0, text="x"))
     assert seen == ["used"] * uses + [action]
+
+
+def test_a_link_that_is_lost_for_good_ends_the_stop_with_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    rank: Any = Rig()
+    owner = FromBroker(rank)
+    rank.stop()
+    owner.on_give_up(BrokerUnreachable("wss://h:6900", "no descriptor is left"))
+    assert rank.ended == [1]
+    assert "h:0 goes on: its link to the broker is lost for good (" in capfd.readouterr().err
+
+
+def test_a_question_that_fails_is_answered_and_leaves_the_link_alone() -> None:
+    def fails() -> None:
+        raise ModuleNotFoundError("No module named 'gone'")
+
+    sent: list[Message] = []
+    stops = SimpleNamespace(is_halted=False, state_word="running")
+    rank: Any = SimpleNamespace(
+        call_later=lambda *_: None, send=sent.append, stops=stops, position=SimpleNamespace(stack=fails)
+    )
+    questions = Questions(rank)
+    questions.on_ask(Ask(request=1, action=Action.WHERE, rows=24, columns=80, seconds=1.0))
+    (answer,) = sent
+    assert isinstance(answer, Answer)
+    assert (answer.kind, answer.text) == (Kind.ERROR, "can't be answered (ModuleNotFoundError: No module named 'gone')")
+
+
+def test_all_that_answers_need_is_loaded_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [resolve_name(name, "dbg_agent.rank") for name in NEEDED]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    rank: Any = SimpleNamespace(call_later=lambda *_: None)
+    Questions(rank).prepare()
+    assert set(names) <= set(sys.modules)
