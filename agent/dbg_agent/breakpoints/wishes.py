@@ -87,7 +87,8 @@ class LineBreakpoints:
         """How often the wishes have changed. A look for functions that was due before the last change does nothing."""
         self._look_due_for = 0
         """The change for which a look for functions is due; 0 if no look is."""
-        self._way = _way_of_this_python(self)
+        self._usual_way = _way_of_this_python(self)
+        self._way = self._usual_way
         self.here = Here(lambda: rank.number, self._tell_raised, rank.print_log)
 
     def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
@@ -116,6 +117,8 @@ class LineBreakpoints:
             self._served = wanted
             self._pause = AWAITED_SECONDS
             self._changes += 1
+            # What failed at the change before may work now.
+            self._way = self._usual_way
             self._serve(partial(self._way.serve, wanted))
         return is_all and self._way.replaces_tracing
 
@@ -254,12 +257,13 @@ class LineBreakpoints:
     def reached(self, frame: FrameType, file: str, line: int) -> None:
         """Stop this thread if a breakpoint of this line says so; exceptions of the program's own handlers come out."""
         try:
-            if not self._comes_by(frame):
-                return
-            one = breakpoint_at(frame, file, line, self.here)
-            if one is None or _is_called_by_ours(frame):
-                return
+            # Conditions and log texts need room, too: a RecursionError would count as a condition that raised.
             with make_room():
+                if not self._comes_by(frame):
+                    return
+                one = breakpoint_at(frame, file, line, self.here)
+                if one is None or _is_called_by_ours(frame):
+                    return
                 self._rank.stop(frame, "breakpoint", before_line=True)
             return
         except ProgramRaised as raised:
@@ -273,7 +277,8 @@ class LineBreakpoints:
 
     def chosen_in_trace(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
         """Return the breakpoint that stops a traced frame at its line."""
-        return breakpoint_at(frame, file, line, self.here)
+        with make_room():
+            return breakpoint_at(frame, file, line, self.here)
 
     def _comes_by(self, frame: FrameType) -> bool:
         """Tell whether this way is to look at the breakpoints of the frame's line: bdb does so in a traced frame."""
