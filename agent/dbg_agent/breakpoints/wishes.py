@@ -187,17 +187,26 @@ class LineBreakpoints:
         one.enable()
 
     def _clear(self, known: LineOfFile, path: str) -> None:
-        self._forget(known.file, known.line)
-        for one in self._at(path, known.line):
+        """Clear what was wished at this line; only where nothing was, a debugger's own breakpoint is meant."""
+        if self._forget(known.file, known.line):
+            return
+        there = self._at(path, known.line)
+        for one in [one for one in there if isinstance(one, LineBreakpoint)] or there:
             self._delete(one)
 
-    def _forget(self, file: str, line: int, unless: tuple[str, int] | None = None) -> None:
-        """Delete a breakpoint that was asked for at this line, if it is asked for at no other, nor at ``unless``."""
+    def _forget(self, file: str, line: int, unless: tuple[str, int] | None = None) -> bool:
+        """Delete a breakpoint that was asked for at this line, if it is asked for at no other, nor at ``unless``.
+
+        Return whether one was asked for here.
+        """
+        was_asked = False
         for one in self._all():
             if isinstance(one, LineBreakpoint) and (file, line) in one.asked and (one.file, one.line) != unless:
+                was_asked = True
                 del one.asked[file, line]
                 if not one.asked:
                     self._delete(one)
+        return was_asked
 
     def _delete(self, one: bdb.Breakpoint) -> None:
         file, line = one.file, one.line
@@ -221,7 +230,8 @@ class LineBreakpoints:
 
     def _states(self) -> list[BreakpointState]:
         states: dict[tuple[str, int], BreakpointState] = {}
-        for one in self._all():
+        # Where a line has a debugger's own breakpoint as well, whoever asks is told of the wished one.
+        for one in sorted(self._all(), key=lambda one: not isinstance(one, LineBreakpoint)):
             if one.temporary or not os.path.isabs(one.file):  # noqa: PTH117 - no pathlib in a rank
                 continue
             asked = one.asked if isinstance(one, LineBreakpoint) and one.asked else {(one.file, one.line): None}
