@@ -31,7 +31,10 @@ class BoundedThreads:
         self._pid = os.getpid()
 
     def start(self, work: Callable[[], object]) -> bool:
-        """Do some work in a thread of its own; return False, with nothing done, while as many as allowed work."""
+        """Do some work in a thread of its own; return False, with nothing done, while as many as allowed work.
+
+        Raise RuntimeError, with nothing done, if the system allows no more threads.
+        """
         if self._pid != os.getpid():
             # In a forked child the threads of the parent do not exist, so none of them would ever end here.
             self._running, self._pid = [], os.getpid()
@@ -46,5 +49,9 @@ class BoundedThreads:
                 running.remove(one)
 
         running.append(one)
-        own_thread(run, self._name).start()
+        try:
+            own_thread(run, self._name).start()
+        except BaseException:
+            running.remove(one)
+            raise
         return True

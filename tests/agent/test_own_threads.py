@@ -13,6 +13,7 @@ import pytest
 
 import dbg_agent
 from dbg_agent.own_threads import BoundedThreads, own_thread
+from tests.support.time_unit import seconds
 
 BESIDE = {"own_threads.py", "guard/command.py"}
 """Where threads are made otherwise: here, and in the guard, which is a process of its own."""
@@ -76,3 +77,17 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
     _, status = os.waitpid(child, 0)
     gate.set()
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_a_thread_that_cannot_start_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, done = BoundedThreads("dbg-agent-test", 1), threading.Event()
+
+    def refuses(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuses)
+        with pytest.raises(RuntimeError):
+            threads.start(done.set)
+    assert threads.start(done.set)
+    assert done.wait(seconds(10))

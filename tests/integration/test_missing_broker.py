@@ -21,7 +21,7 @@ from tests.support import fake_brokers as fake
 from tests.support.broker import running_broker
 from tests.support.fake_brokers import TOKEN, Answer, FakeBroker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import ask, attach, start_ranks, wait_until, wait_until_stopped
+from tests.support.ranks import ask, attach, attach_list, start_ranks, wait_until, wait_until_stopped
 from tests.support.reach import PIN
 from tests.support.time_unit import seconds
 
@@ -382,6 +382,7 @@ with open(os.environ["GATE"]):
 total = 1
 with open(os.environ["GATE"]):
     pass
+breakpoint()
 """
 """A program that waits before its fourth line, at which somebody has asked it to stop, and behind that line."""
 
@@ -400,7 +401,11 @@ def test_a_stop_that_was_passed_is_told_once_there_is_a_broker(processes: Proces
     wait_until(home, bool, "the rank")
     assert "passed asked_script.py:4 without stopping, because no broker answered" in attach(home, "list").stdout
     assert "passed without stopping, because no broker answered" in attach(home, "stops").stdout
+    assert "passed asked_script.py:4 without stopping, because no broker answered" in attach(home, "why").stdout
     gate.write_bytes(b"")
+    wait_until_stopped(home, 1)
+    assert attach_list(home)[0]["passed"] == ""
+    assert attach(home, "continue", "0").returncode == 0
     assert rank.wait() == 0
     assert f"--stop-at {stop} was passed without stopping, because" in rank.text("stderr")
 

@@ -41,7 +41,11 @@ class LineOfFile(Record):
 
 
 class BreakpointsWish(Inquiry, tag="breakpoints"):
-    """Breakpoints to clear, and then those to set. A wish for a line that has a breakpoint already changes that one."""
+    """Breakpoints to clear, and then those to set.
+
+    A wish for a line that was wished already changes that one. One that a debugger has set there stays beside it, with
+    its own condition, and is cleared only where nothing is wished.
+    """
 
     clear: Annotated[tuple[LineOfFile, ...], elements(MAX_BREAKPOINTS)] = ()
     set: Annotated[tuple[BreakpointWish, ...], elements(MAX_BREAKPOINTS)] = ()

@@ -45,6 +45,8 @@ def hits_of(text: str) -> Callable[[int], bool] | None:
     if rest is not None:
         raise _no_hits(text)
     compare = _COMPARISONS[sign]
+    if not any(compare(count, number) for count in (1, max(1, number), number + 1)):
+        raise NoHits(f"`{text}` is never true: hits are counted from 1")
     return lambda count: compare(count, number)
 
 

@@ -16,20 +16,22 @@ from .log_text import LogText
 
 
 class LineBreakpoint(bdb.Breakpoint):
-    """A breakpoint that an IDE or an agent has set or changed."""
+    """A breakpoint that an IDE or an agent has set."""
 
-    asked: dict[tuple[str, int], None]
-    """The files and lines by which it was asked for."""
-    hits_text: str
-    log_text: str
-    problem: str
-    """What a user should know of it, although it is set."""
-    counted: int
-    """How often the program came there with a true condition."""
-    was_told: bool
-    """Whether the condition's error was told."""
-    stops_at: Callable[[int], bool] | None
-    log: LogText | None
+    def __init__(self, file: str, line: int) -> None:
+        super().__init__(file, line)
+        self.asked: dict[tuple[str, int], None] = {}
+        """The files and lines by which it was asked for."""
+        self.hits_text = ""
+        self.log_text = ""
+        self.problem = ""
+        """What a user should know of it, although it is set."""
+        self.counted = 0
+        """How often the program came there with a true condition."""
+        self.was_told = False
+        """Whether the condition's error was told."""
+        self.stops_at: Callable[[int], bool] | None = None
+        self.log: LogText | None = None
 
     @staticmethod
     def check(hits: str, log: str) -> None:
@@ -57,20 +59,11 @@ class LineBreakpoint(bdb.Breakpoint):
 
 
 def line_breakpoint(file: str, line: int) -> LineBreakpoint:
-    """Return the first breakpoint of this line, made if there is none; one that was set in a debugger is extended."""
-    there = [one for one in bdb.Breakpoint.bplist.get((file, line), ()) if one.funcname is None]
-    one = there[0] if there else bdb.Breakpoint(file, line)
-    if not isinstance(one, LineBreakpoint):
-        one.__class__ = LineBreakpoint
-        _extend(one)
-    return one  # type: ignore[return-value] # its class has just become this one
-
-
-def _extend(one: bdb.Breakpoint) -> None:
-    """Give a breakpoint of bdb what a LineBreakpoint has more."""
-    vars(one).update(
-        asked={}, hits_text="", log_text="", problem="", counted=0, was_told=False, stops_at=None, log=None
-    )
+    """Return the wished breakpoint of this line, made if there is none; a debugger's own one stays beside it."""
+    for one in bdb.Breakpoint.bplist.get((file, line), ()):
+        if isinstance(one, LineBreakpoint):
+            return one
+    return LineBreakpoint(file, line)
 
 
 class Here:
@@ -86,11 +79,10 @@ class Here:
 
 
 def breakpoint_at(frame: FrameType, file: str, line: int, here: Here) -> bdb.Breakpoint | None:
-    """Return the breakpoint that stops the frame, which comes by this line, and count its hits; None if none does."""
-    for one in tuple(bdb.Breakpoint.bplist.get((file, line), ())):
-        if one.enabled and bdb.checkfuncname(one, frame) and _stops(one, frame, here):
-            return one
-    return None
+    """Return the breakpoint that stops the frame, which comes by this line, and count all hits; None if none does."""
+    there = tuple(bdb.Breakpoint.bplist.get((file, line), ()))
+    stopping = [one for one in there if one.enabled and bdb.checkfuncname(one, frame) and _stops(one, frame, here)]
+    return stopping[0] if stopping else None
 
 
 def _stops(one: bdb.Breakpoint, frame: FrameType, here: Here) -> bool:

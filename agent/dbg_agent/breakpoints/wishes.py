@@ -87,7 +87,8 @@ class LineBreakpoints:
         """How often the wishes have changed. A look for functions that was due before the last change does nothing."""
         self._look_due_for = 0
         """The change for which a look for functions is due; 0 if no look is."""
-        self._way = _way_of_this_python(self)
+        self._usual_way = _way_of_this_python(self)
+        self._way = self._usual_way
         self.here = Here(lambda: rank.number, self._tell_raised, rank.print_log)
 
     def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
@@ -116,6 +117,8 @@ class LineBreakpoints:
             self._served = wanted
             self._pause = AWAITED_SECONDS
             self._changes += 1
+            # What failed at the change before may work now.
+            self._way = self._usual_way
             self._serve(partial(self._way.serve, wanted))
         return is_all and self._way.replaces_tracing
 
@@ -184,17 +187,26 @@ class LineBreakpoints:
         one.enable()
 
     def _clear(self, known: LineOfFile, path: str) -> None:
-        self._forget(known.file, known.line)
-        for one in self._at(path, known.line):
+        """Clear what was wished at this line; only where nothing was, a debugger's own breakpoint is meant."""
+        if self._forget(known.file, known.line):
+            return
+        there = self._at(path, known.line)
+        for one in [one for one in there if isinstance(one, LineBreakpoint)] or there:
             self._delete(one)
 
-    def _forget(self, file: str, line: int, unless: tuple[str, int] | None = None) -> None:
-        """Delete a breakpoint that was asked for at this line, if it is asked for at no other, nor at ``unless``."""
+    def _forget(self, file: str, line: int, unless: tuple[str, int] | None = None) -> bool:
+        """Delete a breakpoint that was asked for at this line, if it is asked for at no other, nor at ``unless``.
+
+        Return whether one was asked for here.
+        """
+        was_asked = False
         for one in self._all():
             if isinstance(one, LineBreakpoint) and (file, line) in one.asked and (one.file, one.line) != unless:
+                was_asked = True
                 del one.asked[file, line]
                 if not one.asked:
                     self._delete(one)
+        return was_asked
 
     def _delete(self, one: bdb.Breakpoint) -> None:
         file, line = one.file, one.line
@@ -218,7 +230,8 @@ class LineBreakpoints:
 
     def _states(self) -> list[BreakpointState]:
         states: dict[tuple[str, int], BreakpointState] = {}
-        for one in self._all():
+        # Where a line has a debugger's own breakpoint as well, whoever asks is told of the wished one.
+        for one in sorted(self._all(), key=lambda one: not isinstance(one, LineBreakpoint)):
             if one.temporary or not os.path.isabs(one.file):  # noqa: PTH117 - no pathlib in a rank
                 continue
             asked = one.asked if isinstance(one, LineBreakpoint) and one.asked else {(one.file, one.line): None}
@@ -254,12 +267,13 @@ class LineBreakpoints:
     def reached(self, frame: FrameType, file: str, line: int) -> None:
         """Stop this thread if a breakpoint of this line says so; exceptions of the program's own handlers come out."""
         try:
-            if not self._comes_by(frame):
-                return
-            one = breakpoint_at(frame, file, line, self.here)
-            if one is None or _is_called_by_ours(frame):
-                return
+            # Conditions and log texts need room, too: a RecursionError would count as a condition that raised.
             with make_room():
+                if not self._comes_by(frame):
+                    return
+                one = breakpoint_at(frame, file, line, self.here)
+                if one is None or _is_called_by_ours(frame):
+                    return
                 self._rank.stop(frame, "breakpoint", before_line=True)
             return
         except ProgramRaised as raised:
@@ -273,7 +287,8 @@ class LineBreakpoints:
 
     def chosen_in_trace(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
         """Return the breakpoint that stops a traced frame at its line."""
-        return breakpoint_at(frame, file, line, self.here)
+        with make_room():
+            return breakpoint_at(frame, file, line, self.here)
 
     def _comes_by(self, frame: FrameType) -> bool:
         """Tell whether this way is to look at the breakpoints of the frame's line: bdb does so in a traced frame."""

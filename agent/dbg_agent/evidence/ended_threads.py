@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from dbg_wire.errors import printable
 
+from ..stop.frame_locals import read_locals
 from ..stop.stacks import is_own
 from .variables import attributes, class_of, is_a
 
@@ -103,7 +104,7 @@ def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
 def _queues(frames: list[FrameType]) -> Iterator[weakref.ref[Any]]:
     """Yield the queues among the variables of frames, and among the attributes of their objects."""
     for frame in frames:
-        own = list(frame.f_locals.values())[:MAX_VALUES]
+        own = list(read_locals(frame).values())[:MAX_VALUES]
         own += [frame.f_globals[name] for name in frame.f_code.co_names[:MAX_VALUES] if name in frame.f_globals]
         own += [value for one in own[:MAX_VALUES] for value in list(attributes(one).values())[:MAX_VALUES]]
         for value in own:

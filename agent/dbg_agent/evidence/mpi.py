@@ -20,7 +20,7 @@ from dbg_wire.records import fitted
 
 from ..stop.thread_frames import thread_frames
 from .call_site import CallSite, call_site
-from .variables import UNKNOWN, class_of, is_a
+from .variables import UNKNOWN, class_of, is_a, is_traced_within, local
 
 LIBRARY = "mpi4py"
 
@@ -116,9 +116,10 @@ def _may_ask(mpi: ModuleType) -> bool:
 
 def _call_of(mpi: ModuleType, innermost: FrameType) -> CallSite | None:
     pickling = _pickling(innermost)
-    if pickling is not None:
-        own = dict(pickling.f_locals)
-        return CallSite(own.get("self", UNKNOWN), pickling.f_code.co_name, (), own)
+    if pickling is not None and not is_traced_within(innermost, pickling):
+        code = pickling.f_code
+        own = {name: local(pickling, name) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
+        return CallSite(own.get("self", UNKNOWN), code.co_name, (), own)
     call = call_site(innermost)
     if call is None or call.method not in _METHODS | _WAITS:
         return None
@@ -187,20 +188,20 @@ def _root(call: CallSite, ranks: tuple[int, ...]) -> int | None:
     """Return the root as a rank of MPI_COMM_WORLD; None without one, or if it can't be read."""
     if call.method not in _ROOTS:
         return None
-    local = call.argument(_ROOTS[call.method], "root", 0)
-    return ranks[local] if type(local) is int and 0 <= local < len(ranks) else None
+    root = call.argument(_ROOTS[call.method], "root", 0)
+    return ranks[root] if type(root) is int and 0 <= root < len(ranks) else None
 
 
 def _peer(call: CallSite, ranks: tuple[int, ...]) -> int | None:
     """Return the partner as a rank of MPI_COMM_WORLD; None for any partner, or if it can't be read."""
     if call.method in _DESTINATION:
-        local = call.argument(1, "dest")
+        peer = call.argument(1, "dest")
     elif call.method in _SOURCE:
-        local = call.argument(_SOURCE[call.method], "source")
+        peer = call.argument(_SOURCE[call.method], "source")
     else:
         return None
-    is_rank = type(local) is int and 0 <= local < len(ranks)
-    return ranks[local] if is_rank else None
+    is_rank = type(peer) is int and 0 <= peer < len(ranks)
+    return ranks[peer] if is_rank else None
 
 
 def _buffer(call: CallSite) -> tuple[str, str, int | None]:

@@ -9,7 +9,7 @@ from types import FrameType, ModuleType
 
 from ..stop.thread_frames import thread_frames
 from .process_groups import Group
-from .variables import local
+from .variables import UNKNOWN, is_traced_within, local
 
 _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
 """Functions for one partner, and the argument that is the partner's global rank."""
@@ -77,6 +77,8 @@ def groups_in_making(module: ModuleType, everybody: tuple[int, ...]) -> list[tup
 
 def _innermost(frame: FrameType | None, own: dict[str, object]) -> Call | None:
     frames = list(_frames(frame, own))
+    if frames and is_traced_within(frame, frames[-1]):
+        return None
     # `send` calls `isend` and waits: the arguments are those of the outer one, and what ends is the outer one.
     for number, inner in enumerate(frames):
         outer = frames[number + 1] if number + 1 < len(frames) else None
@@ -85,9 +87,9 @@ def _innermost(frame: FrameType | None, own: dict[str, object]) -> Call | None:
             is_of_outer = outer is not None and outer.f_code.co_name == name.removeprefix("i")
             return _p2p(outer if is_of_outer and outer is not None else inner)
         if name in _COLLECTIVES:
-            local = inner.f_locals
-            root, is_local = _partner(local, _ROOTS[name]) if name in _ROOTS else (None, False)
-            return Call(group=local.get("group"), name=name, is_local=is_local, tensor=local.get("tensor"), root=root)
+            root, is_local = _partner(inner, _ROOTS[name]) if name in _ROOTS else (None, False)
+            group, tensor = _argument(inner, "group"), _argument(inner, "tensor")
+            return Call(group=group, name=name, is_local=is_local, tensor=tensor, root=root)
     return None
 
 
@@ -102,26 +104,32 @@ def _frames(frame: FrameType | None, own: dict[str, object]) -> Iterator[FrameTy
 
 
 def _p2p(frame: FrameType) -> Call:
-    name, local = frame.f_code.co_name, frame.f_locals
-    peer, is_local = _partner(local, _PEERS[name])
-    tag = local.get("tag")
+    name = frame.f_code.co_name
+    peer, is_local = _partner(frame, _PEERS[name])
+    tag = _argument(frame, "tag")
     return Call(
-        group=local.get("group"),
+        group=_argument(frame, "group"),
         name=name.removeprefix("i"),
         peer=peer,
         is_local=is_local,
-        tensor=local.get("tensor"),
+        tensor=_argument(frame, "tensor"),
         tag=tag if type(tag) is int else None,
     )
 
 
-def _partner(local: Mapping[str, object], argument: str) -> tuple[int | None, bool]:
+def _partner(frame: FrameType, argument: str) -> tuple[int | None, bool]:
     """Return the rank that a caller has given, as a global one or as one of the group, and whether it is the latter."""
     # Torch turns one into the other.
-    of_group = local.get(f"group_{argument}")
+    of_group = _argument(frame, f"group_{argument}")
     is_local = type(of_group) is int
-    number = of_group if is_local else local.get(argument)
+    number = of_group if is_local else _argument(frame, argument)
     return number if type(number) is int else None, is_local
+
+
+def _argument(frame: FrameType, name: str) -> object:
+    """Return an argument of a frame's function; None if this release of torch has none of that name."""
+    value = local(frame, name)
+    return None if value is UNKNOWN else value
 
 
 def group_of(call: Call, groups: list[Group]) -> Group | None:

@@ -53,6 +53,16 @@ def is_traced(frames: Sequence[FrameType]) -> bool:
     return not WRITES_THROUGH and any(frame.f_trace is not None or _is_tracer(frame) for frame in frames)
 
 
+def is_traced_within(innermost: FrameType | None, outermost: FrameType) -> bool:
+    """Tell the same of the frames from the innermost one to another one, whoever traces its callers."""
+    frames = []
+    frame = innermost
+    while frame is not None and frame is not outermost:
+        frames.append(frame)
+        frame = frame.f_back
+    return is_traced([*frames, outermost])
+
+
 def _is_tracer(frame: FrameType) -> bool:
     code = frame.f_code
     return "event" in code.co_varnames[1 : min(code.co_argcount, 4)]

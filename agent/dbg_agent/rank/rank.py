@@ -69,7 +69,7 @@ class Rank:
         self.waits_at_stop = False
         """Whether a stop waits, or has waited, for a broker that doesn't answer: it has said so."""
         self.passed = ""
-        """The last stop that the program passed without a broker, and why; the end of a sentence."""
+        """The stop that the program has passed without a broker since its last one, and why; the end of a sentence."""
         self.exit_status: int | None = None
         self.last_words: tuple[str, tuple[Place, ...]] | None = None
         """An uncaught exception as a text, and its traceback; the exception itself would keep all its frames alive."""

@@ -56,6 +56,7 @@ class StoppingRank(Protocol):
     holding: Holding
     lease: Lease
     deadlines: Deadlines
+    passed: str
 
     @property
     def address(self) -> str:
@@ -230,6 +231,9 @@ class Stopping:
         lease: float | None = None,
     ) -> None:
         """Wait for this thread's turn to stop, and begin the stop; an exception that comes out has ended it."""
+        if reason != HELD:
+            # The stop that was passed before is of no interest any more.
+            self._rank.passed = ""
         try:
             self._rank.membership.note_stop()
             self._rank.stops.arrive(frame, reason, detail)

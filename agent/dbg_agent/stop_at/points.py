@@ -332,7 +332,9 @@ def _holds(point: Point, frame: FrameType) -> bool:
     # Tracing is off meanwhile, as in set_trace: no line in here is worth a step.
     sys.settrace(None)
     try:
-        return bool(evaluate_at(point.condition, frame, _rank))
+        # Close to the recursion limit a RecursionError would count as a condition that raised.
+        with make_room():
+            return bool(evaluate_at(point.condition, frame, _rank))
     except Exception as error:
         _tell_raised(point, error)
         return True

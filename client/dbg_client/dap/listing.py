@@ -47,6 +47,8 @@ class Threads:
         self._unseen: set[str] = set()
         """Ranks that stood when the window attached, and whose stack the IDE has not asked for."""
         self._has_explained = False
+        self._told_passed: dict[str, str] = {}
+        """The stop that each rank has passed without stopping, as the IDE was told of it."""
 
     def begin(self) -> None:
         """Tell the IDE of the ranks that stand, and from now on of all changes."""
@@ -87,6 +89,7 @@ class Threads:
             return
         for told in self.table.look(ranks):
             self._tell(told)
+        self._tell_of_passed(ranks)
         self._tell_of_end(ranks)
 
     def close(self) -> None:
@@ -210,6 +213,14 @@ class Threads:
         self._told_at = {key: at for key, at in self._told_at.items() if key in self._known}
         self._unseen &= self._known.keys()
         return ranks
+
+    def _tell_of_passed(self, ranks: tuple[RankInfo, ...]) -> None:
+        """Tell once of each stop that a rank has passed without stopping."""
+        passed = {rank.key: rank.passed for rank in ranks if rank.passed}
+        for rank in ranks:
+            if rank.passed and self._told_passed.get(rank.key) != rank.passed:
+                self._window.tell(printable(f"{rank.address} passed {rank.passed}"))
+        self._told_passed = passed
 
     def _tell_of_end(self, ranks: tuple[RankInfo, ...]) -> None:
         has_ranks = bool(ranks)

@@ -105,6 +105,8 @@ def _line_of(one: RankEvidence, condition: Condition | None, group: ProcessGroup
         and not (waits_in and condition.kind is None and not condition.is_still)
     ):
         news.append(condition.text)
+    if one.rank.passed:
+        news.append(printable(f"passed {one.rank.passed}"))
     last = last_finished(one, group)
     return _Line("  ".join(pieces), tuple(news), f"last collective it finished: {last}" if last else "")
 

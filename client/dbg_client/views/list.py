@@ -28,7 +28,7 @@ _COLORS = {
 _HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "", "")
 _JSON_FIELDS = (
     *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
-    *("where", "engine", "queued", "since", "driver", "watchers", "exit", "detail", "driver_silent"),
+    *("where", "engine", "queued", "since", "driver", "watchers", "exit", "detail", "driver_silent", "passed"),
 )
 
 
@@ -166,9 +166,9 @@ def _row(rank: RankInfo, now: float, standing: StillRanks) -> tuple[str, ...]:
     state = standing.show_wait(rank.waits_in, rank.job) or show_state(rank)
     # The state already names the signal that killed a rank, but not its core file.
     detail = printable(without_limit(rank))
-    if rank.passed and rank.state is RankState.RUNNING and not detail:
-        detail = printable(f"passed {rank.passed}")
-    return *who, state, place, since, show_people(rank), queued, "" if detail in state else detail
+    passed = printable(f"passed {rank.passed}") if rank.passed else ""
+    told = "; ".join(filter(None, ("" if detail in state else detail, passed)))
+    return *who, state, place, since, show_people(rank), queued, told
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int], state_color: str | None) -> str:

@@ -46,3 +46,9 @@ def test_any_other_text_is_refused_and_no_comparison_fails(text: str) -> None:
 def test_a_remainder_that_never_comes_is_refused() -> None:
     with pytest.raises(NoHits, match=r"`% 3 == 5` is never true: a remainder of 3 is below 3"):
         hits_of("% 3 == 5")
+
+
+@pytest.mark.parametrize("text", ["== 0", "=0", "< 1", "<=0", "< 0"])
+def test_a_comparison_that_no_hit_meets_is_refused(text: str) -> None:
+    with pytest.raises(NoHits, match=f"`{text}` is never true: hits are counted from 1"):
+        hits_of(text)

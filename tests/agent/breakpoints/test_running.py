@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
-from types import ModuleType
+from types import CodeType, ModuleType
 
 import pytest
 
+from dbg_agent.breakpoints.untraced import Lines
 from dbg_agent.stop.thread_frames import thread_frames
 from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
@@ -411,3 +412,58 @@ def test_close_to_the_recursion_limit_it_stops(driver: Driver, program: ModuleTy
     assert stops(driver, program, "# decorated", deep, "number=4") == 8
     assert driver.rank.warned == set()
     assert sys.getrecursionlimit() == limit
+
+
+def test_close_to_the_recursion_limit_a_condition_is_still_evaluated(driver: Driver, program: ModuleType) -> None:
+    deep = lambda: with_calls_left(30, lambda: program.doubled(4))  # noqa: E731
+    vars(program)["deeper"] = lambda calls: calls and program.deeper(calls - 1)
+    ask(driver, wish(program, "# decorated", condition="deeper(25) == 1"))
+    assert deep() == 8
+    assert driver.rank.warned == set()
+    ask(driver, clear=[wish(program, "# decorated")])
+
+
+def test_a_change_tries_again_what_has_failed_before(driver: Driver, program: ModuleType) -> None:
+    (wished,) = ask(driver, wish(program, "# decorated", condition="False"))
+    assert wished.problem == ""
+    breakpoints = driver.rank.breakpoints.wished
+    assert breakpoints is not None
+    way, failures = breakpoints._way, [OSError("no memory")]
+    serve = way.serve
+
+    def fails_once(lines: Lines) -> None:
+        if failures:
+            raise failures.pop()
+        serve(lines)
+
+    way.serve = fails_once  # type: ignore[method-assign]
+    told = ask(driver, wish(program, "# adds", condition="False"))
+    assert {one.problem for one in told} == {"it counts from the rank's next stop on (OSError: no memory)"}
+    ask(driver, clear=[wish(program, "# adds"), wish(program, "# decorated")])
+    assert stops(driver, program, "# decorated", lambda: program.doubled(4), "number=4") == 8
+
+
+if sys.version_info >= (3, 12):
+
+    def test_an_id_that_is_freed_while_a_function_begins_leaves_the_next_one_whole(tmp_path: Path) -> None:
+        from dbg_agent.breakpoints.monitored import Monitored
+
+        module = loaded(tmp_path, "def function():\n    return 5\n", "begins")
+        lines, seen = {str(module.__file__): frozenset({2})}, []
+        way = Monitored(lambda _frame, _file, line: seen.append(line))
+        way.serve(lines)
+        known = way._known
+
+        def freed_meanwhile(code: CodeType) -> tuple[CodeType, str, frozenset[int]] | None:
+            way._free()
+            return known(code)
+
+        way._known = freed_meanwhile  # type: ignore[method-assign]
+        way._begins(module.function.__code__, 0)
+        way._known = known  # type: ignore[method-assign]
+        try:
+            way.serve(lines)
+            assert module.function() == 5
+            assert seen == [2]
+        finally:
+            way.serve({})

@@ -138,16 +138,37 @@ def test_a_log_point_prints_and_does_not_stop(
     assert capsys.readouterr().out == f"step 1 of {{0.0}} {told}\nstep 3 of {{9.0}} {told}\n"
 
 
-def test_a_breakpoint_of_pdb_is_in_the_answer_and_a_wish_changes_it(driver: Driver, program: ModuleType) -> None:
+def test_a_wish_stands_beside_a_breakpoint_of_pdb_and_is_cleared_alone(driver: Driver, program: ModuleType) -> None:
     adds = line_of(program, "# adds")
 
     def script() -> None:
-        driver.say(f"b {adds}, step > 0")
+        driver.say(f"b {adds}, step == 1")
+        driver.prompt()
+        (state,) = ask(driver, wish(program, adds, "step == 3"))
+        assert state.condition == "step == 3"
+        driver.say("c")
+        assert driver.output_of("p step") == "1\n"
+        driver.say("c")
+        assert driver.output_of("p step") == "3\n"
+        (state,) = ask(driver, clear=[wish(program, adds)])
+        assert state.condition == "step == 1"
+        assert "stop only if step == 1" in driver.output_of("b")
+        assert ask(driver, clear=[wish(program, adds)]) == ()
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert program.train(driver.rank, 5) == 30
+    finish()
+
+
+def test_a_breakpoint_of_pdb_is_in_the_answer(driver: Driver, program: ModuleType) -> None:
+    adds = line_of(program, "# adds")
+
+    def script() -> None:
+        driver.say(f"b {adds}, step == 3")
         driver.prompt()
         (state,) = ask(driver)
-        assert (state.line, state.condition, state.is_set) == (adds, "step > 0", True)
-        (state,) = ask(driver, wish(program, adds, "step == 3"))
-        assert (state.line, state.condition) == (adds, "step == 3")
+        assert (state.line, state.condition, state.is_set) == (adds, "step == 3", True)
         driver.say("disable 1")
         driver.prompt()
         (state,) = ask(driver)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -95,6 +97,23 @@ def test_the_group_that_a_thread_makes_is_told_by_whom_it_waits_for(
     torch.module._new_group_with_tag(*arguments)
     assert seen == [expected]
     assert groups_in_making(torch.module, ()) == []
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "recv"])
+def test_a_look_at_a_call_keeps_none_of_its_values_alive(torch: FakeTorch, name: str) -> None:
+    class Tensor:
+        pass
+
+    def look() -> None:
+        (call,) = calls_on_stacks(torch.module)
+        assert isinstance(call.tensor, Tensor)
+
+    # Its caller would hold an argument for as long as it runs. The look itself is in a circle with its own frames.
+    lines = ("tensor = make()", "kept = ref(tensor)", "look()", "del tensor", "collect()", "return kept()")
+    source = "\n    ".join([f"def {name}(tensor=None):", *lines])
+    vars(torch.module).update(look=look, make=Tensor, ref=weakref.ref, collect=gc.collect)
+    exec(source, vars(torch.module))  # noqa: S102 - the function must have the module's globals
+    assert vars(torch.module)[name]() is None
 
 
 def test_an_object_that_is_no_tensor_has_no_shape(torch: FakeTorch) -> None:

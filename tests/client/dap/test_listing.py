@@ -68,6 +68,26 @@ def test_many_changes_at_once_are_one_look(monkeypatch: pytest.MonkeyPatch) -> N
     asyncio.run(stop())
 
 
+def test_a_stop_that_a_rank_has_passed_is_told_once() -> None:
+    link = ScriptedLink()
+    passed = running(0).replace(passed="a.py:5 without stopping, because no broker answered")
+
+    async def look() -> None:
+        async with threads(link, [passed, running(1)]) as (listing, shown, _window):
+            listing.look()
+            for rank in (passed.replace(passed=""), passed.replace(passed="a.py:9 without stopping, because it ended")):
+                link.events.put_nowait(Change(rank=rank))
+                await shown.until(lambda: bool(shown.said))
+                listing.look()
+            await shown.until(lambda: len(shown.named("output")) == 2)
+            assert [one["output"] for one in shown.named("output")] == [
+                f"{passed.address} passed a.py:5 without stopping, because no broker answered\n",
+                f"{passed.address} passed a.py:9 without stopping, because it ended\n",
+            ]
+
+    asyncio.run(look())
+
+
 def test_a_broker_that_is_away_is_told_once_and_its_ranks_stay() -> None:
     link = ScriptedLink()
     ranks = [make_rank(number, stop=1) for number in range(3)]

@@ -113,10 +113,18 @@ def test_json_has_the_agreed_keys_in_order() -> None:
     assert document["schema"] == 1
     assert ",".join(document["ranks"][0]) == (
         "address,job,run,host,rank,local_rank,world_size,child,pid,state,reason,where,engine,queued,since,driver,"
-        "watchers,exit,detail,driver_silent"
+        "watchers,exit,detail,driver_silent,passed"
     )
     assert document["ranks"][0]["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
     assert (document["ranks"][1]["where"], document["ranks"][1]["state"]) == (None, "running")
+
+
+@pytest.mark.parametrize("state", [RankState.RUNNING, RankState.HELD, RankState.EXITED])
+def test_a_stop_that_was_passed_is_told_in_each_state(state: RankState) -> None:
+    passed = "a.py:5 without stopping, because no broker answered (h:1)"
+    rank = make_rank(5).replace(state=state, passed=passed, detail="RuntimeError: x", exit=None)
+    assert f"RuntimeError: x; passed {passed}" in show_table([rank], NOW, color=False)
+    assert json.loads(show_json([rank]))["ranks"][0]["passed"] == passed
 
 
 def test_ranks_that_are_alike_share_a_row_of_a_long_list() -> None:
