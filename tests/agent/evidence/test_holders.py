@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from dbg_agent.evidence import holders
 from dbg_agent.evidence.holders import lock_holders, openers, other_ends, resolved
+from tests.support.time_unit import seconds
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a search take as long as it does beside the processes of other tests."""
+    monkeypatch.setattr(holders, "MAX_SECONDS", seconds(60))
 
 
 def test_the_process_that_has_locked_a_file_is_found_and_none_that_has_it_open_alone(tmp_path: Path) -> None:
@@ -34,6 +42,7 @@ def test_a_path_is_resolved_unless_its_file_system_hangs(tmp_path: Path, monkeyp
         answers.wait()
         return "/elsewhere"
 
+    monkeypatch.setattr(holders, "MAX_SECONDS", 0.01)
     monkeypatch.setattr(os.path, "realpath", hangs)
     assert [resolved(path), resolved("/other")] == [path, "/other"]
     assert asked == [path]

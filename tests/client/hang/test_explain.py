@@ -629,12 +629,13 @@ def test_a_rank_that_others_wait_for_and_that_works_is_no_culprit_at_once() -> N
 LOCKING = Place(file="/venv/lib/python3.11/site-packages/filelock/_api.py", line=9, function="acquire")
 
 
-def computing(number: int, cpu: float, **changes: object) -> RankEvidence:
+def computing(number: int, cpu: float, world_size: int = 4) -> RankEvidence:
     """Return a rank whose C code has had a processor for so many seconds, as where ``loss.item()`` spins."""
-    process = ProcessSeen(state="R", main_cpu=cpu)
-    one = elsewhere(number, age=0.5, **changes)
+    one = elsewhere(number, age=0.5, world_size=world_size)
+    assert one.evidence is not None
     waits = (main(WaitKind.NATIVE, "is in C code (loss.item called at train.py:41)"),)
-    return replace(one, evidence=replace(one.evidence, process=process, waits=waits))  # type: ignore[type-var]
+    evidence = replace(one.evidence, process=ProcessSeen(state="R", main_cpu=cpu), waits=waits)
+    return replace(one, evidence=evidence)
 
 
 @pytest.mark.parametrize("age", [0.5, 8.0])
