@@ -34,7 +34,7 @@ async def test_a_file_that_hangs_is_named_and_a_thread_that_comes_late_has_its_t
         opening("/home/me/groups")
         return enough.wait()
 
-    with pytest.raises(SilentFile, match="^/home/me/groups does not let itself be opened"):
+    with pytest.raises(SilentFile, match=r"^/home/me/groups does not let itself be opened"):
         await read_in_thread(read, 0.01)
     enough.set()
 
