@@ -12,16 +12,17 @@ from typing import Protocol
 from dbg_wire.errors import BadInput, DbgError
 from dbg_wire.targets import parse_target
 
-from ..errors import in_words_of
+from ..words.other_faces import ONLY_IN_A_TERMINAL, in_words_of
 from .answers import Answer
 from .blocking import Broker, Job, connect
 
 CALLS = {
-    "--list": "`dbg_client.connect().ranks`",
-    "--wait": "`dbg_client.connect().job()['{ranks}'].wait()`",
-    "-i": "`dbg_client.connect().job()['{ranks}'].interrupt()`",
-    "--release": "`dbg_client.connect().job()['{ranks}'].release()`",
-    "": "`dbg_client.connect().job()['{ranks}'].where()`",
+    "list": "`dbg_client.connect().ranks`",
+    "wait": "`dbg_client.connect().job()['{ranks}'].wait()`",
+    "interrupt": "`dbg_client.connect().job()['{ranks}'].interrupt()`",
+    "release": "`dbg_client.connect().job()['{ranks}'].release()`",
+    "attach": "`dbg_client.connect().job()['{ranks}'].where()`",
+    **ONLY_IN_A_TERMINAL,
 }
 """What one writes in a cell where an error names a command of the terminal."""
 
