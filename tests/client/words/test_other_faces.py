@@ -52,7 +52,7 @@ def test_a_command_that_no_other_face_has_stays() -> None:
         assert in_words_of(DbgError("`dbg-attach 3 --kill`"), words) == "`dbg-attach kill 3` in a terminal"
 
 
-OF_A_TERMINAL = "--version help adopt dap --dap --ask-token completion config --tmux --follow --replay".split()
+OF_A_TERMINAL = {"--version", "help", "adopt", "dap", "--dap", "config", "--tmux", "--follow"}
 """What commands are about that only somebody at a terminal can use; beside them ``dbg-attach`` alone."""
 
 
