@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, NoSuchRank, printable
 from dbg_wire.messages import Refusal, RefusalCode
@@ -21,27 +20,6 @@ _NAMING = {
 """What to write for a verb that got no target."""
 
 _NAMING_ANY = "name ranks, or write `all`"
-
-
-_COMMAND = re.compile(r"`dbg-attach ([^`]*)`")
-
-
-def in_words_of(error: DbgError, words: Mapping[str, str]) -> str:
-    """Return an error's sentence with what the user of another face does in place of the terminal's commands.
-
-    ``words`` has it by the command's option, empty for none; ``{ranks}`` stands for the ranks.
-    """
-
-    def said(found: re.Match[str]) -> str:
-        try:
-            typed = shlex.split(found[1])
-        except ValueError:
-            return found[0]
-        options = [one for one in typed if one.startswith("-")] or [""]
-        ranks = [one for one in typed if not one.startswith("-")]
-        return words[options[0]].format(ranks=ranks[0] if ranks else "all") if options[0] in words else found[0]
-
-    return _COMMAND.sub(said, str(error))
 
 
 def bug(error: Exception) -> str:

@@ -6,22 +6,16 @@ import re
 
 import pytest
 
-from dbg_client.api.notebook import CellError
 from dbg_client.core.choose import choose
-from dbg_client.dap.console import COMMANDS
 from dbg_client.errors import (
     HeldBack,
     LostRank,
     NeedsTarget,
     NeverCame,
     NotHeld,
-    NotStopped,
-    RankVanished,
     SlowBroker,
-    in_words_of,
     why_not_stopped,
 )
-from dbg_client.mcp.next_step import TOOLS_OF_COMMANDS
 from dbg_wire.errors import DbgError, NoSuchRank
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import parse_target
@@ -131,29 +125,3 @@ def test_each_command_that_an_answer_offers_does_what_it_says(environ: dict[str,
 def test_the_target_that_an_error_repeats_can_be_typed() -> None:
     for typed in ("hang*/5", "*/5", "@?", "!5"):
         assert f"'{typed}'" in str(why_not_stopped(RUNNING, typed))
-
-
-@pytest.mark.parametrize(
-    ("error", "tool", "command"),
-    [
-        (NotStopped("vm:3 runs", "3", runs=True), "`interrupt` with ranks='3' breaks in", "`pause 3` in the debug"),
-        (NotStopped("vm:3 runs", "3"), "`wait_for_stop` with ranks='3' waits for", "; this window waits for the next"),
-        (HeldBack("vm:3 is held", "a b/3", has_place=True), "`where` with ranks='a b/3' shows", "`where a b/3` in"),
-        (HeldBack("vm:3 is held", "3", has_place=False), "`continue` with ranks='3' lets", "`continue 3` in"),
-        (NotHeld(["vm:3"], others=True), "`ranks` shows those that are", "`where all` in the debug console shows"),
-        (RankVanished("vm:3"), "`ranks` shows the ranks", "`where all` in the debug console shows"),
-        (NoSuchRank("9", 0, exited=2), "are listed by `ranks`", "are listed by `where all`"),
-    ],
-)
-def test_an_error_names_what_the_user_of_another_face_can_do(error: DbgError, tool: str, command: str) -> None:
-    told = in_words_of(error, TOOLS_OF_COMMANDS), in_words_of(error, COMMANDS)
-    assert tool in told[0]
-    assert command in told[1]
-    assert "dbg-attach" not in "".join(told)
-    assert "dbg_client.connect()" in str(CellError(error))
-    assert "dbg-attach" not in str(CellError(error))
-
-
-def test_a_command_that_no_other_face_has_stays() -> None:
-    for text in ("`dbg-attach TARGET --kill` ends ranks", "`dbg-attach 'x` is no command"):
-        assert in_words_of(DbgError(text), COMMANDS) == text

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -39,6 +40,15 @@ def test_a_call_that_hangs_is_given_up_and_the_path_named_that_it_has_touched_la
     enough.set()
 
 
+def test_a_thread_that_has_touched_nothing_yet_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin_late(call: Callable[[], object], tell: Callable[[object, None], object]) -> None:
+        threading.Timer(0.1, lambda: tell(call(), None)).start()
+
+    monkeypatch.setattr(module, "begin", begin_late)
+    monkeypatch.setattr(module, "FILE_SECONDS", 0.01)
+    assert read_apart(lambda opening: "read") == "read"
+
+
 def test_ctrl_c_ends_the_wait_at_once() -> None:
     enough = threading.Event()
 
@@ -46,6 +56,11 @@ def test_ctrl_c_ends_the_wait_at_once() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         return enough.wait()
 
-    with pytest.raises(KeyboardInterrupt):
-        read_apart(read)
-    enough.set()
+    # A process that a shell has started in the background ignores it.
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            read_apart(read)
+    finally:
+        signal.signal(signal.SIGINT, former)
+        enough.set()

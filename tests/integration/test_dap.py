@@ -229,6 +229,38 @@ def test_a_breakpoint_in_a_file_that_the_ide_has_otherwise_is_told_with_the_reas
         window.leave()
 
 
+def test_a_file_that_the_ide_has_otherwise_is_found_out_with_the_ranks_that_come_later(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    local = home / "elsewhere" / "rank_script.py"
+    local.parent.mkdir()
+    local.write_text(f"# edited since\n{TRAIN}")
+    with ide(home) as window:
+        mappings = [{"localRoot": str(local.parent), "remoteRoot": str(home)}]
+        window.attach({local: [{"line": 6}]}, pathMappings=mappings, target="all")
+        start_ranks(processes, home, TRAIN, 1)
+        told = window.event("breakpoint", lambda body: body["breakpoint"]["verified"])["breakpoint"]
+        assert re.search(r"is not what .*:0 runs; the line is one of the rank's text$", told["message"])
+        window.leave()
+
+
+def test_a_condition_that_raises_stops_and_its_breakpoint_says_why(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    with ide(home) as window:
+        (row,) = window.attach({home / "rank_script.py": [{"line": 7, "condition": "no_such_name > 1"}]})
+        assert (row["verified"], row.get("message")) == (True, None)
+        thread = window.stop_of(0)
+        window.go_on(thread)
+        assert window.stopped(thread)["reason"] == "breakpoint"
+        told = window.event("breakpoint", lambda body: "message" in body["breakpoint"])["breakpoint"]
+        assert told["id"] == row["id"]
+        assert "the condition raised NameError: name 'no_such_name' is not defined" in told["message"]
+        window.leave()
+
+
 def test_ranks_that_come_later_get_the_breakpoints(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     with ide(home) as window:

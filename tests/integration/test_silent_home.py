@@ -31,7 +31,11 @@ COMMANDS = {
     "serve": "dbg_broker serve",
     "list": "dbg_client list --timeout 5",
     "a remembered group": "dbg_client continue @1 -y --timeout 5",
+    "adopt": "dbg_client adopt --mine --timeout 5",
+    "config.toml": "dbg_client list --timeout 5",
 }
+TOUCHED = {"a remembered group": "groups", "config.toml": "dbg-broker/config.toml"}
+"""What of the silent directory a command names, if it is not the directory itself."""
 
 
 def module(words: str) -> list[str]:
@@ -39,7 +43,8 @@ def module(words: str) -> list[str]:
 
 
 def start(processes: Processes, home: Path, name: str, command: Sequence[str]) -> Child:
-    return processes.start(name, command, env={**os.environ, "DBG_HOME": str(home)})
+    variable = "XDG_CONFIG_HOME" if name == "config.toml" else "DBG_HOME"
+    return processes.start(name, command, env={**os.environ, variable: str(home)})
 
 
 def test_every_command_tells_that_the_homes_file_server_is_silent(processes: Processes, tmp_path: Path) -> None:
@@ -48,13 +53,12 @@ def test_every_command_tells_that_the_homes_file_server_is_silent(processes: Pro
         name: start(processes, tmp_path, name, silent(tmp_path, module(words))) for name, words in COMMANDS.items()
     }
     for name, command in started.items():
-        silent_path = tmp_path / "groups" if name == "a remembered group" else tmp_path
-        told = f"{silent_path} does not let itself be opened; is its file system there?\n"
+        told = f"{tmp_path / TOUCHED.get(name, '')} does not let itself be opened; is its file system there?\n"
         assert (command.wait(), command.text("stderr").endswith(told)) == (4, True), command.tail()
         assert "Traceback" not in command.text("stderr")
 
 
-@pytest.mark.parametrize("name", ["status", "check", "token", "log", "run", "list"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_ctrl_c_ends_a_command_that_waits_for_the_home(processes: Processes, tmp_path: Path, name: str) -> None:
     command = start(processes, tmp_path, name, silent(tmp_path, module(COMMANDS[name])))
     command.wait_for_output("touched", stream="stderr")

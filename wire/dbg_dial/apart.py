@@ -48,7 +48,8 @@ def apart(path: str, call: Callable[[], T]) -> T:
 def read_apart(read: Callable[[Opening], T]) -> T:
     """Return what ``read`` does in a thread of its own, to which it names each path before it touches it.
 
-    Raise SilentFile after FILE_SECONDS. Ctrl-C ends the wait at once.
+    Raise SilentFile after FILE_SECONDS; a thread that has touched nothing by then waits for its turn on a busy machine.
+    Ctrl-C ends the wait at once.
     """
     touched: list[str] = []
     said: list[tuple[T, BaseException | None]] = []
@@ -59,8 +60,9 @@ def read_apart(read: Callable[[Opening], T]) -> T:
         has_said.set()
 
     begin(lambda: read(touched.append), tell)
-    if not has_said.wait(FILE_SECONDS):
-        raise SilentFile(touched[-1])
+    while not has_said.wait(FILE_SECONDS):
+        if touched:
+            raise SilentFile(touched[-1])
     ((value, raised),) = said
     if raised is not None:
         raise raised

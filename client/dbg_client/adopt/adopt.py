@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from dbg_dial.find import RENDEZVOUS_FILE
+from dbg_dial.find import RENDEZVOUS_FILE, Opening
 from dbg_wire.environment import BROKER, CA, HOME, TOKEN_FILE
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.home import home_directory
@@ -16,6 +17,7 @@ from dbg_wire.targets import unique_target
 
 from ..actions.agreeing import agrees
 from ..core.broker import switchboard_to
+from ..core.deadline import read_in_thread
 from ..core.switchboard import Switchboard
 from ..core.waiting import open_and_list
 from ..core.waiting_line import WaitingLine
@@ -48,8 +50,11 @@ async def adopt(settings: CommandSettings) -> int:
         await switchboard.close()
 
 
-def rank_variables(broker: str | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which an adopted rank finds the broker that this terminal uses. Raises BadInput."""
+def rank_variables(broker: str | None, environ: Mapping[str, str], opening: Opening) -> dict[str, str]:
+    """Return the variables by which an adopted rank finds the broker that this terminal uses. Raises BadInput.
+
+    ``opening`` gets the home before it is touched.
+    """
     found = {}
     address = broker or environ.get(BROKER)
     if address:
@@ -60,6 +65,7 @@ def rank_variables(broker: str | None, environ: Mapping[str, str]) -> dict[str, 
     try:
         home = home_directory(environ)
         found[HOME] = home
+        opening(home)
         has_home = (Path(home) / RENDEZVOUS_FILE).exists()
     except BadInput:
         if not address:
@@ -77,11 +83,13 @@ class _Adopting:
         self._switchboard = switchboard
         self._directory = switchboard.directory
         self._line = WaitingLine(show_waiting)
-        self._variables = rank_variables(settings.broker, os.environ)
+        self._variables: Mapping[str, str] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._failed = 0
 
     async def run(self) -> int:
+        find_variables = partial(rank_variables, self._settings.broker, os.environ)
+        self._variables = await read_in_thread(find_variables, self._settings.timeout)
         await open_and_list(self._switchboard, self._line)
         pids = await self._pids()
         if pids is None:

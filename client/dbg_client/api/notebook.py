@@ -7,23 +7,29 @@ those of that job. Each line of the cell is an expression, and its answer is sho
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import TracebackType
 from typing import Protocol
 
 from dbg_wire.errors import BadInput, DbgError
 from dbg_wire.targets import parse_target
 
-from ..errors import in_words_of
+from ..words.other_faces import ONLY_IN_A_TERMINAL, in_words_of
 from .answers import Answer
 from .blocking import Broker, Job, connect
 
 CALLS = {
-    "--list": "`dbg_client.connect().ranks`",
-    "--wait": "`dbg_client.connect().job()['{ranks}'].wait()`",
-    "-i": "`dbg_client.connect().job()['{ranks}'].interrupt()`",
-    "--release": "`dbg_client.connect().job()['{ranks}'].release()`",
-    "": "`dbg_client.connect().job()['{ranks}'].where()`",
+    "list": "`dbg_client.connect().ranks`",
+    "wait": "`dbg_client.connect().job()['{ranks}'].wait()`",
+    "interrupt": "`dbg_client.connect().job()['{ranks}'].interrupt()`",
+    "release": "`dbg_client.connect().job()['{ranks}'].release()`",
+    "attach": "`dbg_client.connect().job()['{ranks}'].where()`",
+    **ONLY_IN_A_TERMINAL,
 }
 """What one writes in a cell where an error names a command of the terminal."""
+
+
+Handler = Callable[["Shell", type[BaseException], BaseException, "TracebackType | None", "int | None"], None]
+"""Shows an error of a cell, as IPython calls it."""
 
 
 class Shell(Protocol):
@@ -33,6 +39,14 @@ class Shell(Protocol):
         self, func: Callable[[str, str | None], None], magic_kind: str, magic_name: str
     ) -> None:
         """Add a magic."""
+
+    def set_custom_exc(self, exc_tuple: tuple[type[Exception], ...], handler: Handler) -> None:
+        """Have errors of these classes shown by a handler."""
+
+    def showtraceback(
+        self, exc_tuple: tuple[type[BaseException], BaseException, TracebackType | None], *, tb_offset: int | None
+    ) -> None:
+        """Show an error."""
 
 
 class CellError(DbgError):
@@ -85,8 +99,21 @@ def _job_and_target(broker: Broker, text: str) -> tuple[Job, str]:
 
 
 def load_ipython_extension(shell: Shell) -> None:
-    """Add ``%%ranks``, as ``%load_ext dbg_client`` asks for."""
+    """Add ``%%ranks``, and errors in the words of a notebook, as ``%load_ext dbg_client`` asks for."""
     # IPython is there where this is called; nothing else here needs it.
     from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
 
     shell.register_magic_function(RanksMagic(display), "cell", "ranks")
+    shell.set_custom_exc((DbgError,), _show_error)
+
+
+def _show_error(
+    shell: Shell,
+    kind: type[BaseException],
+    error: BaseException,
+    traceback: TracebackType | None,
+    tb_offset: int | None = None,
+) -> None:
+    """Show an error of ours, which may name a command of the terminal, with what one writes in a cell."""
+    told = CellError(error) if isinstance(error, DbgError) else error
+    shell.showtraceback((kind, told, traceback), tb_offset=tb_offset)

@@ -6,7 +6,9 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
+from functools import partial
 
+from dbg_dial.apart import apart
 from dbg_wire.errors import BadInput, printable
 
 from ..words.config import Config, config_path, read_values
@@ -18,13 +20,13 @@ MAX_BYTES = 64 * 1024
 def read_config(environ: Mapping[str, str]) -> Config:
     """Return what the file says; a file that is not there says nothing, and one that is bad says what is wrong.
 
-    Blocks for a small file.
+    Blocks for a small file. Raises SilentFile if its file system does not answer.
     """
     path = config_path(environ)
     if path is None:
         return Config()
     try:
-        data = _read(path)
+        data = apart(path, partial(_read, path))
         return Config(path) if data is None else read_values(_parse(data, path), path)
     except BadInput as error:
         return Config(path, problems={"": error})

@@ -15,8 +15,8 @@ from dbg_wire.errors import SilentFile
 T = TypeVar("T")
 
 
-async def in_thread(call: Callable[[], T], seconds: float) -> T:
-    """Return what ``call`` returns in a thread of its own; raise asyncio.TimeoutError after ``seconds``.
+async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
+    """Return what ``call`` returns in a thread of its own; raise asyncio.TimeoutError after ``seconds``, if given.
 
     For a name server or a file system that does not answer. The program ends without the thread; it waits for the
     threads of asyncio's own executor.
@@ -42,10 +42,15 @@ async def in_thread(call: Callable[[], T], seconds: float) -> T:
 async def read_in_thread(read: Callable[[Opening], T], seconds: float) -> T:
     """Return what ``read`` does in a thread of its own, to which it names each path before it touches it.
 
-    Raise SilentFile after ``seconds``.
+    Raise SilentFile after ``seconds``, as :func:`dbg_dial.apart.read_apart` does.
     """
     touched: list[str] = []
+    reading = asyncio.ensure_future(in_thread(lambda: read(touched.append), None))
     try:
-        return await in_thread(lambda: read(touched.append), seconds)
-    except asyncio.TimeoutError:
-        raise SilentFile(touched[-1]) from None
+        while True:
+            with suppress(asyncio.TimeoutError):
+                return await within(seconds, asyncio.shield(reading))
+            if touched:
+                raise SilentFile(touched[-1])
+    finally:
+        reading.cancel()

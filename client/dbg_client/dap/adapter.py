@@ -9,7 +9,8 @@ from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.targets import Target, parse_target
 
 from ..core.switchboard import Switchboard
-from ..errors import bug, in_words_of
+from ..errors import bug
+from ..words.other_faces import in_words_of
 from .capabilities import CAPABILITIES, Client
 from .console import COMMANDS
 from .messages import Message, Request, Send, event, refusal, response
@@ -127,7 +128,9 @@ class Adapter:
             await self._session.leave()
 
     async def _terminate(self, arguments: Message) -> None:
-        raise BadInput("a window does not end a job", "`dbg-attach TARGET --kill` ends ranks; disconnect leaves them")
+        raise BadInput(
+            "a window does not end a job", "disconnect leaves its ranks as they are; end it where it was started"
+        )
 
     async def _cancel(self, arguments: Message) -> None:
         number = arguments.get("requestId")

@@ -61,8 +61,7 @@ class Breakpoints:
             await self._tell([rank for rank in ranks if rank.key in self._greeted], plan.clear, plan.set)
             await self._greet([rank for rank in ranks if rank.key not in self._greeted])
             if plan.set and ranks:
-                stopped = (rank for rank in ranks if rank.state is RankState.STOPPED)
-                await self._sources.compared(next(stopped, ranks[0]), file, SECONDS)
+                await self._compare(file, ranks)
             lines = iter(plan.lines)
             rows = [
                 {"verified": False, "message": one} if isinstance(one, str) else self._row(next(lines), ranks)
@@ -156,8 +155,16 @@ class Breakpoints:
 
     async def _greet(self, ranks: Sequence[RankInfo]) -> None:
         """Set all breakpoints of the IDE in ranks that have come since it set them."""
-        await self._tell(ranks, (), self._table.wishes)
+        wishes = self._table.wishes
+        await self._tell(ranks, (), wishes)
         self._greeted.update(rank.key for rank in ranks)
+        for file in {wish.file for wish in wishes if ranks}:
+            await self._compare(file, ranks)
+
+    async def _compare(self, file: str, ranks: Sequence[RankInfo]) -> None:
+        """Find out whether the lines of the IDE's file are those that ranks run; a stopped one tells at once."""
+        stopped = (rank for rank in ranks if rank.state is RankState.STOPPED)
+        await self._sources.compared(next(stopped, ranks[0]), file, SECONDS)
 
     async def _tell(
         self, ranks: Sequence[RankInfo], clear: Sequence[LineOfFile], wishes: Sequence[BreakpointWish]

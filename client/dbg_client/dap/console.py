@@ -12,6 +12,7 @@ from dbg_wire.ranks import RankInfo, RankState
 from ..api.memory import Memory
 from ..api.ranks import AsyncRanks
 from ..words.near import is_target
+from ..words.other_faces import ONLY_IN_A_TERMINAL
 from .keyboard import Keyboard
 from .listing import Threads
 from .window import Window
@@ -32,11 +33,12 @@ help               these lines
 RANKS are as on the command line: 5, 0-7, all, stopped, @1, gpu013:*."""
 
 COMMANDS = {
-    "--list": "`where all` in the debug console",
-    "--wait": "this window",
-    "-i": "`pause {ranks}` in the debug console",
-    "--release": "`continue {ranks}` in the debug console",
-    "": "`where {ranks}` in the debug console",
+    "list": "`where all` in the debug console",
+    "wait": "this window",
+    "interrupt": "`pause {ranks}` in the debug console",
+    "release": "`continue {ranks}` in the debug console",
+    "attach": "`where {ranks}` in the debug console",
+    **ONLY_IN_A_TERMINAL,
 }
 """What does it in an IDE where an error names a command of the terminal."""
 

@@ -78,7 +78,7 @@ def different_verdict(scene: Scene, parts: Mapping[int, Sequence[CodePart]]) -> 
     sentence = f"{scene.names.described(others)} {run} with other {with_what} than {scene.names.ranks(usual)}"
     table = code_table(scene.matched.roster, parts)
     left_out = len(table) - MAX_EVIDENCE
-    evidence = [*table[:MAX_EVIDENCE], *([f"and {left_out} more; `dbg-attach report` has all"] if left_out > 0 else [])]
+    evidence = [*table[:MAX_EVIDENCE], *([f"and {left_out} more; a report has all"] if left_out > 0 else [])]
     return Verdict(
         kind=VerdictKind.DIFFERENT,
         job=scene.job,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 
+from ..words.other_faces import ONLY_IN_A_TERMINAL
+
 # A line of a rank is indented, and can't look like this one.
 _NEXT = re.compile(
     r"^try: dbg-attach (?:([^/\s]+)/)?(\S+)(?: (-i|-w)(?: (--all|--threads))?)?(?:\s+\(.*\))?$", re.MULTILINE
 )
 
 TOOLS_OF_COMMANDS = {
-    "--list": "`ranks`",
-    "--wait": "`wait_for_stop` with ranks='{ranks}'",
-    "-i": "`interrupt` with ranks='{ranks}'",
-    "--release": "`continue` with ranks='{ranks}'",
-    "": "`where` with ranks='{ranks}'",
+    "list": "`ranks`",
+    "wait": "`wait_for_stop` with ranks='{ranks}'",
+    "interrupt": "`interrupt` with ranks='{ranks}'",
+    "release": "`continue` with ranks='{ranks}'",
+    "attach": "`where` with ranks='{ranks}'",
+    **ONLY_IN_A_TERMINAL,
 }
 """What an agent calls where an error names a command of the terminal."""
 

@@ -15,7 +15,8 @@ from dbg_wire.errors import DbgError, printable
 from dbg_wire.version import RELEASE
 
 from ..api.broker import AsyncBroker
-from ..errors import bug, in_words_of
+from ..errors import bug
+from ..words.other_faces import in_words_of
 from ..words.settings import CommandSettings
 from .next_step import TOOLS_OF_COMMANDS
 from .protocol import (

@@ -74,7 +74,7 @@ class SessionCommandLine:
         answered = await self._act(text) if text is not None else None
         if answered is not None and answered.choice is None:
             return None, await Pager(answered.text, self._source, self._screen, self._prefix).run()
-        return answered and answered.choice, key_bytes(get_typeahead(self._source))
+        return None if answered is None else answered.choice, key_bytes(get_typeahead(self._source))
 
     async def _act(self, text: str) -> Answered | None:
         try:

@@ -16,20 +16,24 @@ from tests.support.rank_infos import rank as listed_rank
 ADOPTED = Answer(outcome=Outcome.ADOPTED, key="k")
 
 
+def touch(path: str) -> None:
+    """Take note of nothing: the files here answer."""
+
+
 def test_a_rank_finds_the_broker_of_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "broker.json").touch()
     home = {"DBG_HOME": str(tmp_path)}
-    assert rank_variables(None, home) == home
-    assert rank_variables("h:1", {**home, "DBG_TOKEN": "driver's"}) == {**home, "DBG_BROKER": "h:1"}
+    assert rank_variables(None, home, touch) == home
+    assert rank_variables("h:1", {**home, "DBG_TOKEN": "driver's"}, touch) == {**home, "DBG_BROKER": "h:1"}
     # A home with a broker.json has the token for ranks; a terminal's own may be another one.
-    assert rank_variables(None, {**home, "DBG_TOKEN_FILE": "/t"}) == home
+    assert rank_variables(None, {**home, "DBG_TOKEN_FILE": "/t"}, touch) == home
 
 
 def test_without_a_home_the_file_of_the_token_is_told(tmp_path: Path) -> None:
     variables = {"DBG_BROKER": "h:1", "DBG_TOKEN_FILE": "/t"}
-    assert rank_variables(None, variables) == variables
+    assert rank_variables(None, variables, touch) == variables
     with pytest.raises(BadInput, match="no home"):
-        rank_variables(None, {})
+        rank_variables(None, {}, touch)
 
 
 def test_a_line_says_what_to_type() -> None:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -67,6 +68,17 @@ def test_a_cell_is_evaluated_on_ranks_and_shown_as_a_table(kernel: BlockingKerne
     assert second["text/html"].startswith("<p>lr: ")
     (ranks,) = run(kernel, "import dbg_client; b = dbg_client.connect(); b.job()[0:2]")
     assert "gpu013:1" in ranks["text/html"]
+
+
+def test_an_error_of_a_call_names_what_one_writes_in_a_cell(kernel: BlockingKernelClient) -> None:
+    run(kernel, "%load_ext dbg_client\nimport dbg_client")
+    told: list[dict[str, Any]] = []
+    cell = "dbg_client.connect().job()['7'].where()"
+    kernel.execute_interactive(cell, output_hook=told.append, timeout=seconds(60))
+    (shown,) = [message["content"] for message in told if message["msg_type"] == "error"]
+    assert shown["ename"] == "NoSuchRank"
+    assert "`dbg_client.connect().ranks`" in shown["evalue"]
+    assert "dbg-attach" not in "".join(shown["traceback"])
 
 
 def test_a_job_with_a_number_for_a_name_can_be_asked(
