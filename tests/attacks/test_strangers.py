@@ -15,7 +15,6 @@ import pytest
 
 from tests.attacks import strangers
 from tests.attacks.conftest import Attacked, under_attack
-from tests.attacks.figures import Figures
 from tests.support.time_unit import seconds
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration]
@@ -48,24 +47,16 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def quiet(attacked: Attacked) -> Figures:
-    """The figures without an attack."""
-    return attacked.echo.measure(1)
-
-
 @pytest.mark.parametrize(("number", "case"), list(enumerate(CASES)), ids=[case.name for case in CASES])
-def test_strangers_delay_no_key_and_keep_nobody_out(
-    attacked: Attacked, quiet: Figures, number: int, case: Case
-) -> None:
+def test_strangers_delay_no_key_and_keep_nobody_out(attacked: Attacked, number: int, case: Case) -> None:
     # Another address for each, as what an attack did to the standing of its address stays for a while.
     address = f"127.0.1.{number + 1}"
     with attacked.by(case.attack, address=address, **case.options):
-        felt = attacked.feel(quiet)
+        felt = attacked.feel()
         elsewhere = attacked.echo.seconds_to_connect(f"127.0.2.{number + 1}")
         there = attacked.echo.seconds_to_connect(address)
-    attacked.tell(case.name, quiet, felt, f"in {elsewhere:.1f} s, from the same address in {there:.1f} s")
-    felt.check(quiet)
+    attacked.tell(case.name, felt, f"in {elsewhere:.1f} s, from the same address in {there:.1f} s")
+    felt.check()
     assert elsewhere < LONGEST_SECONDS
     assert there < LONGEST_SECONDS
 
