@@ -100,6 +100,8 @@ def headings(page: Path) -> set[str]:
 
 def test_no_page_needs_a_second_reading() -> None:
     riddles = ["of a directory the last two are kept", "ranks come from a line", "Other stops in place of those"]
+    riddles += ["has told is told", "Of a flood you are told", "which is told. `TORCH", "costs the rank its time"]
+    riddles += ["nobody looks any more", "comes into the middle of three", "are bars", "stays as it is, and `run`"]
     riddles += ["wait so long for a chosen rank", "since it never comes by", "One in a line without code"]
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         assert [riddle for riddle in riddles if riddle in " ".join(page.read_text().split())] == []

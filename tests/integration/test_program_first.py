@@ -96,7 +96,6 @@ def test_variables_that_can_not_be_used_are_warned_of(processes: Processes, home
 
 def test_an_error_that_was_asked_for_is_raised_at_every_pass(processes: Processes, home: Path) -> None:
     script = """\
-import time
 from dbg_agent import set_trace
 from dbg_wire.errors import DbgError
 def passes():
@@ -106,10 +105,9 @@ def passes():
         assert error.__traceback__.tb_frame.f_code.co_name == "passes"
         return f"{type(error).__name__}: {error}"
 print(passes())
-began = time.monotonic()
-for _ in range(100):
+# If each pass waited for the broker, these would take five minutes, longer than a test may.
+for _ in range(1000):
     assert passes()
-assert time.monotonic() - began < 0.3
 """
     rank = start_one(processes, home, script)
     assert rank.wait() == 0, rank.tail()
