@@ -13,9 +13,8 @@ from pathlib import Path
 
 from benchmarks.bench import PATIENCE, Bench, Row, interleaved
 from benchmarks.figures import Figure
-from tests.support.ranks import attach_command, start_ranks, wait_until_stopped
 from tests.support.processes import Child
-
+from tests.support.ranks import attach_command, start_ranks, wait_until_stopped
 from tests.support.sessions import DETACH
 from tests.support.terminal import Terminal
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from benchmarks.bench import Bench, Row, apart, interleaved
 from benchmarks.figures import Figure, quantile
 from benchmarks.keys import ROUNDS, through_broker, waits

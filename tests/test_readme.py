@@ -48,6 +48,35 @@ def test_it_is_short() -> None:
     assert len(README.encode()) <= MOST_BYTES
 
 
+def test_it_begins_with_the_commands_of_a_clone_and_the_one_of_a_job() -> None:
+    commands = re.findall(r"^(?:    )?((?:make|dbg-broker) .*)$", README.partition("\n## ")[0], re.MULTILINE)
+    assert [re.split(r" {2,}| --", command)[0] for command in commands] == ["make demo", "make test", "dbg-broker run"]
+
+
+def test_it_ends_with_a_dozen_links_at_most() -> None:
+    read_on = README.partition("\n## Read on\n")[2]
+    assert "\n## " not in read_on
+    assert 0 < len(re.findall(r"\]\(", read_on)) <= 12
+
+
+def test_each_target_of_make_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        name for page in (README, (ROOT / "docs/start.md").read_text()) for name in re.findall(r"\bmake ([a-z]+)", page)
+    }
+    assert named >= {"demo", "test", "docs"}
+    assert named - targets == set()
+
+
+@pytest.mark.parametrize("tool", ["debugpy", "flight recorder", "ncclras", "Ray", "STAT"])
+def test_the_comparison_has_a_column_and_a_source_for_each_tool(tool: str) -> None:
+    page = (ROOT / "docs/compare.md").read_text()
+    heads = [line for line in page.splitlines() if line.startswith("| |")]
+    assert any(tool in cell for head in heads for cell in head.split("|"))
+    sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    assert any(tool in section and "](http" in section for section in sections)
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -71,6 +100,8 @@ def headings(page: Path) -> set[str]:
 
 def test_no_page_needs_a_second_reading() -> None:
     riddles = ["of a directory the last two are kept", "ranks come from a line", "Other stops in place of those"]
+    riddles += ["has told is told", "Of a flood you are told", "which is told. `TORCH", "costs the rank its time"]
+    riddles += ["nobody looks any more", "comes into the middle of three", "are bars", "stays as it is, and `run`"]
     riddles += ["wait so long for a chosen rank", "since it never comes by", "One in a line without code"]
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         assert [riddle for riddle in riddles if riddle in " ".join(page.read_text().split())] == []

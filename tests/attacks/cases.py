@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tests.attacks.conftest import Attacked
-from tests.attacks.figures import Figures
 
 
 class Case(NamedTuple):
@@ -18,9 +17,9 @@ class Case(NamedTuple):
     options: Mapping[str, Any] = MappingProxyType({})
 
 
-def measure(attacked: Attacked, quiet: Figures, case: Case) -> None:
+def measure(attacked: Attacked, case: Case) -> None:
     """Run an attack from the address of the echo, measure the echo, and tell and check the figures."""
     with attacked.by(case.attack, **case.options):
-        felt = attacked.feel(quiet)
-    attacked.tell(case.name, quiet, felt)
-    felt.check(quiet)
+        felt = attacked.feel()
+    attacked.tell(case.name, felt)
+    felt.check()

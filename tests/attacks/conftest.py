@@ -36,24 +36,24 @@ class Attacked:
         """Run an attack: a function of a module, the address it comes from, and the function's options."""
         return attack(self._processes, self.broker, attacker, address=address, **options)
 
-    def feel(self, quiet: Figures, seconds: float = 1.0) -> Figures:
+    def feel(self, seconds: float = 1.0) -> Figures:
         """Measure during an attack, anew up to twice if keys waited, and return the figures of the last time.
 
-        An attack goes on and is felt each time; other work on this machine is felt now and then. That holds for the
-        broker's own figure, too: a virtual machine counts the time that its host takes away as processor time.
+        An attack goes on and is felt each time. A virtual machine counts the time that its host takes away as processor
+        time, which is felt now and then.
         """
         for _ in range(MEASURED):
             felt = self.echo.measure(seconds)
-            if felt.is_fine(quiet):
+            if felt.is_fine:
                 break
         return felt
 
-    def tell(self, name: str, quiet: Figures, felt: Figures, more: str = "") -> None:
+    def tell(self, name: str, felt: Figures, more: str = "") -> None:
         """Print what was felt during an attack, and keep it for the table in the documentation."""
-        print(f"\n{name}\n  quiet:    {quiet}\n  attacked: {felt}")  # noqa: T201 - the figures are what it is for
+        print(f"\n{name}\n  {felt}")  # noqa: T201 - the figures are what it is for
         if more:
             print(f"  {more}")  # noqa: T201
-        felt.keep(self._figures, name, quiet, more)
+        felt.keep(self._figures, name, more)
 
 
 @contextlib.contextmanager

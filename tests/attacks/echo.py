@@ -21,9 +21,6 @@ from tests.support.broker import RunningBroker
 
 T = TypeVar("T")
 
-WINDOW_SECONDS = 0.25
-"""Seconds of echoes of which the longest counts."""
-
 PAUSE_SECONDS = 0.01
 """Longest pause between two keys; its length is drawn, so that keys don't follow the broker's turns."""
 
@@ -46,10 +43,10 @@ class Echo:
         self._typed = self._drawn = 0
 
     def measure(self, seconds: float) -> Figures:
-        """Type keys for some seconds, each as soon as the one before came back, and return how long that took."""
+        """Type keys for some seconds, each as soon as the one before came back, and return what they waited for."""
         before = self._key_waits()
-        windows = self._run(self._windows(seconds))
-        return figures(windows, longest_class(before, self._key_waits()))
+        echoes = self._run(self._echoes(seconds))
+        return figures(echoes, longest_class(before, self._key_waits()))
 
     def page(self) -> str:
         """Return the broker's ``/metrics`` of this moment."""
@@ -86,19 +83,16 @@ class Echo:
     def _key_waits(self) -> dict[float, int]:
         return classes(self.page(), "key_wait_cpu_seconds")
 
-    async def _windows(self, seconds: float) -> list[list[float]]:
-        await self._echo()
-        windows: list[list[float]] = []
-        for _ in range(max(1, round(seconds / WINDOW_SECONDS))):
-            ends = time.monotonic() + WINDOW_SECONDS
-            window: list[float] = []
-            while not window or time.monotonic() < ends:
-                await asyncio.sleep(random.uniform(0, PAUSE_SECONDS))  # noqa: S311 - no secret
-                window.append(await self._echo() * 1000)
-            windows.append(window)
-        return windows
+    async def _echoes(self, seconds: float) -> list[float]:
+        ends = time.monotonic() + seconds
+        echoes = [await self._echo(), await self._echo()]
+        while time.monotonic() < ends:
+            await asyncio.sleep(random.uniform(0, PAUSE_SECONDS))  # noqa: S311 - no secret
+            echoes.append(await self._echo())
+        return echoes
 
     async def _echo(self) -> float:
+        """Type a key and return the milliseconds to its echo."""
         began = time.monotonic()
         await self._driver.send(Input(session=1, stop=1, generation=self._generation, offset=self._typed, data=b"n"))
         self._typed += 1
@@ -106,7 +100,7 @@ class Echo:
         await self._rank.send(Output(session=1, offset=self._drawn, data=b"n"))
         self._drawn += 1
         await self._driver.expect_data()
-        return time.monotonic() - began
+        return (time.monotonic() - began) * 1000
 
 
 async def next_data(rank: Peer) -> Input | Output:

@@ -104,8 +104,8 @@ def fragments(target: Target, begun: Begun, *, count: int = 100) -> None:
     flood(target, begun, [replace(line, first=line.first + begin, again=part * 500) for line in lines])
 
 
-def output(target: Target, begun: Begun, *, count: int = 50) -> None:
-    """Send output in tiny pieces."""
-    piece = binary(encode_data(Output(session=1, offset=0, data=b"x"))) * 200
+def output(target: Target, begun: Begun, *, count: int = 50, size: int = 1, times: int = 200) -> None:
+    """Send output in pieces of one size."""
+    piece = binary(encode_data(Output(session=1, offset=0, data=b"x" * size))) * times
     lines = [says(number, report=STOPPED) for number in range(count)]
     flood(target, begun, [replace(line, again=piece) for line in lines])

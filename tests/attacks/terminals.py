@@ -109,9 +109,9 @@ def windows(target: Target, begun: Begun, *, role: str, count: int = 60) -> None
     flood(target, begun, crowd(count, report=STOPPED) + lines)
 
 
-def shown_to_many(target: Target, begun: Begun, *, count: int = 60) -> None:
-    """Watch a rank that draws in tiny pieces, which each of the watchers gets."""
-    piece = binary(encode_data(Output(session=1, offset=0, data=b"x"))) * 200
+def shown_to_many(target: Target, begun: Begun, *, count: int = 60, size: int = 1, times: int = 200) -> None:
+    """Watch a rank that draws in pieces of one size, which each of the watchers gets."""
+    piece = binary(encode_data(Output(session=1, offset=0, data=b"x" * size))) * times
     first = text(registration(0, report=STOPPED))
     watching = terminals("watcher", count, first=[attach(keys_of(1)[0], Mode.WATCH)])
     flood(target, begun, [Says("rank", first, piece), *watching])

@@ -7,7 +7,6 @@ import pytest
 from tests.attacks import terminals
 from tests.attacks.cases import Case, measure
 from tests.attacks.conftest import Attacked
-from tests.attacks.figures import Figures
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration]
 
@@ -26,12 +25,6 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def quiet(attacked: Attacked) -> Figures:
-    """The figures without an attack."""
-    return attacked.echo.measure(1)
-
-
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_drivers_delay_no_other_driver(attacked: Attacked, quiet: Figures, case: Case) -> None:
-    measure(attacked, quiet, case)
+def test_drivers_delay_no_other_driver(attacked: Attacked, case: Case) -> None:
+    measure(attacked, case)

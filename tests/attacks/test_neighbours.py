@@ -13,7 +13,6 @@ from tests.attacks import neighbours
 from tests.attacks.attacker import ROOT
 from tests.attacks.cases import Case, measure
 from tests.attacks.conftest import Attacked, under_attack
-from tests.attacks.figures import Figures
 from tests.support.time_unit import seconds
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration]
@@ -40,15 +39,9 @@ def port(classic: Attacked) -> int:
     return int(said[1])
 
 
-@pytest.fixture(scope="module")
-def quiet(classic: Attacked) -> Figures:
-    """The figures without an attack."""
-    return classic.echo.measure(1)
-
-
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_neighbours_delay_no_key(classic: Attacked, quiet: Figures, port: int, case: Case) -> None:
-    measure(classic, quiet, case._replace(options={"port": port}))
+def test_neighbours_delay_no_key(classic: Attacked, port: int, case: Case) -> None:
+    measure(classic, case._replace(options={"port": port}))
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dbg_wire import limits
 from tests.attacks import ranks
 from tests.attacks.cases import Case, measure
 from tests.attacks.conftest import Attacked
-from tests.attacks.figures import Figures
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration]
 
@@ -24,15 +24,10 @@ CASES = [
     Case("pings", ranks.pings),
     Case("parts of one byte", ranks.fragments),
     Case("output in pieces of one byte", ranks.output),
+    Case("output of 64 KiB at once", ranks.output, {"size": limits.MAX_DATA_BYTES, "times": 4}),
 ]
 
 
-@pytest.fixture(scope="module")
-def quiet(attacked: Attacked) -> Figures:
-    """The figures without an attack."""
-    return attacked.echo.measure(1)
-
-
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_ranks_delay_no_key(attacked: Attacked, quiet: Figures, case: Case) -> None:
-    measure(attacked, quiet, case)
+def test_ranks_delay_no_key(attacked: Attacked, case: Case) -> None:
+    measure(attacked, case)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from dbg_wire import limits
 from tests.attacks import terminals
 from tests.attacks.cases import Case, measure
 from tests.attacks.conftest import Attacked
-from tests.attacks.figures import Figures
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration]
 
 ROLE = {"role": "watcher"}
+LARGE = {"size": limits.MAX_DATA_BYTES, "times": 4}
 
 CASES = [
     Case("watchers that ask for the list", terminals.lists, ROLE),
@@ -23,16 +24,11 @@ CASES = [
     Case("watchers that sit down and leave", terminals.seats, ROLE),
     Case("watchers that change their windows", terminals.windows, ROLE),
     Case("60 watchers of a rank that draws bytes", terminals.shown_to_many),
+    Case("60 watchers of a rank that draws 64 KiB at once", terminals.shown_to_many, LARGE),
     Case("watchers that type", terminals.keys, ROLE),
 ]
 
 
-@pytest.fixture(scope="module")
-def quiet(attacked: Attacked) -> Figures:
-    """The figures without an attack."""
-    return attacked.echo.measure(1)
-
-
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_watchers_delay_no_key(attacked: Attacked, quiet: Figures, case: Case) -> None:
-    measure(attacked, quiet, case)
+def test_watchers_delay_no_key(attacked: Attacked, case: Case) -> None:
+    measure(attacked, case)

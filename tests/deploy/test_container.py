@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from packaging.version import Version
 
 from dbg_broker.cli import parse
@@ -118,6 +119,38 @@ def test_packages_are_taken_by_their_hashes_alone() -> None:
     floors = {name: tuple(map(int, floor.split("."))) for name, floor in asked}
     assert floors["cryptography"] >= (46, 0, 5)
     assert floors["pygments"] >= (2, 15)
+
+
+AUDITOR = """\
+#!/bin/sh
+for last; do :; done
+case "$*" in
+*--require-hashes*) exit 0 ;;
+esac
+cat "$last" >&2
+if grep -q HOLE "$last"; then echo "Name Version ID Fix Versions"; exit 1; fi
+"""
+"""A stand-in for pip-audit that knows a hole in one version."""
+
+
+@pytest.mark.parametrize(("hole", "status"), [("cryptography==46.0.5", 1), ("cryptography==44.0.1", 0)])
+def test_the_oldest_versions_that_we_take_are_audited_too(tmp_path: Path, hole: str, status: int) -> None:
+    audit = tmp_path / ".venv/.audit/bin/pip-audit"
+    python = tmp_path / ".venv/bin/python"
+    for program, text in ((audit, AUDITOR.replace("HOLE", hole)), (python, "#!/bin/sh\n")):
+        program.parent.mkdir(parents=True)
+        program.write_text(text)
+        program.chmod(0o755)
+    said = subprocess.run(
+        ["/bin/sh", str(ROOT / "scripts/audit-packages"), str(python)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == status
+    if status:
+        assert {"websockets==13", "tomli==2.0", "pygments==2.15"} <= set(said.stderr.splitlines())
 
 
 def test_torch_comes_from_the_named_index_alone(tmp_path: Path) -> None:

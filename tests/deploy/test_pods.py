@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -155,7 +156,7 @@ def test_a_clone_below_tmp_is_not_hidden_by_a_volume_that_is_mounted_at_tmp(
     secrets = {secret["metadata"]["name"]: secret for secret in documents(made.stdout)}
     host = Host("train-0", "10.77.0.1", "none", tmp_path / "hosts")
     command = Node(tmp_path, secrets).command(host, RANK, "train", None, 0)
-    mounted = list(zip(command, command[1:], strict=False))
+    mounted = list(itertools.pairwise(command))
     assert command.index("/tmp") < mounted.index(("/tmp/clone/.venv", "/tmp/clone/.venv"))
 
 

@@ -172,12 +172,17 @@ def test_argument_then_variable_then_home(tmp_path: Path) -> None:
     assert reach.token == TOKENS["driver"]
 
 
-def test_a_terminal_is_told_of_a_home_that_is_open_to_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("role", ["driver", "rank"])
+def test_terminals_and_ranks_are_told_of_a_home_that_is_open_to_others(tmp_path: Path, role: TokenRole) -> None:
     tmp_path.chmod(0o755)
     with pytest.raises(BadSecretFile, match=r"is open to others \(mode 755\); type `chmod 700 "):
-        find_broker(seeker(), None, {}, str(tmp_path))
-    with pytest.raises(NoBroker):
-        find_broker(seeker(role="rank"), None, {}, str(tmp_path))
+        find_broker(seeker(role=role), None, {}, str(tmp_path))
+
+
+def test_a_rank_dials_a_broker_whose_home_others_have_been_let_into(tmp_path: Path) -> None:
+    write_home(tmp_path)
+    tmp_path.chmod(0o755)
+    assert find_broker(seeker(role="rank"), None, {}, str(tmp_path)).endpoint.url == RENDEZVOUS.url
 
 
 def test_an_empty_home_names_no_broker(tmp_path: Path) -> None:

@@ -83,13 +83,11 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
     if argument is not None or environ.get(BROKER):
         return _find_named(seeker, argument, environ, home)
     if seeker.role != "rank":
-        # `serve` refuses such a home, too; without this a terminal would only say that no broker is known.
-        folder = home_directory(environ) if home is None else home
-        seeker.opening(folder)
-        with suppress(OSError):
-            check_closed(os.stat(folder).st_mode, folder)  # noqa: PTH116 - in a rank
+        _check_home(seeker, environ, home)
     rendezvous = _read_rendezvous(seeker, environ, home)
     if rendezvous is None:
+        # A rank dials a broker that it can find, whoever may look into its home.
+        _check_home(seeker, environ, home)
         raise NoBroker
     reach = _resolve(seeker, None, environ, rendezvous)
     # An address that a user typed may be the end of a tunnel; an address that the broker wrote is its own.
@@ -97,6 +95,17 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
     if reason is not None:
         raise WrongHost(reason)
     return reach
+
+
+def _check_home(seeker: Seeker, environ: Mapping[str, str], home: str | None) -> None:
+    """Raise BadSecretFile for a home that is open to others.
+
+    `serve` refuses it, too; without this a rank or a terminal would only say that no broker is known.
+    """
+    folder = home_directory(environ) if home is None else home
+    seeker.opening(folder)
+    with suppress(OSError):
+        check_closed(os.stat(folder).st_mode, folder)  # noqa: PTH116 - in a rank
 
 
 def _telling(seeker: Seeker) -> Seeker:

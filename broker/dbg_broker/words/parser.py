@@ -28,7 +28,8 @@ def parser_of_the_command() -> argparse.ArgumentParser:
     parser = BrokerParser(
         prog="dbg-broker",
         description="The meeting point of ranks that stop in a debugger and of terminals that attach to them.",
-        epilog="The home is $DBG_HOME, or dbg-broker under $XDG_STATE_HOME or ~/.local/state.",
+        epilog="The home is $DBG_HOME, or dbg-broker under $XDG_STATE_HOME or ~/.local/state. "
+        "More: dbg-broker help VERB, and the manual page.",
     )
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
