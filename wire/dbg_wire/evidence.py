@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from .bounds import MAX_NUMBER, Age, Count, RankNumber, Sentence, Word, elements, integers, reals
-from .limits import MAX_ANSWER_BYTES, MAX_TEXT
+from .limits import KIB, MAX_ANSWER_BYTES, MAX_TEXT
 from .ranks import Place
 from .records import Record, Row, length_of, within_bytes
 
@@ -23,7 +23,7 @@ MAX_COLLECTIVES = 64
 MAX_CODE_ROWS = 2000
 """Files, packages and variables that one rank tells of: a large program loads some hundred of its own files."""
 
-MAX_EVIDENCE_BYTES = MAX_ANSWER_BYTES // 2
+MAX_EVIDENCE_BYTES = MAX_ANSWER_BYTES // 2 - 4 * KIB
 """Bytes of the records of one answer; the other half is for the stacks that it may have beside them."""
 
 Amount = Annotated[float, reals(0.0, MAX_NUMBER)]
