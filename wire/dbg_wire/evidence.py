@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from .bounds import MAX_NUMBER, Age, Count, RankNumber, Sentence, Word, elements, integers, reals
-from .limits import MAX_ANSWER_BYTES, MAX_TEXT
+from .limits import KIB, MAX_ANSWER_BYTES, MAX_TEXT
 from .ranks import Place
 from .records import Record, Row, length_of, within_bytes
 
@@ -26,7 +26,7 @@ MAX_CODE_ROWS = 2000
 One kind follows the other, so that of a rank that tells so many the last kind may be cut.
 """
 
-MAX_EVIDENCE_BYTES = MAX_ANSWER_BYTES // 2
+MAX_EVIDENCE_BYTES = MAX_ANSWER_BYTES // 2 - 4 * KIB
 """Bytes of the records of one answer; the other half is for the stacks that it may have beside them."""
 
 Amount = Annotated[float, reals(0.0, MAX_NUMBER)]

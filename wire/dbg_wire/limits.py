@@ -58,6 +58,12 @@ MAX_LOG = 1 * MIB
 MAX_STACK_FRAMES = 256
 """Frames of one stack: a deeper stack recurses, and 512 stacks of this size still fit into a terminal's memory."""
 
+MAX_STACK_BYTES = 96 * KIB
+"""Bytes of one stack in a message: MAX_STACK_FRAMES frames with paths of 250 characters fit."""
+
+MAX_THREADS_BYTES = 256 * KIB
+"""Bytes of the stacks of all threads in one answer, which may hold a stack and evidence beside them."""
+
 MAX_THREADS = 64
 """Threads of one rank in one answer: a rank with data loaders and communication has some twenty."""
 

@@ -16,7 +16,7 @@ from typing import Any
 from dbg_wire.beside import CommandEnd, CommandLine, output_rows
 from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import PeerError, printable
-from dbg_wire.messages import Action, Answer, Ask, Kind
+from dbg_wire.messages import Action, Answer, Ask, Kind, sendable
 from dbg_wire.ras import status_rows
 from dbg_wire.records import fitted
 
@@ -101,7 +101,7 @@ class Beside:
             answer = _error(ask, str(error))
         except Exception as error:
             answer = _error(ask, f"its guard failed ({type(error).__name__}: {printable(str(error))})")
-        await say(answer)
+        await say(sendable(answer))
 
     async def _answer(self, ask: Ask, seconds: float) -> Answer:
         if len(self._working) > MAX_AT_ONCE:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbg_wire.errors import printable
-from dbg_wire.limits import MAX_STACK_FRAMES, MIB
+from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.ranks import Place
-from dbg_wire.records import fitted
+from dbg_wire.records import fitted, within_bytes
 
 from .command import Command, Output
 from .yama import SCOPE
@@ -63,7 +63,12 @@ def frames_of(text: str, pid: int, own: Sequence[str]) -> tuple[Place, ...]:
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):
         raise NoStack(f"{PROGRAM} says {printable(text.strip(), 100)!r}, which is no stack") from None
     folders = tuple(folder.rstrip("/") + "/" for folder in own)
-    return tuple(reversed([place for place in frames if not place.file.startswith(folders)][:MAX_STACK_FRAMES]))
+    innermost = [place for place in frames if not place.file.startswith(folders)]
+    kept, _ = within_bytes(innermost[: MAX_STACK_FRAMES - 1], MAX_STACK_BYTES)
+    if len(kept) < len(innermost):
+        left_out = f"[{len(innermost) - len(kept)} frames left out]"
+        kept.append(fitted(Place, file="", line=0, function=left_out))
+    return tuple(reversed(kept))
 
 
 def _place(frame: dict[str, Any]) -> Place:

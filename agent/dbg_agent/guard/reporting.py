@@ -28,6 +28,7 @@ from dbg_wire.messages import (
     Register,
     Sender,
     Testimony,
+    sendable,
 )
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
@@ -340,7 +341,7 @@ class Witness:
                 self._beside.take(message, partial(_say, connection))
             elif isinstance(message, Ask):
                 async with self._answering:
-                    await connection.send(encode(await self._answer(message)))
+                    await connection.send(encode(sendable(await self._answer(message))))
 
     async def _answer(self, ask: Ask) -> Answer:
         if ask.action is not Action.WHERE:

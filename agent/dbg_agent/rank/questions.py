@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Answer, Ask, Kind, Look
+from dbg_wire.messages import Action, Answer, Ask, Kind, Look, sendable
 from dbg_wire.parts import PartsQuestion
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
@@ -140,7 +140,7 @@ class Questions:
         self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[AnyRow, ...] | Place | str
     ) -> None:
         """Send an answer; from any thread."""
-        self._rank.send(fitted(Answer, request=ask.request, kind=kind, text=text, **more))  # type: ignore[arg-type]
+        self._rank.send(sendable(fitted(Answer, request=ask.request, kind=kind, text=text, **more)))  # type: ignore[arg-type]
 
     # ------------------------------------------------------------------------------------------------ the single ones
 
@@ -216,7 +216,7 @@ class Questions:
             threads=rank.position.threads() if ask.threads else (),
             rows=self._evidence(ask, state, is_still=(age or 0.0) >= STILL_SECONDS),
         )
-        rank.send(answer)
+        rank.send(sendable(answer))
 
     def _evidence(self, ask: Ask, state: str, *, is_still: bool) -> tuple[EvidenceRecord, ...]:
         if ask.look is Look.STACK:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from dbg_wire.limits import MAX_THREAD_FRAMES
+from dbg_wire.limits import MAX_THREAD_FRAMES, MAX_THREADS_BYTES
 from dbg_wire.ranks import Place, ThreadStack
 from dbg_wire.records import fitted
 
 from ..stop.program_threads import program_threads
-from ..stop.stacks import bounded_stack, stack_of
+from ..stop.stacks import bounded_stack, bytes_of, whole_stack
+
+MAX_NAME = 200
+"""Characters of a thread's name."""
 
 
 def thread_stacks(halted: int | None, stack: tuple[Place, ...]) -> tuple[ThreadStack, ...]:
-    """Return the threads, the main one first; ``stack`` is that of the thread ``halted``, if one stands in a stop."""
+    """Return the threads, the main one first; ``stack`` is that of the thread ``halted``, if one stands in a stop.
+
+    If all are more than MAX_THREADS_BYTES the middle of the deepest ones is left out, as a place of each tells.
+    """
+    threads = program_threads(halted)
+    whole = [stack if thread.ident == halted else whole_stack(thread.frame) for thread in threads]
+    most = MAX_THREAD_FRAMES
+    stacks = [bounded_stack(one, most) for one in whole]
+    while most > 1 and sum(map(bytes_of, stacks)) > MAX_THREADS_BYTES:
+        most = most * 3 // 4
+        stacks = [bounded_stack(one, most) for one in whole]
     return tuple(
-        fitted(
-            ThreadStack,
-            name=thread.name,
-            frames=bounded_stack(stack, MAX_THREAD_FRAMES)
-            if thread.ident == halted
-            else stack_of(thread.frame, MAX_THREAD_FRAMES),
-            halted=thread.ident == halted,
-        )
-        for thread in program_threads(halted)
+        fitted(ThreadStack, name=thread.name[:MAX_NAME], frames=frames, halted=thread.ident == halted)
+        for thread, frames in zip(threads, stacks, strict=True)
     )

@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from types import FrameType, TracebackType
 
-from dbg_wire.limits import MAX_STACK_FRAMES
+from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES
 from dbg_wire.ranks import Place
-from dbg_wire.records import fitted
+from dbg_wire.records import fitted, size_of
 
 from .thread_frames import thread_frames
 
@@ -61,13 +61,18 @@ def place_of(frame: FrameType, line: int | None = None) -> Place:
 
 def stack_of(frame: FrameType | None, most: int = MAX_STACK_FRAMES) -> tuple[Place, ...]:
     """Return the places from the outermost frame to this one, without our frames and the middle of a deep stack."""
+    return bounded_stack(whole_stack(frame), most)
+
+
+def whole_stack(frame: FrameType | None) -> tuple[Place, ...]:
+    """Return all places from the outermost frame to this one, without our frames."""
     frames = []
     # Outside of our runner, as of any script, are only the frames by which Python runs a module.
     while frame is not None and not _is_main(frame):
         frames.append(frame)
         frame = frame.f_back
     frames.reverse()
-    return bounded_stack(tuple(place_of(frame) for frame in frames[skip_runner(frames) :] if not is_own(frame)), most)
+    return tuple(place_of(frame) for frame in frames[skip_runner(frames) :] if not is_own(frame))
 
 
 def traceback_of(traceback: TracebackType | None) -> tuple[Place, ...]:
@@ -91,7 +96,25 @@ def thread_frame(thread: int | None) -> FrameType | None:
 
 
 def bounded_stack(places: tuple[Place, ...], most: int = MAX_STACK_FRAMES) -> tuple[Place, ...]:
-    """Return a stack of at most so many places: the middle of a deeper one is left out, which one place tells."""
+    """Return a stack of at most so many places and MAX_STACK_BYTES.
+
+    The middle of a larger one is left out, which one place tells.
+    """
+    stack = _outer_and_inner(places, most)
+    while len(stack) > 1 and bytes_of(stack) > MAX_STACK_BYTES:
+        most = min(most, len(stack)) * 3 // 4
+        stack = _outer_and_inner(places, most)
+    return stack
+
+
+def bytes_of(stack: tuple[Place, ...]) -> int:
+    """Return at most how many bytes a stack has in a message."""
+    # A character has six at most, if it is escaped. Of nearly all stacks that is enough to know.
+    atmost = 6 * sum(len(place.file) + len(place.function) for place in stack) + 60 * len(stack)
+    return atmost if atmost <= MAX_STACK_BYTES else sum(size_of(place) + 1 for place in stack)
+
+
+def _outer_and_inner(places: tuple[Place, ...], most: int) -> tuple[Place, ...]:
     left_out = len(places) - most
     if left_out <= 0:
         return places

@@ -5,10 +5,14 @@ from __future__ import annotations
 from sys import getsizeof
 
 from dbg_wire.ranks import Place
-from dbg_wire.records import Record
+from dbg_wire.records import Record, Row, size_of
 
 _PLACE = 56 + 28
 """Bytes of a place beside its two texts: its own, and those of its number."""
+
+_OF_ROW = 5
+"""Bytes in memory for one in the message, of a row that holds nothing but short texts. Most rows need half of that, but
+to look at each of their fields would take long: a message may hold some ten thousand."""
 
 
 def weight(*values: object) -> int:
@@ -20,6 +24,9 @@ def weight(*values: object) -> int:
         if type(value) is Place:
             # A message may hold four thousand of them.
             total += _PLACE + getsizeof(value.file) + getsizeof(value.function)
+            continue
+        if isinstance(value, Row):
+            total += _OF_ROW * size_of(value)
             continue
         total += getsizeof(value)
         if isinstance(value, tuple):

@@ -11,6 +11,8 @@ import pytest
 
 from dbg_agent.guard import native
 from dbg_agent.guard.native import NoStack, find_program, frames_of, native_stack
+from dbg_wire.limits import MAX_STACK_BYTES
+from dbg_wire.records import size_of
 
 
 def thread(number: int, *names: str, pid: int = 7, module: str | None = None) -> dict[str, object]:
@@ -24,6 +26,14 @@ def test_the_main_thread_is_told_outermost_frame_first_without_ours() -> None:
     # In a container the guard may know the rank by another number than the kernel outside of it.
     assert [place.function for place in frames_of(text, 4711, ())] == ["outer", "inner"]
     assert frames_of(text, 7, ("/src",)) == ()
+
+
+def test_of_frames_with_long_names_the_inner_ones_are_told_and_the_others_counted() -> None:
+    names = [f"f{number}<{'int, ' * 700}>" for number in range(300)]
+    frames = frames_of(json.dumps([thread(7, *names)]), 7, ())
+    assert sum(map(size_of, frames)) < MAX_STACK_BYTES + 200
+    assert frames[-1].function.startswith("f0<")
+    assert frames[0].function == f"[{300 - (len(frames) - 1)} frames left out]"
 
 
 def test_a_frame_of_c_code_is_told_with_its_library() -> None:

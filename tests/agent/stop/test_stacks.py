@@ -12,8 +12,9 @@ from types import FrameType
 
 import pytest
 
-from dbg_agent.stop.stacks import is_own, skip_runner, stack_of, thread_frame, traceback_of
-from dbg_wire.limits import MAX_STACK_FRAMES
+from dbg_agent.stop.stacks import bounded_stack, bytes_of, is_own, skip_runner, stack_of, thread_frame, traceback_of
+from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES
+from dbg_wire.ranks import Place
 from tests.support.time_unit import seconds
 
 
@@ -133,3 +134,13 @@ def test_another_thread_is_found_and_one_that_ended_is_not() -> None:
     leave.set()
     thread.join()
     assert thread_frame(thread.ident) is None
+
+
+def test_a_stack_with_long_paths_is_cut_in_the_middle_until_it_fits() -> None:
+    long = "\x01" * 4000
+    places = tuple(Place(file=f"/{n}{long}", line=n, function="f") for n in range(100))
+    stack = bounded_stack(places)
+    assert bytes_of(stack) <= MAX_STACK_BYTES
+    assert stack[-1] == places[-1]
+    (note,) = [place for place in stack if not place.file]
+    assert note.function == f"[{100 - (len(stack) - 1)} frames left out]"

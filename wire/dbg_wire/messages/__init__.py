@@ -23,6 +23,7 @@ from .from_agents import (
     Report,
     Source,
     Testimony,
+    sendable,
 )
 from .from_broker import (
     Answers,
@@ -144,6 +145,7 @@ __all__ = [
     "Testimony",
     "Waiting",
     "Welcome",
+    "sendable",
 ]
 
 MESSAGES: tuple[type[Message], ...] = tuple(entered)

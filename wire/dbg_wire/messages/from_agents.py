@@ -23,7 +23,9 @@ from ..bounds import (
     elements,
     integers,
 )
+from ..limits import MAX_ANSWER_BYTES
 from ..ranks import Coordinate, Place, Stack, ThreadStacks
+from ..records import size_of
 from .declared import Message
 from .report import RankReport
 from .rows import Rows
@@ -107,6 +109,15 @@ class Answer(Message, sender=Sender.AGENT):
         """Refuse a kind that the broker alone gives."""
         if self.kind not in KINDS_OF_AGENTS:
             raise InvalidMessage("answer", f".kind: {self.kind.value} is no agent's")
+
+
+def sendable(answer: Answer) -> Answer:
+    """Return an answer, or an error in place of one that is longer than the broker takes."""
+    size = size_of(answer)
+    if size <= MAX_ANSWER_BYTES:
+        return answer
+    text = f"its answer has {size:,} bytes, and {MAX_ANSWER_BYTES:,} are the most; ask for less"
+    return Answer(request=answer.request, kind=Kind.ERROR, text=text)
 
 
 class Testimony(Message, sender=Sender.AGENT):
