@@ -83,8 +83,6 @@ class ProbeSchedule:
         probed.attended = attended
         if attended:
             self._schedule(key, probed, now)
-        else:
-            self._leave_alone(probed)
 
     def asked(self, key: str, now: float) -> None:
         """Note that a rank is asked something: that counts as a probe, and a next one follows if no answer comes."""
@@ -102,7 +100,9 @@ class ProbeSchedule:
         probed = self._ranks.get(key)
         if probed is not None and probed.asked:
             probed.asked = False
-            self._leave_alone(probed)
+            if not probed.attended:
+                # Its entry in the heap, which may come earlier, is moved on when it comes.
+                probed.due = probed.idle_due
 
     def due(self, now: float) -> Due:
         """Return what is to be done by now; the next probe of each rank is scheduled."""
@@ -138,8 +138,3 @@ class ProbeSchedule:
         if due < probed.entry and not probed.silent:
             probed.entry = due
             heapq.heappush(self._heap, (due, key))
-
-    def _leave_alone(self, probed: _Probed) -> None:
-        """Probe a rank as an idle one; its entry in the heap, which may come earlier, is moved on when it comes."""
-        if not (probed.attended or probed.asked):
-            probed.due = probed.idle_due

@@ -36,8 +36,8 @@ def test_attended_rank_is_probed_at_once_and_every_two_seconds() -> None:
     assert probes.due(7.0) == Due(["a"], [])
     probes.heard("a", 7.1)
     probes.attend("a", False, 7.5)
-    assert probes.due(26.9) == Due([], [])
-    assert probes.due(27.0) == Due(["a"], [])
+    assert probes.due(9.0) == Due(["a"], [])
+    assert probes.due(28.9) == Due([], [])
 
 
 def test_a_question_that_is_answered_leads_to_no_probe() -> None:
