@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import bulk, crowds, faces, imports, keys, looks, prompt, pudb, recorded, starts, storm, train_loop
-from benchmarks.bench import ROOT, Row, new_bench
+from benchmarks.bench import ROOT, Row, Unmeasurable, new_bench
 from benchmarks.machine import machine
 from benchmarks.page import lines_of, write
 from tests.support.environment import clean_environment, is_foreign
@@ -33,12 +33,14 @@ LAST = ROOT / "benchmarks/last.json"
 def measured(row: Row) -> dict[str, Any]:
     """Measure a row; return it for the JSON file, with what went wrong if it failed."""
     began = time.monotonic()
-    told: dict[str, Any] = {"name": row.name, "title": row.title, "failed": None, "figures": []}
+    told: dict[str, Any] = {"name": row.name, "title": row.title, "failed": None, "left_out": None, "figures": []}
     with tempfile.TemporaryDirectory() as folder:
         try:
             with new_bench(Path(folder)) as bench:
                 figures = row.measure(bench)
             told["figures"] = [figure.document(figures) for figure in figures]
+        except Unmeasurable as reason:
+            told["left_out"] = str(reason)
         except Exception as error:
             sys.stderr.write(f"{row.name}: {error}\n")
             told["failed"] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".replace(folder, "…")

@@ -1,4 +1,4 @@
-"""Output in bulk, from a rank to a terminal: through the broker, beside other relays; and a terminal that doesn't read."""
+"""Output in bulk, from a rank to a terminal, through the broker and other relays; and a terminal that doesn't read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from benchmarks.crowds import plain_relay
 from benchmarks.ends import CHUNK, Terminal, WebSocketEnd, expected
 from benchmarks.figures import Figure
 from dbg_wire.codec import Output, encode, encode_data
-from dbg_wire.messages import SessionInfo, Welcome
 from dbg_wire.limits import KIB, MAX_DATA_BYTES, MIB
+from dbg_wire.messages import SessionInfo, Welcome
 from tests.broker.peers import STOPPED, registration
 from tests.support.broker import RunningBroker
 

@@ -17,7 +17,6 @@ from dbg_wire.codec import encode
 from dbg_wire.messages import Action, Ask
 from tests.support.ranks import attach_command
 
-
 ROUNDS = 5
 FEWER, MORE = 1000, 10_000
 MISSING = 11

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from benchmarks.bench import PATIENCE, Bench, Row, interleaved
 from benchmarks.figures import Figure
-from tests.support.ranks import attach_command, start_ranks, wait_until_stopped
 from tests.support.processes import Child
-
+from tests.support.ranks import attach_command, start_ranks, wait_until_stopped
 from tests.support.sessions import DETACH
 from tests.support.terminal import Terminal
 
@@ -25,13 +24,16 @@ ROWS_SHOWN, COLUMNS = 30, 100
 FIRST = 10_000_000
 """Value of a variable that each step counts up; PuDB shows it, and no line of the program has it in its text."""
 
-PROGRAM = f"""\
+PROGRAM = (
+    f"""\
 import os
 def count():
     seen = int("{FIRST}")
     {{stop}}
 {"    seen = seen + 1" + chr(10)}
-""".replace("    seen = seen + 1\n", "    seen = seen + 1\n" * (ROUNDS + 2) * STEPS) + "count()\n"
+""".replace("    seen = seen + 1\n", "    seen = seen + 1\n" * (ROUNDS + 3) * STEPS)
+    + "count()\n"
+)
 
 OURS = PROGRAM.format(stop="__import__('dbg_agent').set_trace()")
 STOCK = PROGRAM.format(
@@ -49,6 +51,9 @@ signal.sigwait({{signal.SIGUSR1}})
 DRAWN = b"ariables:"
 """Bytes of every screen of PuDB; the letter before them is underlined."""
 
+SETTLE_SECONDS = 0.5
+"""Seconds in which a step has surely been drawn, before any counts."""
+
 BASELINE = "stock pudb.remote and socat"
 OURS_NAME = "dbg-attach"
 
@@ -60,8 +65,12 @@ class Stepping:
         self._terminal = terminal
         self._seen = FIRST
         terminal.skim(DRAWN, PATIENCE)
-        # From here on its variable is on the screen.
-        terminal.skim(str(self._seen).encode(), PATIENCE)
+        # Ours stands at the call, and stock PuDB at the line behind it: the first step that counts may be the second.
+        while str(FIRST + 1).encode() not in terminal.output:
+            terminal.send("n")
+            terminal.read_for(SETTLE_SECONDS)
+        while str(self._seen + 1).encode() in terminal.output:
+            self._seen += 1
 
     def steps(self) -> float:
         """Step STEPS times, each once the one before is drawn; return the milliseconds of one."""
@@ -133,9 +142,7 @@ def step(bench: Bench) -> list[Figure]:
 def compared(found: Mapping[str, list[float]], unit: str) -> list[Figure]:
     """Return figures that are compared with the first of them."""
     baseline, *_ = found
-    return [
-        Figure(name, unit, tuple(values), None if name == baseline else baseline) for name, values in found.items()
-    ]
+    return [Figure(name, unit, tuple(values), None if name == baseline else baseline) for name, values in found.items()]
 
 
 def attach_seconds(home: Path, bench: Bench) -> float:
