@@ -245,9 +245,10 @@ def main(kind: str, *arguments: str) -> None:
     if kind == "tcp":
         echo_tcp()
     elif kind == "rank":
-        echo_keys(rank_end(*arguments, 0))
+        url, token = arguments
+        echo_keys(rank_end(url, token, 0))
     else:
-        echo_frames(WebSocketEnd.dial(*arguments, "/agent/1"))
+        echo_frames(WebSocketEnd.dial(arguments[0], "/agent/1"))
 
 
 if __name__ == "__main__":

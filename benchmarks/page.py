@@ -19,6 +19,8 @@ BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 WIDTH, LABEL, LINE = 860, 420, 20
 """Width of the plot, of its labels, and height of a bar, in pixels."""
 
+BAR = f'height="{LINE - 8}" fill="#3a6ea5"'
+
 Document = Mapping[str, Any]
 
 
@@ -117,9 +119,9 @@ def plot(rows: Sequence[Document]) -> str:
     reach = max([1.0, *(abs(math.log10(ratio)) for _, ratio in bars)])
     middle, half = LABEL + (WIDTH - LABEL) / 2, (WIDTH - LABEL) / 2 - 50
     height = LINE * (len(bars) + 2)
+    looks = 'font-family="sans-serif" font-size="12"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif"'
-        ' font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {looks}>',
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="{middle:g}" y="14" text-anchor="middle">× the baseline</text>',
     ]
@@ -129,8 +131,7 @@ def plot(rows: Sequence[Document]) -> str:
         side, anchor = (4, "start") if length >= 0 else (-4, "end")
         lines += [
             f'<text x="{LABEL - 6}" y="{y + 14}" text-anchor="end">{escape(name)}</text>',
-            f'<rect x="{min(middle, end):.1f}" y="{y + 4}" width="{abs(length):.1f}" height="{LINE - 8}"'
-            ' fill="#3a6ea5"/>',
+            f'<rect x="{min(middle, end):.1f}" y="{y + 4}" width="{abs(length):.1f}" {BAR}/>',
             f'<text x="{end + side:.1f}" y="{y + 14}" text-anchor="{anchor}">{amount(ratio)}</text>',
         ]
     lines.append(f'<line x1="{middle:g}" y1="{LINE}" x2="{middle:g}" y2="{height - LINE}" stroke="#222222"/>')

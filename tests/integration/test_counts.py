@@ -15,9 +15,9 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from benchmarks.ends import Terminal, rank_end
-from benchmarks.imports import RUNNING
 
+from benchmarks.ends import Terminal, rank_end
+from benchmarks.imports import RANK_PROGRAM
 from dbg_wire.codec import Input, Output, encode_data
 from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Question, Report, Seat, Snapshot, Subscribe
 from tests.attacks.target import Target
@@ -198,7 +198,7 @@ def test_an_import_loads_few_modules(home: Path) -> None:
 
 def test_a_rank_that_runs_loads_no_more_of_ours_than_it_needs(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
-    (rank,) = start_ranks(processes, home, RUNNING, 1, env={"INSTALLS": "1"})
+    (rank,) = start_ranks(processes, home, RANK_PROGRAM, 1, env={"INSTALLS": "1"})
     wait_until_states(home, {0: "running"})
     rank.signal(signal.SIGUSR1)
     told = json.loads(rank.wait_for_output(r"^\{.*\}$")[0])
