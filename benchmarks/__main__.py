@@ -71,12 +71,12 @@ def ends_within(seconds: int) -> Iterator[None]:
         raise TimeoutError(f"it was not measured within {seconds} s")
 
     before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
+    left = signal.alarm(seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+        signal.alarm(left)
 
 
 def run(names: Sequence[str]) -> dict[str, Any]:
