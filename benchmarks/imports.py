@@ -33,7 +33,7 @@ def train(steps):
         total += step * step % 7
     return total
 """
-STEPS = 50_000
+STEPS = 5_000
 
 RANK_PROGRAM = """\
 import os, signal, sys

@@ -82,19 +82,21 @@ class Stepping:
         return 1000 * (time.perf_counter() - began) / STEPS
 
 
-def own_environment(bench: Bench) -> dict[str, str]:
-    """Return an environment in which PuDB greets nobody."""
+def no_greeting(bench: Bench) -> dict[str, str]:
+    """Return variables with which PuDB greets nobody."""
     config = bench.folder / "config/pudb"
     config.mkdir(parents=True, exist_ok=True)
     (config / "pudb.cfg").write_text("[pudb]\nseen_welcome = z\n")
-    return {**os.environ, "XDG_CONFIG_HOME": str(config.parent)}
+    return {"XDG_CONFIG_HOME": str(config.parent)}
 
 
 def started(bench: Bench, text: str, **variables: str) -> Child:
     """Start a program that calls stock PuDB."""
     script = bench.folder / "stock.py"
     script.write_text(text)
-    return bench.processes.start("stock", [sys.executable, str(script)], env={**own_environment(bench), **variables})
+    return bench.processes.start(
+        "stock", [sys.executable, str(script)], env={**os.environ, **no_greeting(bench), **variables}
+    )
 
 
 def window(command: list[str], env: Mapping[str, str]) -> Terminal:
@@ -124,7 +126,7 @@ def our_window(bench: Bench, home: Path) -> Iterator[Terminal]:
 def stopped_rank(bench: Bench) -> Path:
     """Start a rank that is stopped, and return its home."""
     broker = bench.broker("TLS")
-    start_ranks(bench.processes, broker.home, OURS, 1, env=own_environment(bench))
+    start_ranks(bench.processes, broker.home, OURS, 1, env=no_greeting(bench))
     wait_until_stopped(broker.home, 1)
     return broker.home
 

@@ -28,7 +28,7 @@ def test_a_figure_is_its_median_its_spread_and_its_ratio_to_the_baseline() -> No
     document = FIGURES[1].document(FIGURES)
     assert (document["median"], document["least"], document["most"], document["ratio"]) == (150, 120, 900, 3)
     assert FIGURES[0].document(FIGURES)["ratio"] is None
-    assert lines_of(row())[1:] == ["   echo    50.0 µs  40.0 to 60.0", "   broker   150 µs     120 to 900  × 3.00"]
+    assert lines_of(row())[1:] == ["   echo    50.0 µs  40.0 to 60.0", "   broker   150 µs    120 to 900  × 3.00"]
 
 
 def test_a_figure_without_its_baseline_is_an_error() -> None:

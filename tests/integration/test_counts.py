@@ -35,11 +35,8 @@ KEYS = 50
 CALLS_OF_A_KEY = 4
 """The broker reads and sends a key, and reads and sends its echo."""
 
-TURNS_OF_A_KEY = 2
-"""The event loop wakes up for the key and for its echo."""
-
-OTHER_CALLS = 8
-"""Calls for what comes meanwhile: probes of the rank, and what its state is to the terminal."""
+OTHER_CALLS = 20
+"""Calls for what comes meanwhile: five for the ends of connections, and probes of the rank on a busy machine."""
 
 STEPS = 10
 BYTES_OF_A_STEP = 2500
@@ -60,19 +57,17 @@ MODULES_OF_A_RANK = 120
 
 
 class Calls:
-    """Counts the calls of the kernel that the thread makes in which :meth:`count` is its profiler."""
+    """Counts reads and writes of sockets by the thread in which :meth:`count` is the profiler."""
 
     MOVES = frozenset({"recv", "recv_into", "recvmsg", "send", "sendall", "sendmsg"})
 
     def __init__(self) -> None:
-        self.moves = self.turns = 0
+        self.moves = 0
 
     def count(self, _frame: FrameType, event: str, called: object) -> None:
         """Count one call."""
         if event == "c_call":
-            name = getattr(called, "__name__", "")
-            self.moves += name in self.MOVES
-            self.turns += name == "poll"
+            self.moves += getattr(called, "__name__", "") in self.MOVES
 
 
 async def test_a_key_and_its_echo_take_two_reads_and_two_writes(home: Path) -> None:
@@ -84,7 +79,7 @@ async def test_a_key_and_its_echo_take_two_reads_and_two_writes(home: Path) -> N
         # What a terminal's coming brings is over once an echo has come.
         for number in range(KEYS + 1):
             if number == 1:
-                calls.moves = calls.turns = 0
+                calls.moves = 0
             terminal.type()
             while isinstance(rank.receive(), str):
                 pass
@@ -100,8 +95,7 @@ async def test_a_key_and_its_echo_take_two_reads_and_two_writes(home: Path) -> N
         finally:
             sys.setprofile(None)
     assert calls.moves <= CALLS_OF_A_KEY * KEYS + OTHER_CALLS
-    assert calls.turns <= TURNS_OF_A_KEY * KEYS + OTHER_CALLS
-    assert min(calls.moves, calls.turns) >= KEYS
+    assert calls.moves >= CALLS_OF_A_KEY * KEYS
 
 
 async def test_a_question_is_one_frame_to_each_rank_and_one_answer_to_the_terminal(home: Path) -> None:
