@@ -6,7 +6,7 @@
 #   make docs    build the documentation into site/, checking its links
 #   make fuzz    look for bytes that a reader fails at (SECONDS=60 for each target; TARGETS="control audit")
 #   make soak    live for half an hour among 200 ranks, and print what has grown (MINUTES=30)
-#   make bench   measure
+#   make bench   measure (ROWS='keystroke storm': these alone), in at most ten minutes
 #   make clean   remove all that these verbs have made
 
 PYTHON ?= python3
@@ -76,7 +76,7 @@ soak: $(READY)
 	@$(BIN)/python -m tests.soak --minutes "$(or $(MINUTES),30)"
 
 bench: $(READY)
-	@scripts/run-benchmarks $(BIN)/python
+	@scripts/run-benchmarks $(BIN)/python $(ROWS)
 
 clean:
 	rm -rf $(VENV) .venvs build dist logs site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

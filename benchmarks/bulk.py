@@ -1,4 +1,4 @@
-"""Output in bulk, from a rank to a terminal: through the broker, beside other relays; and a terminal that doesn't read."""
+"""Output in bulk, from a rank to a terminal, through the broker and other relays; and a terminal that doesn't read."""
 
 from __future__ import annotations
 

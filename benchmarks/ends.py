@@ -1,7 +1,7 @@
 """The ends of a relay, as light as Python makes them, so that what is measured is the relay between them.
 
-``python -m benchmarks.ends tcp`` echoes what comes to a port that it prints; ``… rank URL TOKEN`` is a stopped rank of a
-broker that echoes keys; ``… relay URL`` is the same at the relay of :mod:`benchmarks.baselines.relay`.
+``python -m benchmarks.ends tcp`` echoes what comes to a port that it prints; ``… rank URL TOKEN`` is a stopped rank of
+a broker that echoes keys; ``… relay URL`` is the same at the relay of :mod:`benchmarks.baselines.relay`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHUNK = 1 << 18
 
 
 class WebSocketEnd:
-    """A blocking client of a WebSocket whose mask is zero, so that masking costs it nothing; the relay unmasks anyway."""
+    """A blocking client of a WebSocket whose mask is zero: masking costs it nothing, and the relay unmasks anyway."""
 
     def __init__(self, connection: socket.socket, rest: bytes = b"") -> None:
         self.connection = connection
@@ -167,8 +167,16 @@ class Terminal:
 
     def key(self) -> None:
         """Type a key, and return when it came back."""
+        self.type()
+        self.take()
+
+    def type(self) -> None:
+        """Type a key."""
         self.end.send(encode_data(Input(1, 1, self._generation, self._typed, b"n")))
         self._typed += 1
+
+    def take(self) -> None:
+        """Return when something is drawn."""
         while isinstance(self.end.receive(), str):
             pass
 
@@ -237,9 +245,10 @@ def main(kind: str, *arguments: str) -> None:
     if kind == "tcp":
         echo_tcp()
     elif kind == "rank":
-        echo_keys(rank_end(*arguments, 0))
+        url, token = arguments
+        echo_keys(rank_end(url, token, 0))
     else:
-        echo_frames(WebSocketEnd.dial(*arguments, "/agent/1"))
+        echo_frames(WebSocketEnd.dial(arguments[0], "/agent/1"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Light ranks in one process that run, and answer probes with a stack of twelve frames, as real ranks do.
 
-``python -m benchmarks.idle_ranks URL TOKEN COUNT FIRST`` prints a line once all are registered, and stays until it is killed.
+``python -m benchmarks.idle_ranks URL TOKEN COUNT FIRST`` prints a line once all are registered, and stays until it is
+killed.
 """
 
 from __future__ import annotations

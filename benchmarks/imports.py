@@ -8,6 +8,7 @@ import signal
 import statistics
 import sys
 import timeit
+from functools import partial
 from pathlib import Path
 
 import dbg_agent
@@ -32,9 +33,9 @@ def train(steps):
         total += step * step % 7
     return total
 """
-STEPS = 50_000
+STEPS = 5_000
 
-RUNNING = """\
+RANK_PROGRAM = """\
 import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 before = len(sys.modules)
@@ -76,7 +77,7 @@ def running_rank(bench: Bench, *, installs: bool) -> tuple[int, dict[str, int]]:
     """Return the memory in KiB of a program that runs, and the modules that it has loaded."""
     broker = bench.broker("TLS")
     env = {"INSTALLS": "1"} if installs else {}
-    (rank,) = start_ranks(bench.processes, broker.home, RUNNING, 1, env=env)
+    (rank,) = start_ranks(bench.processes, broker.home, RANK_PROGRAM, 1, env=env)
     rank.wait_for_output("runs")
     if installs:
         wait_until_states(broker.home, {0: "running"})
@@ -123,7 +124,7 @@ def stops_not_reached(bench: Bench) -> list[Figure]:
     }
     for number, condition in enumerate(conditions):
         stop = StopAt(file="train.py", line=4, condition=condition)
-        ways[f"a false condition in it, {condition}"] = lambda number=number, stop=stop: loop_ns([(number, stop)])
+        ways[f"a false condition in it, {condition}"] = partial(loop_ns, [(number, stop)])
     return compared(interleaved(ROUNDS, ways), "ns")
 
 

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import dbg_client
@@ -103,7 +104,7 @@ def looks(count: int) -> Callable[[Bench], list[Figure]]:
         ways: Mapping[str, Callable[[], float]] = {
             BASELINE: lambda: asked(end),
             "where, by the library": lambda: by_library(broker.home),
-            **{name: lambda name=name, words=words: told(name, words) for name, words in COMMANDS.items()},
+            **{name: partial(told, name, words) for name, words in COMMANDS.items()},
         }
         found = interleaved(ROUNDS if count < MORE else 2, ways)
         figures = [

@@ -19,6 +19,8 @@ BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 WIDTH, LABEL, LINE = 860, 420, 20
 """Width of the plot, of its labels, and height of a bar, in pixels."""
 
+BAR = f'height="{LINE - 8}" fill="#3a6ea5"'
+
 Document = Mapping[str, Any]
 
 
@@ -39,8 +41,8 @@ def cells(figure: Document) -> tuple[str, str, str, str]:
 def lines_of(row: Document) -> list[str]:
     """Return a row as lines of plain text."""
     head = f"== {row['name']}: {row['title']} ({row['seconds']} s)"
-    if row["failed"]:
-        return [head, f"   failed: {row['failed']}"]
+    if not row["figures"]:
+        return [head, f"   {without_figures(row)}"]
     table = [cells(figure) for figure in row["figures"]]
     widths = [max(len(line[column]) for line in table) for column in range(4)]
     return [
@@ -52,12 +54,17 @@ def lines_of(row: Document) -> list[str]:
     ]
 
 
+def without_figures(row: Document) -> str:
+    """Return why a row has no figures."""
+    return f"failed: {row['failed']}" if row["failed"] else f"left out: {row['left_out']}"
+
+
 def table(rows: Sequence[Document]) -> list[str]:
     """Return all rows as one table of the page."""
     lines = ["| row | figure | median | least to most | against |", "|---|---|--:|--:|---|"]
     for row in rows:
-        if row["failed"]:
-            lines.append(f"| `{row['name']}` | failed: {in_cell(row['failed'])} | | | |")
+        if not row["figures"]:
+            lines.append(f"| `{row['name']}` | {in_cell(without_figures(row))} | | | |")
         for number, figure in enumerate(row["figures"]):
             name, median, spread, ratio = map(in_cell, cells(figure))
             against = f"{ratio} {in_cell(figure['against'])}" if ratio else ""
@@ -112,8 +119,9 @@ def plot(rows: Sequence[Document]) -> str:
     reach = max([1.0, *(abs(math.log10(ratio)) for _, ratio in bars)])
     middle, half = LABEL + (WIDTH - LABEL) / 2, (WIDTH - LABEL) / 2 - 50
     height = LINE * (len(bars) + 2)
+    looks = 'font-family="sans-serif" font-size="12"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {looks}>',
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="{middle:g}" y="14" text-anchor="middle">× the baseline</text>',
     ]
@@ -123,7 +131,7 @@ def plot(rows: Sequence[Document]) -> str:
         side, anchor = (4, "start") if length >= 0 else (-4, "end")
         lines += [
             f'<text x="{LABEL - 6}" y="{y + 14}" text-anchor="end">{escape(name)}</text>',
-            f'<rect x="{min(middle, end):.1f}" y="{y + 4}" width="{abs(length):.1f}" height="{LINE - 8}" fill="#3a6ea5"/>',
+            f'<rect x="{min(middle, end):.1f}" y="{y + 4}" width="{abs(length):.1f}" {BAR}/>',
             f'<text x="{end + side:.1f}" y="{y + 14}" text-anchor="{anchor}">{amount(ratio)}</text>',
         ]
     lines.append(f'<line x1="{middle:g}" y1="{LINE}" x2="{middle:g}" y2="{height - LINE}" stroke="#222222"/>')

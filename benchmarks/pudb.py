@@ -24,13 +24,16 @@ ROWS_SHOWN, COLUMNS = 30, 100
 FIRST = 10_000_000
 """Value of a variable that each step counts up; PuDB shows it, and no line of the program has it in its text."""
 
-PROGRAM = f"""\
+PROGRAM = (
+    f"""\
 import os
 def count():
     seen = int("{FIRST}")
     {{stop}}
 {"    seen = seen + 1" + chr(10)}
-""".replace("    seen = seen + 1\n", "    seen = seen + 1\n" * (ROUNDS + 2) * STEPS) + "count()\n"
+""".replace("    seen = seen + 1\n", "    seen = seen + 1\n" * (ROUNDS + 3) * STEPS)
+    + "count()\n"
+)
 
 OURS = PROGRAM.format(stop="__import__('dbg_agent').set_trace()")
 STOCK = PROGRAM.format(
@@ -48,6 +51,9 @@ signal.sigwait({{signal.SIGUSR1}})
 DRAWN = b"ariables:"
 """Bytes of every screen of PuDB; the letter before them is underlined."""
 
+SETTLE_SECONDS = 0.5
+"""Seconds in which a step has surely been drawn, before any counts."""
+
 BASELINE = "stock pudb.remote and socat"
 OURS_NAME = "dbg-attach"
 
@@ -59,8 +65,12 @@ class Stepping:
         self._terminal = terminal
         self._seen = FIRST
         terminal.skim(DRAWN, PATIENCE)
-        # From here on its variable is on the screen.
-        terminal.skim(str(self._seen).encode(), PATIENCE)
+        # Ours stands at the call, and stock PuDB at the line behind it: the first step that counts may be the second.
+        while str(FIRST + 1).encode() not in terminal.output:
+            terminal.send("n")
+            terminal.read_for(SETTLE_SECONDS)
+        while str(self._seen + 1).encode() in terminal.output:
+            self._seen += 1
 
     def steps(self) -> float:
         """Step STEPS times, each once the one before is drawn; return the milliseconds of one."""
@@ -72,19 +82,21 @@ class Stepping:
         return 1000 * (time.perf_counter() - began) / STEPS
 
 
-def own_environment(bench: Bench) -> dict[str, str]:
-    """Return an environment in which PuDB greets nobody."""
+def no_greeting(bench: Bench) -> dict[str, str]:
+    """Return variables with which PuDB greets nobody."""
     config = bench.folder / "config/pudb"
     config.mkdir(parents=True, exist_ok=True)
     (config / "pudb.cfg").write_text("[pudb]\nseen_welcome = z\n")
-    return {**os.environ, "XDG_CONFIG_HOME": str(config.parent)}
+    return {"XDG_CONFIG_HOME": str(config.parent)}
 
 
 def started(bench: Bench, text: str, **variables: str) -> Child:
     """Start a program that calls stock PuDB."""
     script = bench.folder / "stock.py"
     script.write_text(text)
-    return bench.processes.start("stock", [sys.executable, str(script)], env={**own_environment(bench), **variables})
+    return bench.processes.start(
+        "stock", [sys.executable, str(script)], env={**os.environ, **no_greeting(bench), **variables}
+    )
 
 
 def window(command: list[str], env: Mapping[str, str]) -> Terminal:
@@ -114,7 +126,7 @@ def our_window(bench: Bench, home: Path) -> Iterator[Terminal]:
 def stopped_rank(bench: Bench) -> Path:
     """Start a rank that is stopped, and return its home."""
     broker = bench.broker("TLS")
-    start_ranks(bench.processes, broker.home, OURS, 1, env=own_environment(bench))
+    start_ranks(bench.processes, broker.home, OURS, 1, env=no_greeting(bench))
     wait_until_stopped(broker.home, 1)
     return broker.home
 
@@ -132,9 +144,7 @@ def step(bench: Bench) -> list[Figure]:
 def compared(found: Mapping[str, list[float]], unit: str) -> list[Figure]:
     """Return figures that are compared with the first of them."""
     baseline, *_ = found
-    return [
-        Figure(name, unit, tuple(values), None if name == baseline else baseline) for name, values in found.items()
-    ]
+    return [Figure(name, unit, tuple(values), None if name == baseline else baseline) for name, values in found.items()]
 
 
 def attach_seconds(home: Path, bench: Bench) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from benchmarks.bench import Bench, Row, apart, interleaved
 from benchmarks.figures import Figure, quantile
 from benchmarks.keys import ROUNDS, through_broker, waits
@@ -15,12 +17,10 @@ def record(bench: Bench) -> list[Figure]:
         casts = str(bench.folder / "casts")
         brokers = [bench.broker("TLS"), bench.broker("TLS", "--record", casts, "--record-input")]
         typists = [through_broker(bench, serves, broker) for broker in brokers]
-        ways = {name: lambda typist=typist: waits(typist) for name, typist in zip(NAMES, typists, strict=True)}
+        ways = {name: partial(waits, typist) for name, typist in zip(NAMES, typists, strict=True)}
         found = interleaved(ROUNDS, ways)
     values = {name: tuple(quantile(times, 0.5) for times in rounds) for name, rounds in found.items()}
-    return [
-        Figure(name, "µs", times, None if name == NAMES[0] else NAMES[0]) for name, times in values.items()
-    ]
+    return [Figure(name, "µs", times, None if name == NAMES[0] else NAMES[0]) for name, times in values.items()]
 
 
 ROWS = (Row("record", "a key and its echo, median of each round, at a broker that records both", record),)

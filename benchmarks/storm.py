@@ -12,6 +12,7 @@ import socket
 import ssl
 import sys
 import time
+from functools import partial
 from urllib.parse import urlsplit
 
 from benchmarks.bench import MODES, PATIENCE, Bench, Row, interleaved, last_document, processor_seconds
@@ -58,7 +59,8 @@ class Dialling:
 def dial_all(url: str, token: str, count: int) -> float:
     """Shake hands so many times, AT_ONCE at the same time at most; return the seconds."""
     context = trusting_context() if url.startswith("wss") else None
-    waiting, done, begun = selectors.DefaultSelector(), [], 0
+    done: list[Dialling] = []
+    waiting, begun = selectors.DefaultSelector(), 0
     began = time.monotonic()
     while len(done) < count:
         while begun < count and begun - len(done) < AT_ONCE:
@@ -91,7 +93,7 @@ def storm(mode: str, bench: Bench) -> list[Figure]:
         seconds = last_document(dialling)["seconds"]
         return COUNT / seconds, COUNT / (processor_seconds(pid) - before)
 
-    found = interleaved(ROUNDS, {name: lambda at=at: measure(*at) for name, at in servers.items()})
+    found = interleaved(ROUNDS, {name: partial(measure, *at) for name, at in servers.items()})
     figures = []
     for kind, word in enumerate(("a second", "a second of its time")):
         for name, rounds in found.items():

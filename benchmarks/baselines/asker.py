@@ -58,9 +58,7 @@ class Asker:
 async def main() -> None:
     """Serve until killed."""
     asker = Asker()
-    async with serve(
-        asker.connected, "127.0.0.1", 0, compression=None, ping_interval=None, backlog=BACKLOG
-    ) as server:
+    async with serve(asker.connected, "127.0.0.1", 0, compression=None, ping_interval=None, backlog=BACKLOG) as server:
         (listener, *_) = server.sockets
         say(f"ws://127.0.0.1:{listener.getsockname()[1]}")
         await asyncio.Event().wait()

@@ -9,6 +9,7 @@ import asyncio
 import ssl
 import sys
 from pathlib import Path
+from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -37,7 +38,7 @@ async def main(context: ssl.SSLContext | None) -> None:
         except ConnectionClosed:
             return
 
-    options = {"compression": None, "ping_interval": None, "max_size": None}
+    options: dict[str, Any] = {"compression": None, "ping_interval": None, "max_size": None}
     async with serve(relay, "127.0.0.1", 0, ssl=context, backlog=BACKLOG, **options) as server:
         (listener, *_) = server.sockets
         say(f"{'ws' if context is None else 'wss'}://127.0.0.1:{listener.getsockname()[1]}")
