@@ -93,8 +93,8 @@ class Question(Message, sender=Sender.CLIENT):
     of the frames, outermost first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the
     stack; the answer's rows are in the form of :mod:`dbg_wire.evidence`. The ``text`` of an ``exec`` is the program and
     its arguments in the form of :mod:`dbg_wire.beside`, and so are the answer's rows. With ``withdrawn`` the commands
-    that the same terminal has asked for are ended. ``asked`` is how many ranks have the same question, over all its
-    pages; 0 is unknown.
+    that the same terminal has asked for are ended. ``asked`` is how many ranks have the same question and can answer
+    it, over all its pages; 0 is unknown.
     """
 
     request: Integer
