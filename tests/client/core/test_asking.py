@@ -45,7 +45,7 @@ async def test_answers_come_in_the_order_of_the_ranks_and_a_rank_left_out_counts
 
 
 @pytest.mark.parametrize(("live", "count"), [(False, 2), (True, 3)])
-async def test_ranks_that_cannot_answer_do_not_count_as_asked(live: bool, count: int) -> None:  # noqa: FBT001
+async def test_ranks_that_cannot_answer_do_not_count_as_asked(live: bool, count: int) -> None:
     states = (RankState.STOPPED, RankState.HELD, RankState.RUNNING, RankState.UNRESPONSIVE, RankState.LOST)
     ranks = [make_rank(number, state=state) for number, state in enumerate(states)]
     link = ScriptedLink([answers(0, *ranks)])
