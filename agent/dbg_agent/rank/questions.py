@@ -433,7 +433,9 @@ class Questions:
         if self._rank.interruptible.runs(ticket):
             typed = f"`{printable(ask.text, MAX_SHOWN)}`" if ask.text else "a question"
             self._stuck = ticket, f"its thread is still in {typed} and can't be interrupted there"
-            waits = "; if that is a collective, it waits for the other ranks"
+            waits = (
+                "; if that is a collective, it waits for the other ranks, and gloo may abort the rank when it goes on"
+            )
             self.answer(ask, Kind.ERROR, f"not done within {ask.seconds:g} s: {self._stuck[1]}{waits}")
 
     @property

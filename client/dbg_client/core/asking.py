@@ -21,7 +21,7 @@ from dbg_wire.messages import (
     Refusal,
 )
 from dbg_wire.messages.rows import AnyInquiry
-from dbg_wire.ranks import RankInfo
+from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.records import checked, fitted
 
 from ..errors import Declined, TimedOut
@@ -97,7 +97,7 @@ class Asker:
             stops=stops,
             frame=frame,
             look=look,
-            asked=len(ranks),
+            asked=_answering(ranks, live=live),
         )
         if question.text != text:
             # A part of an expression is another expression.
@@ -158,3 +158,12 @@ async def _answers(line: QuestionLine, open_requests: set[int], open_answers: Op
 
 def _left_out(rank: RankInfo) -> RankAnswer:
     return RankAnswer(key=rank.key, kind=Kind.SILENT, text="the broker left it out of its answer")
+
+
+def _answering(ranks: Sequence[RankInfo], *, live: bool) -> int:
+    """Return how many ranks can take part in a collective of the question: not those that run on, hang or have ended.
+
+    At least one is told, since 0 means that the number is unknown.
+    """
+    able = {RankState.STOPPED, RankState.HELD, *((RankState.RUNNING,) if live else ())}
+    return max(1, sum(rank.state in able for rank in ranks))

@@ -415,10 +415,12 @@ def test_close_to_the_recursion_limit_it_stops(driver: Driver, program: ModuleTy
 
 
 def test_close_to_the_recursion_limit_a_condition_is_still_evaluated(driver: Driver, program: ModuleType) -> None:
-    deep = lambda: with_calls_left(30, lambda: program.doubled(4))  # noqa: E731
-    vars(program)["deeper"] = lambda calls: calls and program.deeper(calls - 1)
+    def deeper(calls: int) -> int:
+        return deeper(calls - 1) if calls else 0
+
+    vars(program)["deeper"] = deeper
     ask(driver, wish(program, "# decorated", condition="deeper(25) == 1"))
-    assert deep() == 8
+    assert with_calls_left(30, lambda: program.doubled(4)) == 8
     assert driver.rank.warned == set()
     ask(driver, clear=[wish(program, "# decorated")])
 

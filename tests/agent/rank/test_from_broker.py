@@ -69,3 +69,18 @@ def test_all_that_answers_need_is_loaded_before_it_is_needed(monkeypatch: pytest
     rank: Any = SimpleNamespace(call_later=lambda *_: None)
     Questions(rank).prepare()
     assert set(names) <= set(sys.modules)
+
+
+def test_a_collective_that_cannot_be_interrupted_is_told_with_what_comes_of_it() -> None:
+    sent: list[Message] = []
+    rank: Any = SimpleNamespace(
+        call_later=lambda *_: None, send=sent.append, interruptible=SimpleNamespace(runs=lambda _: True)
+    )
+    ask = Ask(request=1, action=Action.EVAL, rows=24, columns=80, seconds=2.0, text="x.full_tensor()")
+    Questions(rank)._note_stuck(ask, 7)
+    (answer,) = sent
+    assert isinstance(answer, Answer)
+    assert answer.text == (
+        "not done within 2 s: its thread is still in `x.full_tensor()` and can't be interrupted there; if that is a "
+        "collective, it waits for the other ranks, and gloo may abort the rank when it goes on"
+    )

@@ -19,7 +19,7 @@ from dbg_wire.messages import (
     RefusalCode,
     Snapshot,
 )
-from dbg_wire.ranks import RankInfo
+from dbg_wire.ranks import RankInfo, RankState
 from tests.client.fake_broker import make_rank
 from tests.client.scripted_link import ScriptedLink, switchboard_on
 
@@ -42,6 +42,16 @@ async def test_answers_come_in_the_order_of_the_ranks_and_a_rank_left_out_counts
 
     assert [answer.key for answer in said] == [one.key, two.key, three.key]
     assert [answer.kind for answer in said] == [Kind.VALUE, Kind.SILENT, Kind.VALUE]
+
+
+@pytest.mark.parametrize(("live", "count"), [(False, 2), (True, 3)])
+async def test_ranks_that_cannot_answer_do_not_count_as_asked(live: bool, count: int) -> None:
+    states = (RankState.STOPPED, RankState.HELD, RankState.RUNNING, RankState.UNRESPONSIVE, RankState.LOST)
+    ranks = [make_rank(number, state=state) for number, state in enumerate(states)]
+    link = ScriptedLink([answers(0, *ranks)])
+    async with switchboard_on(link) as switchboard:
+        await Asker(switchboard).ask(Action.EVAL, ranks, "x.full_tensor()", live=live)
+    assert [question.asked for question in link.sent] == [count]
 
 
 async def test_a_question_to_many_ranks_goes_out_in_pages() -> None:

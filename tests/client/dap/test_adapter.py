@@ -63,7 +63,7 @@ def test_nothing_is_answered_before_the_window_is_attached(command: str) -> None
 def test_what_a_window_does_not_do_is_refused_with_what_does_it() -> None:
     async def talk(adapter: Adapter, said: Shown) -> None:
         assert "attach" in (await ask(adapter, said, 1, "launch"))["message"]
-        assert "--kill" in (await ask(adapter, said, 2, "terminate"))["message"]
+        assert "end it where it was started" in (await ask(adapter, said, 2, "terminate"))["message"]
         assert (await ask(adapter, said, 3, "initialize", clientName="x"))["body"]["supportsConfigurationDoneRequest"]
 
     held(talk)

@@ -92,7 +92,7 @@ class Question(Message, sender=Sender.CLIENT):
     threads. With ``stops`` a ``where`` asks for the states of the job's stops instead. ``frame`` is the frame to
     evaluate or run in, or to open the debugger at: a function's name, or a number as Python indexes a list of the
     frames, outermost first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the stack.
-    ``asked`` is how many ranks have the same question, over all its pages; 0 is unknown.
+    ``asked`` is how many ranks have the same question and can answer it, over all its pages; 0 is unknown.
     """
 
     request: Integer
