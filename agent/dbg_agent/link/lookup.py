@@ -29,7 +29,7 @@ told: dict[str, str] = {}
 def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Reach:
     """Return how a rank reaches the broker now; raise NoBroker, BadInput or WrongHost if that isn't known.
 
-    Blocks as long as the file systems of up to two files do; ``opening`` gets each path before the file is opened.
+    Blocks as long as the file systems of the home and of up to two files do; ``opening`` gets each path before that.
     """
     seeker = Seeker(
         role="rank",
