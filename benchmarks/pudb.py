@@ -152,8 +152,7 @@ def attach_seconds(home: Path, bench: Bench) -> float:
     with our_window(bench, home) as terminal:
         terminal.skim(DRAWN, PATIENCE)
         # The window is closed then, by which the rank stays stopped.
-        took = time.perf_counter() - began
-    return took
+        return time.perf_counter() - began
 
 
 def stock_seconds(bench: Bench) -> float:
