@@ -40,8 +40,10 @@ STOCK = PROGRAM.format(
     f"term_size=({COLUMNS}, {ROWS_SHOWN}), host='127.0.0.1', port=int(os.environ['PORT']), reverse=True)"
 )
 WAITING = f"""\
-import pudb.remote, signal
+import signal
+# Threads that an import starts must not take the signal.
 signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGUSR1}})
+import pudb.remote
 print("waits", flush=True)
 signal.sigwait({{signal.SIGUSR1}})
 {STOCK}"""
