@@ -43,8 +43,8 @@ BYTES_OF_A_STEP = 2500
 """A step in PuDB draws the rows that change: two lines of the source, the variable, the stack; 700 to 1,600 bytes were
 counted. The whole screen is 6 KiB and more."""
 
-FRAMES_OF_A_QUESTION = 2
-"""Frames that a rank gets: the question, and the probe that follows it today."""
+FRAMES_OF_A_QUESTION = 1
+"""Frames that a rank gets: the question alone, which is its probe as well."""
 
 RANKS = 48
 """As many as have room in one frame of answers."""

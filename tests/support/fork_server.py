@@ -1,7 +1,7 @@
 """One process that has imported our commands, and forks for each run of them: a fresh interpreter imports for 0.25 s.
 
-Run by :mod:`tests.support.forked`; its arguments are the number of a socket, and the modules to import first. Each
-request on the socket is one JSON object; an answer is one number.
+Run by :mod:`tests.support.forked`; its arguments are the number of a socket, and what it forks. Each request on the
+socket is one JSON object; an answer is one number.
 """
 
 from __future__ import annotations
@@ -32,6 +32,19 @@ MAINS = {
 }
 """The module whose ``main`` is the command."""
 
+IMPORTS = {
+    "commands": (
+        "dbg_client.cli",
+        "dbg_broker.cli",
+        # They import these once they have read their command line.
+        "dbg_client.actions.actions",
+        "dbg_client.terminal.attach",
+        "dbg_broker.verbs.serve",
+    ),
+    "torch": ("tests.support.torch_job",),
+}
+"""What each kind of server imports before it forks: ranks have not imported our commands."""
+
 PR_SET_PDEATHSIG = 1
 """The request to the kernel for a signal at the end of this process's parent, as in ``linux/prctl.h``."""
 
@@ -39,9 +52,9 @@ LARGEST = 1 << 18
 """Bytes of the largest request: an environment and a command line."""
 
 
-def main(number: int, modules: Sequence[str]) -> int:
+def main(number: int, kind: str) -> int:
     """Answer requests until the socket is closed."""
-    for name in modules:
+    for name in IMPORTS[kind]:
         import_module(name)
     # A collection in a forked command need not look at what was here before it.
     gc.freeze()
@@ -126,4 +139,4 @@ def carry_out(request: dict[str, Any]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(int(sys.argv[1]), sys.argv[2]))

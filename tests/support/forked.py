@@ -39,19 +39,6 @@ SERVER_FOR_EACH = frozenset({"PYTHONWARNINGS"})
 """Those of the variables for which another value is so usual that a fork server with it is worth its start."""
 
 
-COMMANDS = (
-    "dbg_client.cli",
-    "dbg_broker.cli",
-    "dbg_client.actions.actions",
-    "dbg_client.terminal.attach",
-    "dbg_broker.verbs.serve",
-)
-"""What the usual server imports: our commands, and what they import once they have read their command line."""
-
-IMPORTS_FOR = {"torch-job": ("tests.support.torch_job",)}
-"""What the server of a command imports that has one of its own: no rank has imported our commands."""
-
-
 class Forked:
     """One command that was forked; its process number stays taken until it is reaped."""
 
@@ -98,13 +85,13 @@ class Forked:
 class ForkServer:
     """The process that forks, and our end of the socket to it."""
 
-    def __init__(self, env: Mapping[str, str], modules: Sequence[str]) -> None:
+    def __init__(self, env: Mapping[str, str], kind: str) -> None:
         self._turn = threading.Lock()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             # It ends at the end of its socket: with these tests, however they end.
             self._process = subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("fork_server.py")), str(theirs.fileno()), *modules],
+                [sys.executable, str(Path(__file__).with_name("fork_server.py")), str(theirs.fileno()), kind],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -139,17 +126,17 @@ class ForkServer:
         self._process.wait()
 
 
-_servers: dict[tuple[frozenset[tuple[str, str]], tuple[str, ...]], ForkServer] = {}
+_servers: dict[tuple[frozenset[tuple[str, str]], str], ForkServer] = {}
 
 
 def fork_server(env: Mapping[str, str], argv: Sequence[str]) -> ForkServer:
     """Return the server for a command whose interpreter started with this environment; it starts at the first call."""
-    modules = IMPORTS_FOR.get(argv[0], COMMANDS)
-    key = frozenset(deciding(env).items()), modules
+    kind = "torch" if argv[0] == "torch-job" else "commands"
+    key = frozenset(deciding(env).items()), kind
     if key not in _servers:
         # The rest of the variables is of one test, which would find and end the server by one of them.
         others = {name: value for name, value in os.environ.items() if not name.startswith(DECIDES_THE_START)}
-        _servers[key] = ForkServer(others | deciding(env), modules)
+        _servers[key] = ForkServer(others | deciding(env), kind)
     return _servers[key]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from dbg_wire.version import RELEASE
 from tests.conftest import OpenTerminal
-from tests.support.forked import COMMANDS, ForkServer, end_fork_servers, fork_server, forkable, run
+from tests.support.forked import ForkServer, end_fork_servers, fork_server, forkable, run
 from tests.support.processes import Processes
 from tests.support.time_unit import seconds
 
@@ -76,7 +76,7 @@ def test_the_fork_server_outlives_the_test_that_starts_it(environ: Mapping[str, 
 
 
 def test_commands_end_with_their_fork_server(environ: Mapping[str, str]) -> None:
-    server = ForkServer(environ, COMMANDS)
+    server = ForkServer(environ, "commands")
     reading, writing = os.pipe()
     with os.fdopen(reading) as output, os.fdopen(writing, "wb") as theirs:
         argv = ["dbg-broker", "serve", "--listen", "127.0.0.1:0"]
