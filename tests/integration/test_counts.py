@@ -40,8 +40,8 @@ OTHER_CALLS = 20
 
 STEPS = 10
 BYTES_OF_A_STEP = 2500
-"""A step in PuDB draws the rows that change: two lines of the source, the variable, the stack; 700 to 1,600 bytes were
-counted. The whole screen is 6 KiB and more."""
+"""A step in PuDB draws the rows that change: two lines of the source, the variable, the stack. The whole screen is
+6 KiB and more."""
 
 FRAMES_OF_A_QUESTION = 1
 """Frames that a rank gets: the question alone, which is its probe as well."""
@@ -52,8 +52,8 @@ RANKS = 48
 MODULES_OF_AN_IMPORT = 6
 """Modules that `import dbg_agent` loads, those of the standard library among them; bodies are imported at first use."""
 
-MODULES_OF_A_RANK = 120
-"""Modules of ours in a rank after install(); each takes a third of a millisecond and 60 KiB of every rank."""
+MODULES_OF_A_RANK = 125
+"""Modules of ours in a rank after install(): each takes time and memory of every rank."""
 
 
 class Calls:
