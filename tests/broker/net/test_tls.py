@@ -86,6 +86,18 @@ def pair(context: ssl.SSLContext) -> Pair:
     return joined
 
 
+def test_a_handshake_ends_with_what_the_peer_says(context: ssl.SSLContext) -> None:
+    """The broker makes no ticket for a session that nobody resumes."""
+    pair = Pair(context)
+    with pytest.raises(ssl.SSLWantReadError):
+        pair.client.do_handshake()
+    pair.pump()
+    pair.client.do_handshake()
+    pair.pump()
+    assert pair.server.is_shaken
+    assert not pair.to_client.pending
+
+
 def test_what_is_said_arrives_in_pieces_that_are_asked_for(pair: Pair) -> None:
     said = bytes(range(256)) * 100
     pair.client.write(said)
