@@ -57,13 +57,16 @@ class Dialling:
 
 
 def dial_all(url: str, token: str, count: int) -> float:
-    """Shake hands so many times, AT_ONCE at the same time at most; return the seconds."""
+    """Shake hands so many times, AT_ONCE at the same time at most, and hang up; return the seconds.
+
+    The broker takes a peer that says nothing after its handshake for an attacker once hundreds of one address do so.
+    """
     context = trusting_context() if url.startswith("wss") else None
-    done: list[Dialling] = []
+    done = 0
     waiting, begun = selectors.DefaultSelector(), 0
     began = time.monotonic()
-    while len(done) < count:
-        while begun < count and begun - len(done) < AT_ONCE:
+    while done < count:
+        while begun < count and begun - done < AT_ONCE:
             one = Dialling(url, token, context)
             begun += 1
             event = one.advance()
@@ -74,7 +77,8 @@ def dial_all(url: str, token: str, count: int) -> float:
                 waiting.modify(key.fileobj, event, key.data)
             else:
                 waiting.unregister(key.fileobj)
-                done.append(key.data)
+                key.data.socket.close()
+                done += 1
     return time.monotonic() - began
 
 
