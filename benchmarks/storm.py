@@ -69,17 +69,23 @@ def dial_all(url: str, token: str, count: int) -> float:
         while begun < count and begun - done < AT_ONCE:
             one = Dialling(url, token, context)
             begun += 1
-            event = one.advance()
-            waiting.register(one.socket, event or selectors.EVENT_READ, one)
-        for key, _ in waiting.select():
-            event = key.data.advance()
-            if event:
-                waiting.modify(key.fileobj, event, key.data)
-            else:
-                waiting.unregister(key.fileobj)
-                key.data.socket.close()
-                done += 1
+            done += _goes_on(one, waiting)
+        for key, _ in waiting.select(0 if done == begun else None):
+            done += _goes_on(key.data, waiting)
     return time.monotonic() - began
+
+
+def _goes_on(one: Dialling, waiting: selectors.BaseSelector) -> bool:
+    """Go on with a handshake, and hang up and return True once it is done; it may be so at once."""
+    event = one.advance()
+    is_known = one.socket in waiting.get_map()
+    if event:
+        (waiting.modify if is_known else waiting.register)(one.socket, event, one)
+        return False
+    if is_known:
+        waiting.unregister(one.socket)
+    one.socket.close()
+    return True
 
 
 def storm(mode: str, bench: Bench) -> list[Figure]:
