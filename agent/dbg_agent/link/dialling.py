@@ -99,7 +99,9 @@ class Dialler:
         last = self._last
         known = (last[1],) if last is not None and last[0].endpoint.url == reach.endpoint.url else ()
         connection = await dial(reach, "/agent", self._names, self._answered, known)
-        self._last = reach, address_of(connection)
+        address = address_of(connection)
+        if address is not None:
+            self._last = reach, address
         return connection
 
     async def successor(self, connection: BrokerWebSocket) -> BrokerWebSocket:
@@ -180,10 +182,10 @@ class _Watch:
         self._ping.add_done_callback(_ignore)
 
 
-def address_of(connection: BrokerWebSocket) -> Address:
-    """Return the address at which the peer of an open connection was reached."""
-    sock = connection.transport.get_extra_info("socket")
-    return sock.family, connection.transport.get_extra_info("peername")
+def address_of(connection: BrokerWebSocket) -> Address | None:
+    """Return the address at which the peer of a connection was reached; None if the connection is lost by now."""
+    sock, peer = (connection.transport.get_extra_info(name) for name in ("socket", "peername"))
+    return None if sock is None or peer is None else (sock.family, peer)
 
 
 async def drop(dialling: asyncio.Future[BrokerWebSocket]) -> None:

@@ -21,7 +21,7 @@ from dbg_wire import limits
 from dbg_wire.codec import UnknownType, decode
 from dbg_wire.errors import PeerError
 from dbg_wire.log_form import LogForm
-from dbg_wire.messages import Message, Pulse, RefusalCode, Register, Report, Sender, Testimony
+from dbg_wire.messages import Answer, Message, Pulse, RefusalCode, Register, Report, Sender, Testimony
 
 logger = logging.getLogger("dbg_broker")
 
@@ -234,6 +234,7 @@ class Reception:
     def _take_from_rank(self, connection: PeerConnection, link: RankLink, text: str) -> None:
         """Take what a rank or its guard says, and count what is kept of it."""
         kind: type[Message]
+        length = len(text)
         if from_ranks.keeps_unread(self._hub, link, text):
             logger.debug("connection %d says a pulse of %d characters", connection.number, len(text))
             kind = Pulse
@@ -244,8 +245,10 @@ class Reception:
             if isinstance(message, Testimony) and message.registration is not None:
                 # A guard's later word replaces the stack of its first one, and not the registration that came with it.
                 kind = Register
+            elif isinstance(message, Answer) and message.frames and link.rank is not None:
+                kind, length = Pulse, link.rank.keep_stack(message.frames)
         if kind in KEPT:
-            self._note_memory(link, kind, len(text))
+            self._note_memory(link, kind, length)
 
     def _note_memory(self, link: RankLink, kind: type[Message], length: int) -> None:
         """Count what is kept of a message of a rank or of its guard; a rank that takes too much is closed."""

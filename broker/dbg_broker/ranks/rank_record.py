@@ -11,7 +11,7 @@ from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import printable
 from dbg_wire.messages import Pulse, RankReport, Register
 from dbg_wire.ranks import DIED, LIVE_STATES, Place, RankInfo, RankState
-from dbg_wire.records import decode_record
+from dbg_wire.records import decode_record, encode_record
 
 logger = logging.getLogger("dbg_broker")
 
@@ -89,6 +89,11 @@ class RankRecord:
     def keep_pulse(self, text: str) -> None:
         """Keep a pulse as it came: it is read when somebody asks for its stack, and most are never asked for."""
         self._unread = text
+
+    def keep_stack(self, frames: tuple[Place, ...]) -> int:
+        """Keep the stack of an answer as that of a pulse, since none follows a question; return its characters."""
+        self._unread = encode_record(Pulse(where=frames[-1], frames=frames))
+        return len(self._unread)
 
     def take_pulse(self, pulse: Pulse) -> None:
         """Take note of where it is."""

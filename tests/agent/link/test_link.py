@@ -227,6 +227,8 @@ def test_it_comes_back_after_a_cut_and_restates_itself(
     broker = start_broker()
     desk.reach = reach(broker)
     link.start()
+    # The broker has shaken hands before the link knows of it.
+    assert link.wait_connected(SECONDS) is None
     broker.cut(broker.connections.get(timeout=SECONDS))
     desk.disconnects.get(timeout=SECONDS)
     assert broker.connections.get(timeout=SECONDS) is not None

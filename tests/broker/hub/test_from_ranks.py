@@ -11,7 +11,7 @@ from dbg_broker.hub import close_codes, reception
 from dbg_broker.hub.from_ranks import PULSE_BEGINS
 from dbg_broker.ranks import rank_record
 from dbg_wire.codec import decode, encode
-from dbg_wire.messages import Action, Answers, Message, Pulse, Question, RankAnswer, Sender
+from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Message, Pulse, Question, RankAnswer, Sender
 from dbg_wire.records import decode_record
 from tests.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, registration, running_broker
 
@@ -81,6 +81,17 @@ async def test_stack_that_is_asked_for_is_that_of_the_last_pulse_and_is_read_onc
     await broker.left(lambda hub: not hub.ranks)
     assert [(await where(broker)).frames for _ in range(2)] == [PULSE.frames] * 2
     assert read == [encode(PULSE)]
+
+
+async def test_the_stack_of_an_answer_is_the_last_one_that_is_known(broker: Broker) -> None:
+    rank = await broker.rank(report=RUNNING)
+    terminal = await broker.terminal()
+    await terminal.say(Question(request=1, keys=(KEY,), action=Action.WHERE, seconds=5.0))
+    asked = await rank.expect(Ask)
+    await say(rank, encode(Answer(request=asked.request, kind=Kind.VALUE, text="running", frames=PULSE.frames)))
+    await rank.cut()
+    await broker.left(lambda hub: not hub.ranks)
+    assert (await where(broker)).frames == PULSE.frames
 
 
 async def test_pulse_that_its_terminals_see_or_that_is_written_otherwise_is_read_at_once(
