@@ -190,6 +190,9 @@ def test_with_a_broker_it_stops_and_opens_and_goes_on(
     running_broker(processes, home)
     rank = situation.start(processes, home)
     wait_until_stopped(home, 1)
+    if situation.can_say:
+        # A rank that has a terminal already says nothing of its stop.
+        rank.wait_for_output("stopped at", stream="stderr")
     terminal = sit_in_pudb(open_terminal, ":0")
     terminal.send("c")
     assert terminal.exit_status() == 7

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dbg_wire.messages.rows import AnyRow
 
     from ..inspection.inspector import Inspector
+    from ..link.fork_safety import ForkSafety
     from .evaluate import Evaluated
 
 MOVES = {
@@ -127,14 +128,19 @@ class Questions:
             # The link must live: other questions, and the rank's stop, need it.
             self.answer(ask, Kind.ERROR, _not_answered(error))
 
-    def prepare(self) -> None:
+    def prepare(self, fork_safety: ForkSafety) -> None:
         """Import what answers need, which may lie out of reach once the program has another root directory.
 
-        In the stopped thread, which may be within the import of a module that ours need.
+        In the stopped thread, which may be within the import of a module that ours need. A fork of another thread waits
+        for the end of one import: a child would wait for ever for a module that is being imported.
         """
         for name in NEEDED:
-            with suppress(Exception):  # the question that needs it is answered with its error
-                import_module(name, __package__)
+            fork_safety.before_fork()
+            try:
+                with suppress(Exception):  # the question that needs it is answered with its error
+                    import_module(name, __package__)
+            finally:
+                fork_safety.after_fork()
 
     def answer(
         self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[AnyRow, ...] | Place | str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from dbg_wire.states import StopPhase
 
 from ..engines.engine import Engine
 from ..engines.leaving import WayOut
+from ..link.link import Link
 from ..stderr import say
 from ..stop.crash import Crash
 from ..stop.inbox import GoOn, Inbox, Move, OpenDebugger, RunJob
@@ -43,6 +45,7 @@ BEFORE_LINE = "before line"
 class StoppingRank(Protocol):
     """The parts of a rank that a stop needs."""
 
+    link: Link
     inbox: Inbox
     stops: Stops
     terminal: Terminal
@@ -272,7 +275,7 @@ class Stopping:
             hint = f"`dbg-attach {rank.address}` opens it"
             say("; ".join(filter(None, (f"{rank.address} stopped at {where.file}:{where.line}", hint, deadline))))
         if reason != HELD:
-            rank.inbox.put(rank.stops.number, RunJob(rank.questions.prepare))
+            rank.inbox.put(rank.stops.number, RunJob(partial(rank.questions.prepare, rank.link.fork_safety)))
 
     def _halt(self, frame: FrameType, reason: str) -> None:
         """Note that a step has ended here, or was broken off for this reason."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dbg_agent.link.fork_safety import ForkSafety
 from dbg_agent.rank.from_broker import FromBroker
 from dbg_agent.rank.questions import NEEDED, Questions
 from dbg_wire.errors import BrokerUnreachable
@@ -67,8 +68,28 @@ def test_all_that_answers_need_is_loaded_before_it_is_needed(monkeypatch: pytest
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
     rank: Any = SimpleNamespace(call_later=lambda *_: None)
-    Questions(rank).prepare()
+    forks = Forks()
+    Questions(rank).prepare(forks)
     assert set(names) <= set(sys.modules)
+    # No module is imported while a fork may begin.
+    assert forks.loaded_between == []
+
+
+class Forks(ForkSafety):
+    """What keeps forks away, and the modules that were loaded while it did not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded_between: list[str] = []
+        self._before = set(sys.modules)
+
+    def before_fork(self) -> None:
+        super().before_fork()
+        self.loaded_between += sorted(set(sys.modules) - self._before)
+
+    def after_fork(self) -> None:
+        self._before = set(sys.modules)
+        super().after_fork()
 
 
 def test_a_collective_that_cannot_be_interrupted_is_told_with_what_comes_of_it() -> None:
