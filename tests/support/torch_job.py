@@ -44,7 +44,7 @@ def main() -> int:
 def _serve_store() -> tuple[int, int]:
     """Return the number of a process that serves torch's store, and its port.
 
-    In this process the store's thread would be missing in each fork, whose end it would then break.
+    Were the store in this process, each rank would abort at its end: it would wait for a thread that no fork has.
     """
     reading, writing = os.pipe()
     pid = os.fork()
