@@ -56,7 +56,7 @@ def set_trace(
     """
 
     def load() -> Callable[..., object]:
-        from .program.entry import stop_at
+        from dbg_agent.program.entry import stop_at
 
         return stop_at
 
@@ -109,7 +109,7 @@ def install(
     """
 
     def load() -> Callable[..., object]:
-        from .program.installing import install_here
+        from dbg_agent.program.installing import install_here
 
         return install_here
 
@@ -128,7 +128,7 @@ def post_mortem(*unexpected: object, lease: float | None = None, **unknown: obje
     """
 
     def load() -> Callable[..., object]:
-        from .program.entry import keep_here
+        from dbg_agent.program.entry import keep_here
 
         return keep_here
 
@@ -139,7 +139,7 @@ def uninstall() -> None:
     """Give ``breakpoint()`` and stock calls back their former meaning; the rank stays connected and listed."""
 
     def load() -> Callable[..., object]:
-        from .program.installing import uninstall_here
+        from dbg_agent.program.installing import uninstall_here
 
         return uninstall_here
 
@@ -149,7 +149,7 @@ def uninstall() -> None:
 def _carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> None:
     """Call what ``load`` imports, with the room on the stack that both need."""
     try:
-        from .stop.room import make_room
+        from dbg_agent.stop.room import make_room
 
         room = make_room()
     except Exception as error:

@@ -17,10 +17,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from .launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, JobPart, claim_in, own_place, place_told
+from dbg_agent.launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, JobPart, claim_in, own_place, place_told
 
 if TYPE_CHECKING:
-    from .stop_at.points import RankOfProcess
+    from dbg_agent.stop_at.points import RankOfProcess
 
 _TOOLS = frozenset(
     {
@@ -47,7 +47,7 @@ def begin() -> None:
     try:
         _begin(os.environ)
     except Exception as error:
-        from .stderr import say
+        from dbg_agent.stderr import say
 
         say(f"this process can't take part in the job ({type(error).__name__}: {error}); going on without a debugger")
 
@@ -68,25 +68,25 @@ def _begin(environ: Mapping[str, str]) -> None:
         _have_breakpoints(environ)
     # `python -m dbg_agent` calls install itself, when it knows the program.
     if part is JobPart.RANK and program.module != "dbg_agent":
-        from . import install
+        from dbg_agent import install
 
         install()
 
 
 def _have_stops(program: Program, *, is_rank: bool) -> None:
-    from . import go_on_without
-    from .stop_at import points
+    from dbg_agent import go_on_without
+    from dbg_agent.stop_at import points
 
     if points.begin(os.environ, is_rank=is_rank, load=_rank_of_process, failed=go_on_without):
-        from .program.script import ScriptLoader
-        from .stop_at import importing
+        from dbg_agent.program.script import ScriptLoader
+        from dbg_agent.stop_at import importing
 
         importing.begin(program.file, ScriptLoader)
 
 
 def _rank_of_process() -> RankOfProcess:
     """Return the module that makes this process a rank; helpers that reach no stop don't load it."""
-    from .program import entry
+    from dbg_agent.program import entry
 
     return entry
 
@@ -97,11 +97,11 @@ def _have_breakpoints(environ: Mapping[str, str]) -> None:
         return
     wanted = environ.get("DBG_BREAKPOINT")
     if wanted:
-        from .settings import is_off
+        from dbg_agent.settings import is_off
 
         if is_off(wanted):
             return
-    from . import set_trace
+    from dbg_agent import set_trace
 
     sys.breakpointhook = set_trace
 
@@ -115,7 +115,7 @@ class Program:
         self.module: str | None = None
         self.file: str | None = None
         if first == "-m":
-            from .launch.this_process import started_module
+            from dbg_agent.launch.this_process import started_module
 
             self.module = started_module(argv, original)
         elif first not in ("", "-", "-c"):

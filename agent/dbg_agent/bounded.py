@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from .own_threads import own_thread
+from dbg_agent.own_threads import own_thread
 
 _T = TypeVar("_T")
 

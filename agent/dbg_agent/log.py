@@ -14,10 +14,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from dbg_agent.bounded import within
+from dbg_agent.stderr import say
 from dbg_wire.errors import printable
-
-from .bounded import within
-from .stderr import say
 
 if TYPE_CHECKING:
     from dbg_wire.messages import Message

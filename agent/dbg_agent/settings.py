@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
+from dbg_agent.launch.mesh import as_mesh
+from dbg_agent.waiting.hold_counts import HOLD_GRACE_SECONDS, HOLD_LOST_SECONDS
 from dbg_wire.engines import ENGINES
 from dbg_wire.environment import BROKER, EXEC
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_ITEMS
-
-from .launch.mesh import as_mesh
-from .waiting.hold_counts import HOLD_GRACE_SECONDS, HOLD_LOST_SECONDS
 
 CONNECT_SECONDS = 10.0
 """Seconds waited for a broker, once per process: a broker that starts beside the job is up by then."""

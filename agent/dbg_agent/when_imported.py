@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
+from dbg_agent.stderr import say
 from dbg_wire.errors import printable
-
-from .stderr import say
 
 if TYPE_CHECKING:
     from importlib.abc import Loader

@@ -25,22 +25,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dbg_client.api.answers import Answer, Breakpoints, Collectives, Group, Verdict, Where, Why
+    from dbg_client.api.blocking import Broker, Job, Ranks, connect
+    from dbg_client.api.blocking_stop import Stop
+    from dbg_client.api.broker import AsyncBroker, aconnect
+    from dbg_client.api.errors import KeyboardTaken, RankError, StopEnded
+    from dbg_client.api.notebook import load_ipython_extension
+    from dbg_client.api.ranks import AsyncJob, AsyncRanks
+    from dbg_client.api.stop import AsyncStop
+    from dbg_client.api.variables import ExceptionInfo, Variable
+    from dbg_client.core.news import RankChange
+    from dbg_client.errors import TimedOut
+    from dbg_client.questions.source_text import Source
     from dbg_wire.errors import DbgError
     from dbg_wire.line_breakpoints import BreakpointState
     from dbg_wire.ranks import Place, RankInfo
-
-    from .api.answers import Answer, Breakpoints, Collectives, Group, Verdict, Where, Why
-    from .api.blocking import Broker, Job, Ranks, connect
-    from .api.blocking_stop import Stop
-    from .api.broker import AsyncBroker, aconnect
-    from .api.errors import KeyboardTaken, RankError, StopEnded
-    from .api.notebook import load_ipython_extension
-    from .api.ranks import AsyncJob, AsyncRanks
-    from .api.stop import AsyncStop
-    from .api.variables import ExceptionInfo, Variable
-    from .core.news import RankChange
-    from .errors import TimedOut
-    from .questions.source_text import Source
 
 __all__ = [
     "Answer",

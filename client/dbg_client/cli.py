@@ -12,12 +12,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dbg_client.streams import prepare_streams, tell, write_result
 from dbg_wire.errors import AmbiguousTarget, DbgError
 
-from .streams import prepare_streams, tell, write_result
-
 if TYPE_CHECKING:
-    from .words.settings import CommandSettings
+    from dbg_client.words.settings import CommandSettings
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
@@ -42,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DbgError as error:
         return _fail(str(error), error.exit_status, verbose)
     except Exception as error:
-        from .errors import bug
+        from dbg_client.errors import bug
 
         return _fail(bug(error), 1, verbose)
 
@@ -50,13 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _act(words: list[str]) -> int:
     """Do what the command line says and return the exit status. Raises DbgError."""
     if words[:1] == ["--complete"]:
-        from .actions.completion import complete
+        from dbg_client.actions.completion import complete
 
         return complete(words[1:])
     import contextlib
     import io
 
-    from .words.arguments import read_arguments
+    from dbg_client.words.arguments import read_arguments
 
     # argparse drops the error of a write, so it prints into a text.
     printed = io.StringIO()
@@ -67,13 +66,13 @@ def _act(words: list[str]) -> int:
         write_result(printed.getvalue())
         raise
     # Help, version and what can't be understood have ended by now, and need none of these.
-    from .core.config_file import read_config
-    from .words.settings import Verb, settle
+    from dbg_client.core.config_file import read_config
+    from dbg_client.words.settings import Verb, settle
 
     config = read_config(os.environ)
     settings = settle(arguments, os.environ, stdout_is_tty=sys.stdout.isatty(), config=config)
     if settings.verb is Verb.CONFIG:
-        from .actions.preferences import show_preferences
+        from dbg_client.actions.preferences import show_preferences
 
         return show_preferences(settings, arguments, os.environ, config)
     for note in (*settings.notes, *(f"{problem} (left out)" for problem in config.problems.values())):
@@ -83,8 +82,8 @@ def _act(words: list[str]) -> int:
 
 def _offer(error: AmbiguousTarget, words: Sequence[str]) -> str:
     """Return the error with the whole command for each target that it offers, as the user typed the rest."""
-    from .words.arguments import read_arguments
-    from .words.settings import Verb, settle
+    from dbg_client.words.arguments import read_arguments
+    from dbg_client.words.settings import Verb, settle
 
     def command(target: str) -> str:
         return f"`{shlex.join(['dbg-attach', *_retyped(words, error.target, target)])}`"
@@ -95,7 +94,7 @@ def _offer(error: AmbiguousTarget, words: Sequence[str]) -> str:
 
 def _retyped(words: Sequence[str], before: str, target: str) -> list[str]:
     """Return the command line with another target; an expression that reads like the target stays."""
-    from .words.arguments import read_arguments
+    from dbg_client.words.arguments import read_arguments
 
     places = [place for place, word in enumerate(words) if word == before]
     versions = [[*words[:place], target, *words[place + 1 :]] for place in places]
@@ -115,21 +114,20 @@ def _fail(sentence: str, status: int, verbose: bool) -> int:
 
 def carry_out(settings: CommandSettings) -> int:
     """Do what the settings ask for and return the exit status. Raises DbgError."""
-    from .words.settings import Verb
+    from dbg_client.words.settings import Verb
 
     if settings.verb is Verb.COMPLETION:
-        from .actions.completion import write_script
+        from dbg_client.actions.completion import write_script
 
         return write_script(settings.operand)
     if settings.verb is Verb.HELP:
-        from .words.help import help_on
+        from dbg_client.words.help import help_on
 
         write_result(help_on(settings.operand))
         return 0
     if settings.ask_token:
+        from dbg_client.core.reach import use_token
         from dbg_dial.ask import ask_secret
-
-        from .core.reach import use_token
 
         use_token(ask_secret("Token of the broker: "))
     import asyncio
@@ -138,45 +136,45 @@ def carry_out(settings: CommandSettings) -> int:
     # Nothing may write into a terminal that shows a debugger; what matters is told in errors.
     logging.getLogger().addHandler(logging.NullHandler())
     if settings.run is not None:
-        from .run.job import follow_job
+        from dbg_client.run.job import follow_job
 
         return asyncio.run(follow_job(settings, settings.run))
     if settings.verb is Verb.ATTACH:
-        from .terminal.attach import attach
+        from dbg_client.terminal.attach import attach
 
         return asyncio.run(attach(settings))
     if settings.verb is Verb.ADOPT:
-        from .adopt.adopt import adopt
+        from dbg_client.adopt.adopt import adopt
 
         return asyncio.run(adopt(settings))
     if settings.verb is Verb.MCP:
-        from .mcp.server import serve_mcp
+        from dbg_client.mcp.server import serve_mcp
 
         return asyncio.run(serve_mcp(settings))
     if settings.verb is Verb.DAP:
         return _serve_ide(settings)
     if settings.verb is Verb.TMUX:
-        from .tmux.panes import open_panes
+        from dbg_client.tmux.panes import open_panes
 
         return open_panes(settings)
-    from .actions.actions import run_action
+    from dbg_client.actions.actions import run_action
 
     return asyncio.run(run_action(settings, _attach))
 
 
 def _serve_ide(settings: CommandSettings) -> int:
     if settings.vscode:
-        from .dap.launch_json import write_entry
+        from dbg_client.dap.launch_json import write_entry
 
         return write_entry(settings)
     import asyncio
 
-    from .dap.serve import serve_dap
+    from dbg_client.dap.serve import serve_dap
 
     return asyncio.run(serve_dap(settings))
 
 
 async def _attach(settings: CommandSettings) -> int:
-    from .terminal.attach import attach  # hardly any action ends in a session
+    from dbg_client.terminal.attach import attach  # hardly any action ends in a session
 
     return await attach(settings)

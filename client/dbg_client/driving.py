@@ -7,14 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from typing import Protocol
 
+from dbg_client.attachment.attachment import Attachment
+from dbg_client.attachment.effects import Effect, Effects, Finish, Open, Send, Wake
+from dbg_client.core.directory import LISTS
+from dbg_client.core.link import Down, Event, Up
+from dbg_client.core.switchboard import Switchboard
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError
-
-from .attachment.attachment import Attachment
-from .attachment.effects import Effect, Effects, Finish, Open, Send, Wake
-from .core.directory import LISTS
-from .core.link import Down, Event, Up
-from .core.switchboard import Switchboard
 
 TICK_SECONDS = 1.0
 """Seconds between two looks at the clock: a rank's grace period ends, and a status line counts seconds."""

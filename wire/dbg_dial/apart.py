@@ -10,9 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from dbg_dial.find import Opening
 from dbg_wire.errors import SilentFile
-
-from .find import Opening
 
 T = TypeVar("T")
 

@@ -18,13 +18,12 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
+from dbg_dial.pin import check_certificate, check_endpoint, check_token, client_context, untrusted
+from dbg_dial.tcp import Address
 from dbg_wire.endpoint import Endpoint
 from dbg_wire.errors import BrokerUnreachable, Refused, WrongCertificate, WrongToken, WrongVersion, printable
 from dbg_wire.limits import KIB, MAX_FRAME_BYTES
 from dbg_wire.version import subprotocol
-
-from .pin import check_certificate, check_endpoint, check_token, client_context, untrusted
-from .tcp import Address
 
 READ_BYTES = 64 * KIB
 

@@ -20,13 +20,12 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 
+from dbg_dial.pin import check_certificate, check_token, client_context, untrusted
+from dbg_dial.tcp import Address
 from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertificate, WrongToken, WrongVersion
 from dbg_wire.limits import CLOSE_SECONDS, MAX_FRAME_BYTES
 from dbg_wire.version import subprotocol
-
-from .pin import check_certificate, check_token, client_context, untrusted
-from .tcp import Address
 
 AddressInfos = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]]
 """What :func:`socket.getaddrinfo` returns."""

@@ -16,12 +16,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from dbg_dial.pin import check_certificate, check_token, client_context, untrusted
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable, PeerError, WrongToken
 from dbg_wire.limits import MAX_FRAME_BYTES
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
-
-from .pin import check_certificate, check_token, client_context, untrusted
 
 READ_BYTES = 64 * 1024
 

@@ -9,9 +9,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from .bounds import Count, Integer, InvalidMessage, Sentence, elements
-from .limits import KIB, MAX_ITEMS, MAX_TEXT
-from .records import Inquiry, Row
+from dbg_wire.bounds import Count, Integer, InvalidMessage, Sentence, elements
+from dbg_wire.limits import KIB, MAX_ITEMS, MAX_TEXT
+from dbg_wire.records import Inquiry, Row
 
 MAX_FIRST, MAX_LAST = 64 * KIB, 32 * KIB
 """Bytes of a command's output that are kept, the first and the last: with every byte escaped below the bound of an

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from . import limits
+from dbg_wire import limits
 
 MAX_NUMBER = 2**53
 """Largest integer that every JSON implementation carries exactly, and largest offset: a thousand years at 256 KiB/s."""

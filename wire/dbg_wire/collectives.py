@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .ranks import Place
+from dbg_wire.ranks import Place
 
 _MODULES = (
     "/torch/distributed/distributed_c10d.py",

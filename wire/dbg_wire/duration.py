@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .errors import BadInput, printable
+from dbg_wire.errors import BadInput, printable
 
 _SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(s|m|h|d)?")
 _SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from .bounds import MAX_NUMBER, Age, Count, RankNumber, Sentence, Word, elements, integers, reals
-from .limits import KIB, MAX_ANSWER_BYTES, MAX_TEXT
-from .ranks import Place
-from .records import Record, Row, length_of, within_bytes
+from dbg_wire.bounds import MAX_NUMBER, Age, Count, RankNumber, Sentence, Word, elements, integers, reals
+from dbg_wire.limits import KIB, MAX_ANSWER_BYTES, MAX_TEXT
+from dbg_wire.ranks import Place
+from dbg_wire.records import Record, Row, length_of, within_bytes
 
 MAX_WAIT_FRAMES = 40
 """Frames of a waiting thread, the innermost ones."""

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 from msgspec import json
 
-from .bounds import Count, FreeText, Path, Sentence, Serial, characters
-from .limits import KIB, MAX_ANSWER_BYTES, MAX_TEXT
-from .records import Inquiry, Record, Row, size_of
+from dbg_wire.bounds import Count, FreeText, Path, Sentence, Serial, characters
+from dbg_wire.limits import KIB, MAX_ANSWER_BYTES, MAX_TEXT
+from dbg_wire.records import Inquiry, Record, Row, size_of
 
 MAX_VARIABLES = 200
 """Values of one answer: IDEs ask for a hundred at a time."""

@@ -6,9 +6,9 @@ then, those set in PuDB and pdb included. A question without a wish only asks fo
 
 from typing import Annotated
 
-from .bounds import MAX_RANK, Count, Sentence, characters, elements, integers
-from .limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
-from .records import Inquiry, Record, Row
+from dbg_wire.bounds import MAX_RANK, Count, Sentence, characters, elements, integers
+from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
+from dbg_wire.records import Inquiry, Record, Row
 
 AbsolutePath = Annotated[str, characters(MAX_PATH, begin="/", is_shown=True, meaning="an absolute path")]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from .codec import type_name
-from .errors import printable
-from .messages import Message
-from .ranks import Place
-from .records import Record, bound_of, hints_of
+from dbg_wire.codec import type_name
+from dbg_wire.errors import printable
+from dbg_wire.messages import Message
+from dbg_wire.ranks import Place
+from dbg_wire.records import Record, bound_of, hints_of
 
 MAX_LINE = 400
 """Characters of one message; a registration, which has the most fields, needs 300."""

@@ -5,9 +5,9 @@ Each part is a row of the answer.
 
 from typing import Annotated
 
-from .bounds import FreeText, elements
-from .limits import MAX_ITEMS
-from .records import Inquiry, Row
+from dbg_wire.bounds import FreeText, elements
+from dbg_wire.limits import MAX_ITEMS
+from dbg_wire.records import Inquiry, Row
 
 
 class Part(Row, tag="part"):

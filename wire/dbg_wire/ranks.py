@@ -4,8 +4,8 @@ import enum
 import signal
 from typing import Annotated
 
-from . import limits
-from .bounds import (
+from dbg_wire import limits
+from dbg_wire.bounds import (
     MAX_RANK,
     Age,
     FreeText,
@@ -20,8 +20,8 @@ from .bounds import (
     elements,
     integers,
 )
-from .errors import printable
-from .records import Record
+from dbg_wire.errors import printable
+from dbg_wire.records import Record
 
 
 class RankState(str, enum.Enum):

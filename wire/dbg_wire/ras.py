@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from .bounds import MAX_PID, Count, Pid, Sentence, elements, integers
-from .limits import MAX_ANSWER_BYTES, MAX_ITEMS
-from .records import Record, Row, fitted, within_bytes
+from dbg_wire.bounds import MAX_PID, Count, Pid, Sentence, elements, integers
+from dbg_wire.limits import MAX_ANSWER_BYTES, MAX_ITEMS
+from dbg_wire.records import Record, Row, fitted, within_bytes
 
 MAX_ROWS = MAX_ITEMS - 1
 MAX_ROW_BYTES = MAX_ANSWER_BYTES // 2

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
-from .bounds import MEANINGS, InvalidMessage
+from dbg_wire.bounds import MEANINGS, InvalidMessage
 
 if TYPE_CHECKING:
     from typing_extensions import Self, dataclass_transform

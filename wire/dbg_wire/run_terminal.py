@@ -10,9 +10,9 @@ import dataclasses
 import json
 from dataclasses import dataclass
 
-from .errors import PeerError
-from .ranks import Breakpoint
-from .records import checked, plain
+from dbg_wire.errors import PeerError
+from dbg_wire.ranks import Breakpoint
+from dbg_wire.records import checked, plain
 
 JOB_IS_OVER = b"over\n"
 

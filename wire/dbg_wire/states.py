@@ -8,8 +8,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from .errors import IllegalMove
-from .ranks import RankState
+from dbg_wire.errors import IllegalMove
+from dbg_wire.ranks import RankState
 
 
 class RankEvent(str, enum.Enum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .errors import BadInput, printable
+from dbg_wire.errors import BadInput, printable
 
 MAX_STOPS = 100
 """Stops of one job: no person names more."""

@@ -1,7 +1,7 @@
 """What a rank says of the stops that its job was started with, in the rows of an answer."""
 
-from .bounds import Count, Line, Sentence
-from .records import Row
+from dbg_wire.bounds import Count, Line, Sentence
+from dbg_wire.records import Row
 
 
 class StopState(Row, tag="stop"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 try:
-    from ._release import version as _version  # written by each build and installation
+    from dbg_wire._release import version as _version  # written by each build and installation
 except ImportError:
     _version = "0.1.dev0"
 

@@ -17,15 +17,14 @@ from contextlib import suppress
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, FrameType, FunctionType
 
+from dbg_agent.breakpoints.files import EDITED, all_codes, lines_of, same_file, source_read
+from dbg_agent.breakpoints.untraced import Lines, Reached
+from dbg_agent.engines.tracing import Tracing
+from dbg_agent.stop.compiled_sources import compiled_sources
+from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop_at.importing import FinderBefore
+from dbg_agent.stop_at.insertion import compile_with
 from dbg_wire.stop_points import StopAt
-
-from ..engines.tracing import Tracing
-from ..stop.compiled_sources import compiled_sources
-from ..stop.thread_frames import thread_frames
-from ..stop_at.importing import FinderBefore
-from ..stop_at.insertion import compile_with
-from .files import EDITED, all_codes, lines_of, same_file, source_read
-from .untraced import Lines, Reached
 
 CALL = "__dbg_line_breakpoint__"
 """The builtin that the code of a function with breakpoints calls. It hides no name of a module."""

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Collection, Iterator
 from types import CodeType
 
-from ..stop.compiled_sources import compiled_sources
-from ..stop.loaded_sources import MAX_FILE_BYTES, file_of, is_edited
-from ..stop.stacks import OWN_PACKAGES
-from ..stop.thread_frames import thread_frames
-from ..stop_at.insertion import Placed, statement_at
+from dbg_agent.stop.compiled_sources import compiled_sources
+from dbg_agent.stop.loaded_sources import MAX_FILE_BYTES, file_of, is_edited
+from dbg_agent.stop.stacks import OWN_PACKAGES
+from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop_at.insertion import Placed, statement_at
 
 WITHIN_STATEMENTS = sys.version_info >= (3, 12)
 """Whether the program can stop inside of a statement without tracing: compiled-in calls stand before statements."""

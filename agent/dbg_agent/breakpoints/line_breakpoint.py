@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType, FrameType
 
-from ..stop_at.at_frame import evaluate_at
-from .hits import hits_of
-from .log_text import LogText
+from dbg_agent.breakpoints.hits import hits_of
+from dbg_agent.breakpoints.log_text import LogText
+from dbg_agent.stop_at.at_frame import evaluate_at
 
 
 class LineBreakpoint(bdb.Breakpoint):

@@ -12,9 +12,9 @@ from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
 
-from ..stop.thread_frames import thread_frames
-from .files import same_file
-from .untraced import Lines, Reached
+from dbg_agent.breakpoints.files import same_file
+from dbg_agent.breakpoints.untraced import Lines, Reached
+from dbg_agent.stop.thread_frames import thread_frames
 
 TOOL = "dbg-agent"
 """The name by which other tools see who has the id."""

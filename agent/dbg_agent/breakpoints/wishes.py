@@ -16,22 +16,21 @@ from functools import partial
 from types import FrameType
 from typing import NamedTuple, Protocol
 
+from dbg_agent.breakpoints.files import is_ours, loaded_path, place
+from dbg_agent.breakpoints.hits import NoHits
+from dbg_agent.breakpoints.line_breakpoint import Here, LineBreakpoint, breakpoint_at, condition_code, line_breakpoint
+from dbg_agent.breakpoints.log_text import NoLogText
+from dbg_agent.breakpoints.untraced import NoWay, Untraced
+from dbg_agent.engines.tracing import Tracing
+from dbg_agent.own_threads import own_thread
+from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.stop.program_threads import OWN_NAMES
+from dbg_agent.stop.room import make_room
+from dbg_agent.stop.stacks import is_own, is_runner
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
 from dbg_wire.line_breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records import fitted
-
-from ..engines.tracing import Tracing
-from ..own_threads import own_thread
-from ..stop.inbox import ProgramRaised
-from ..stop.program_threads import OWN_NAMES
-from ..stop.room import make_room
-from ..stop.stacks import is_own, is_runner
-from .files import is_ours, loaded_path, place
-from .hits import NoHits
-from .line_breakpoint import Here, LineBreakpoint, breakpoint_at, condition_code, line_breakpoint
-from .log_text import NoLogText
-from .untraced import NoWay, Untraced
 
 MAX_ROWS = 500_000
 """Characters of the rows of an answer, of which some are escaped in a message: half of a message."""
@@ -382,9 +381,9 @@ def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
 
 def _way_of_this_python(breakpoints: LineBreakpoints) -> Untraced:
     if sys.version_info >= (3, 12):
-        from .monitored import Monitored
+        from dbg_agent.breakpoints.monitored import Monitored
 
         return Monitored(breakpoints.reached)
-    from .compiled import Compiled
+    from dbg_agent.breakpoints.compiled import Compiled
 
     return Compiled(breakpoints.reached)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
-from ..program.entry import let_others_go, stop_at
-from ..stderr import say
+from dbg_agent.program.entry import let_others_go, stop_at
+from dbg_agent.stderr import say
 
 _told = False
 

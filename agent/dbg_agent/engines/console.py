@@ -11,11 +11,8 @@ import time
 from collections import deque
 from functools import partial
 
-from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
-from dbg_wire.messages import PromptInfo, PromptState, Replied
-from dbg_wire.records import fitted
-
-from ..stop.inbox import (
+from dbg_agent.engines.port import ConsolePort
+from dbg_agent.stop.inbox import (
     BreakPrompt,
     GoOn,
     LeaveDebugger,
@@ -27,7 +24,9 @@ from ..stop.inbox import (
     SwitchDebugger,
     TypedLine,
 )
-from .port import ConsolePort
+from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
+from dbg_wire.messages import PromptInfo, PromptState, Replied
+from dbg_wire.records import fitted
 
 PROMPT_GONE = "the prompt it was typed for is gone"
 """Why a reply is discarded."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
-from .leaving import WayOut
+from dbg_agent.engines.leaving import WayOut
 
 if TYPE_CHECKING:
     # This module loads bdb, which a rank that never opens a debugger doesn't need.
-    from .tracing import Tracing
+    from dbg_agent.engines.tracing import Tracing
 
 
 class Engine(Protocol):

@@ -6,11 +6,10 @@ import signal
 import threading
 from types import CodeType
 
+from dbg_agent.engines.console import UNWINDING
+from dbg_agent.stop.interruptible import Interruptible
+from dbg_agent.stop.stacks import is_own
 from dbg_wire.errors import printable
-
-from ..stop.interruptible import Interruptible
-from ..stop.stacks import is_own
-from .console import UNWINDING
 
 MAX_WORDS = 200
 """Characters of an error's text that are shown: a line or two."""

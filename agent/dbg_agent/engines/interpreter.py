@@ -6,9 +6,8 @@ import code
 from types import CodeType
 from typing import Any
 
+from dbg_agent.engines.console import Console
 from dbg_wire.messages import PromptState
-
-from .console import Console
 
 
 class Interpreter(code.InteractiveConsole):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from ..stop.crash import Crash
+from dbg_agent.stop.crash import Crash
 
 
 class WayOut(enum.Enum):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dbg_agent.engines.console import Console
+from dbg_agent.engines.engine import Engine
+from dbg_agent.engines.port import Port
 from dbg_wire.engines import PDB
-
-from .console import Console
-from .engine import Engine
-from .port import Port
 
 
 def load(name: str, port: Port, console: Console, *, reads_rc: bool) -> Engine:
@@ -15,9 +14,9 @@ def load(name: str, port: Port, console: Console, *, reads_rc: bool) -> Engine:
     pdb uses ``console`` and, if it ``reads_rc``, reads the ``.pdbrc`` files of the rank's host. PuDB ignores both.
     """
     if name == PDB:
-        from .pdb import PdbEngine
+        from dbg_agent.engines.pdb import PdbEngine
 
         return PdbEngine(port, console, reads_rc=reads_rc)
-    from .pudb import build
+    from dbg_agent.engines.pudb import build
 
     return build(port)

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-from ..stop.capture import Capture
-from ..stop.frame_locals import write_back
-from ..stop.inbox import WantedMove
-from .pdb import RankPdb, is_block
-from .port import Port
+from dbg_agent.engines.pdb import RankPdb, is_block
+from dbg_agent.engines.port import Port
+from dbg_agent.stop.capture import Capture
+from dbg_agent.stop.frame_locals import write_back
+from dbg_agent.stop.inbox import WantedMove
 
 MOVES = frozenset({"n", "next", "s", "step", "r", "return", "unt", "until", "c", "cont", "continue"})
 """Commands that let the stopped thread run. No command can follow them in the same line."""

@@ -18,17 +18,16 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from dbg_agent.engines.console import UNWINDING, Console
+from dbg_agent.engines.interpreter import Interpreter
+from dbg_agent.engines.leaving import WayOut, what_continue_does
+from dbg_agent.engines.pdb_completion import CompletingPdb
+from dbg_agent.engines.port import Port
+from dbg_agent.engines.tracing import Tracing
+from dbg_agent.stop.capture import talking_to
+from dbg_agent.stop.inbox import BreakPrompt
 from dbg_wire.engines import PDB
 from dbg_wire.messages import PromptState
-
-from ..stop.capture import talking_to
-from ..stop.inbox import BreakPrompt
-from .console import UNWINDING, Console
-from .interpreter import Interpreter
-from .leaving import WayOut, what_continue_does
-from .pdb_completion import CompletingPdb
-from .port import Port
-from .tracing import Tracing
 
 SCREEN_LINES = 24
 """Lines at the end of the log that are shown as the screen of a line debugger."""

@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from dbg_agent.engines.port import Port
+from dbg_agent.engines.safe_completion import runs_nothing
+from dbg_agent.engines.tracing import Tracing
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
-
-from .port import Port
-from .safe_completion import runs_nothing
-from .tracing import Tracing
 
 
 class CompletingPdb(Tracing, pdb.Pdb):

@@ -6,17 +6,16 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Protocol
 
+from dbg_agent.engines.leaving import WayOut
+from dbg_agent.stop.busy import Busy
+from dbg_agent.stop.crash import Crash
+from dbg_agent.stop.inbox import Inbox
+from dbg_agent.stop.interruptible import Interruptible
+from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.stop.own_frames import FrameAt
+from dbg_agent.stop.stops import Stops
+from dbg_agent.stop.terminal import Terminal
 from dbg_wire.messages import Message
-
-from ..stop.busy import Busy
-from ..stop.crash import Crash
-from ..stop.inbox import Inbox
-from ..stop.interruptible import Interruptible
-from ..stop.loaded_sources import Loaded
-from ..stop.own_frames import FrameAt
-from ..stop.stops import Stops
-from ..stop.terminal import Terminal
-from .leaving import WayOut
 
 
 class SharedBreakpoints(Protocol):

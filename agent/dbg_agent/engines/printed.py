@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..stop.capture import Capture
+from dbg_agent.stop.capture import Capture
 
 MAX_ENTRY = 64 * 1024
 """Characters of one text at the command line: many screens. The layout of a longer text takes long."""

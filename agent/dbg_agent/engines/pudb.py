@@ -7,14 +7,13 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from dbg_agent.engines.faults import is_fault, words_of
+from dbg_agent.engines.leaving import WayOut, what_continue_does
+from dbg_agent.engines.port import LeavingPort, Port
+from dbg_agent.engines.pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
+from dbg_agent.engines.tracing import Tracing
+from dbg_agent.stop.inbox import Redraw, SwitchDebugger
 from dbg_wire.engines import PUDB
-
-from ..stop.inbox import Redraw, SwitchDebugger
-from .faults import is_fault, words_of
-from .leaving import WayOut, what_continue_does
-from .port import LeavingPort, Port
-from .pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
-from .tracing import Tracing
 
 NEEDS_TERMINAL = "would use the rank's own terminal, which belongs to the job; it is not available here."
 """Why some of PuDB's keys are refused."""
@@ -40,8 +39,8 @@ class PudbEngine:
     def __init__(self, port: Port) -> None:
         import pudb.debugger as pudb_debugger
 
-        from .pudb_ui import making_window
-        from .screen import AgentScreen, NoFile, use_utf8
+        from dbg_agent.engines.pudb_ui import making_window
+        from dbg_agent.engines.screen import AgentScreen, NoFile, use_utf8
 
         use_utf8()
         self._port = port
@@ -115,7 +114,7 @@ def _debugger_class() -> type[Any]:
     """Return the class of PuDB's debugger in a rank; it is made here because PuDB is imported late."""
     from pudb.debugger import Debugger, NullSourceCodeProvider
 
-    from .pudb_ui import RankUI, logging_nothing
+    from dbg_agent.engines.pudb_ui import RankUI, logging_nothing
 
     class RankDebugger(Tracing, Debugger):  # type: ignore[misc] # PuDB is not typed
         """PuDB that stops one thread at a time, raises nothing in the program, and writes no file."""
@@ -251,7 +250,7 @@ def _debugger_class() -> type[Any]:
 def _bind_keys(ui: Any, debugger: Any, port: Port) -> None:
     """Give the keys that would end the rank or use its terminal another meaning than PuDB's."""
 
-    from .pudb_command_line import PudbCommandLine
+    from dbg_agent.engines.pudb_command_line import PudbCommandLine
 
     def ask(_widget: Any, _size: Any, _key: str) -> None:
         answer = _ask_how_to_leave(ui, port)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from pudb.shell import SetPropagatingDict
 
-from ..stop.busy import Busy
-from ..stop.capture import ForOneThread, talking_to
-from ..stop.room import make_room
-from .faults import is_fault_of_value, is_interrupt, words_of
-from .printed import PrintedTail
+from dbg_agent.engines.faults import is_fault_of_value, is_interrupt, words_of
+from dbg_agent.engines.printed import PrintedTail
+from dbg_agent.stop.busy import Busy
+from dbg_agent.stop.capture import ForOneThread, talking_to
+from dbg_agent.stop.room import make_room
 
 if TYPE_CHECKING:
-    from .pudb_ui import RankUI
+    from dbg_agent.engines.pudb_ui import RankUI
 
 JEDI_FRAMES = 3000
 """Depth of calls that jedi may need to complete: so high a limit it sets for the whole process when it is imported."""

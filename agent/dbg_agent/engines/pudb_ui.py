@@ -17,14 +17,11 @@ from pudb.source_view import SourceLine
 from pudb.ui_tools import SelectableText, StackFrame
 from pudb.var_view import SEPARATOR, make_var_view
 
-from dbg_wire.messages import Notice
-from dbg_wire.records import fitted
-
-from .faults import is_fault, is_fault_of_value, is_interrupt, words_of
-from .port import WindowPort
-from .printed import MAX_ENTRY
-from .pudb_import import unwarned
-from .pudb_widgets import (
+from dbg_agent.engines.faults import is_fault, is_fault_of_value, is_interrupt, words_of
+from dbg_agent.engines.port import WindowPort
+from dbg_agent.engines.printed import MAX_ENTRY
+from dbg_agent.engines.pudb_import import unwarned
+from dbg_agent.engines.pudb_widgets import (
     ListPane,
     draw_safely,
     draw_value_safely,
@@ -33,7 +30,9 @@ from .pudb_widgets import (
     plain_line,
     sentence_row,
 )
-from .screen import NoFile
+from dbg_agent.engines.screen import NoFile
+from dbg_wire.messages import Notice
+from dbg_wire.records import fitted
 
 MAX_ENTRIES = 4000
 """Texts that PuDB's command line keeps, most of them lines: some megabytes. The oldest texts are dropped."""

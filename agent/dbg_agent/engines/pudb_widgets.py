@@ -9,7 +9,7 @@ from typing import Any
 import urwid
 from pudb.var_view import VariableWidget
 
-from .faults import is_fault, words_of
+from dbg_agent.engines.faults import is_fault, words_of
 
 MAX_VALUE = 10_000
 """Characters of one value that are drawn: several screens. PuDB lays out all of a value again at every key."""

@@ -12,8 +12,8 @@ import urwid
 from pudb.debugger import ThreadsafeRawScreen
 from urwid.display.escape import MoreInputRequired, process_keyqueue
 
-from ..stop.inbox import GoOn, LeaveDebugger, Move, MoveOn, Redraw, RunJob, Switch, SwitchDebugger
-from .port import ScreenPort
+from dbg_agent.engines.port import ScreenPort
+from dbg_agent.stop.inbox import GoOn, LeaveDebugger, Move, MoveOn, Redraw, RunJob, Switch, SwitchDebugger
 
 INCOMPLETE_SECONDS = 0.15
 """Seconds to wait for the rest of an escape sequence: longer than a terminal's pause inside a sequence, shorter than a

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-from ..stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove
-from ..stop.program_end import is_at_end
-from ..stop.room import make_room
-from ..stop.stacks import OWN_PACKAGES, is_own, is_runner, skip_runner
-from .leaving import WayOut
-from .port import TracingPort
+from dbg_agent.engines.leaving import WayOut
+from dbg_agent.engines.port import TracingPort
+from dbg_agent.stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove
+from dbg_agent.stop.program_end import is_at_end
+from dbg_agent.stop.room import make_room
+from dbg_agent.stop.stacks import OWN_PACKAGES, is_own, is_runner, skip_runner
 
 STEPS_OF_IDES = frozenset({"step over", "step in", "step out"})
 """Steps that end at lines alone, where pdb's own stop at a function's call and at its return as well."""

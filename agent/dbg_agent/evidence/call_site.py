@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from .variables import UNKNOWN, attribute, local, variable
+from dbg_agent.evidence.variables import UNKNOWN, attribute, local, variable
 
 _LOADS = ("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
 _CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")

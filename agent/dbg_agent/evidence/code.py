@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
+from dbg_agent.evidence.environment import environment, variables_told
+from dbg_agent.evidence.files import CodeFiles
 from dbg_wire.errors import printable
 from dbg_wire.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
 from dbg_wire.records import fitted
-
-from .environment import environment, variables_told
-from .files import CodeFiles
 
 _files = CodeFiles()
 """What was read already: files that have not changed since are not read again."""

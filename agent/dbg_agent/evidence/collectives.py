@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dbg_agent.evidence.mpi import LIBRARY as MPI
+from dbg_agent.evidence.mpi import mpi_seen
+from dbg_agent.evidence.torch_collectives import LIBRARY as TORCH
+from dbg_agent.evidence.torch_collectives import torch_seen
 from dbg_wire.evidence import MAX_COLLECTIVES, CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records import fitted
-
-from .mpi import LIBRARY as MPI
-from .mpi import mpi_seen
-from .torch_collectives import LIBRARY as TORCH
-from .torch_collectives import torch_seen
 
 Seen = SourceSeen | GroupSeen | CollectiveSeen
 

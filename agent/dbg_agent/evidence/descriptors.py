@@ -6,11 +6,10 @@ import os
 import select
 from contextlib import suppress
 
+from dbg_agent.evidence.holders import lock_holders, other_ends
+from dbg_agent.evidence.system_calls import SystemCall, path_of, peer_of, polled, read_text
 from dbg_wire.errors import printable
 from dbg_wire.evidence import WaitKind
-
-from .holders import lock_holders, other_ends
-from .system_calls import SystemCall, path_of, peer_of, polled, read_text
 
 MAX_CHILDREN = 32
 """Child processes whose descriptors are looked at."""

@@ -11,11 +11,10 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
+from dbg_agent.evidence.variables import attributes, class_of, is_a
+from dbg_agent.stop.frame_locals import read_locals
+from dbg_agent.stop.stacks import is_own
 from dbg_wire.errors import printable
-
-from ..stop.frame_locals import read_locals
-from ..stop.stacks import is_own
-from .variables import attributes, class_of, is_a
 
 MAX_ENDED = 8
 """Threads that are remembered, the last ones."""
@@ -81,7 +80,7 @@ def _note(args: threading.ExceptHookArgs) -> None:
     with suppress(Exception):
         if args.exc_type is not SystemExit:
             # Every rank watches, and hardly any needs this.
-            from .stacks import short_place
+            from dbg_agent.evidence.stacks import short_place
 
             frames = list(_frames(args.exc_traceback))
             name = args.thread.name if args.thread is not None else "unnamed"

@@ -12,10 +12,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
+from dbg_agent.launch.launchers import ROWS
+from dbg_agent.log import keyed_digest
 from dbg_wire.errors import printable
-
-from ..launch.launchers import ROWS
-from ..log import keyed_digest
 
 MAX_VALUE = 1000
 """Characters of a value."""

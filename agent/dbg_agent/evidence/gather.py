@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from dbg_agent.evidence.code import code_parts, code_seen
+from dbg_agent.evidence.collectives import collectives_seen
+from dbg_agent.evidence.process import process_seen
+from dbg_agent.evidence.threads import threads_seen
 from dbg_wire.evidence import EvidenceRecord, ProcessSeen, fitting
 from dbg_wire.messages import Look
-
-from .code import code_parts, code_seen
-from .collectives import collectives_seen
-from .process import process_seen
-from .threads import threads_seen
 
 
 def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tuple[EvidenceRecord, ...]:

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from ..own_threads import BoundedThreads
-from .system_calls import read_text
+from dbg_agent.evidence.system_calls import read_text
+from dbg_agent.own_threads import BoundedThreads
 
 MAX_SECONDS = 0.1
 """Seconds after which one search through the processes of the host ends."""

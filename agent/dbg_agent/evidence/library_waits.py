@@ -8,17 +8,16 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
+from dbg_agent.evidence.descriptors import command_of, held_by, state_of
+from dbg_agent.evidence.ended_threads import who_used
+from dbg_agent.evidence.expressions import call_site
+from dbg_agent.evidence.holders import lock_holders, openers, resolved
+from dbg_agent.evidence.locks import import_lock_owner
+from dbg_agent.evidence.stacks import SeenThread, module_of
+from dbg_agent.evidence.variables import UNKNOWN, attribute, is_a, item, local
+from dbg_agent.stop.own_frames import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.evidence import WaitKind
-
-from ..stop.own_frames import is_users_file
-from .descriptors import command_of, held_by, state_of
-from .ended_threads import who_used
-from .expressions import call_site
-from .holders import lock_holders, openers, resolved
-from .locks import import_lock_owner
-from .stacks import SeenThread, module_of
-from .variables import UNKNOWN, attribute, is_a, item, local
 
 MAX_WORKERS = 32
 """Worker processes that one sentence names."""

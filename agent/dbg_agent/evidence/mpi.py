@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any
 
+from dbg_agent.evidence.call_site import CallSite, call_site
+from dbg_agent.evidence.variables import UNKNOWN, class_of, is_a, is_traced_within, local
+from dbg_agent.stop.thread_frames import thread_frames
 from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records import fitted
-
-from ..stop.thread_frames import thread_frames
-from .call_site import CallSite, call_site
-from .variables import UNKNOWN, class_of, is_a, is_traced_within, local
 
 LIBRARY = "mpi4py"
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
-from .expressions import loaded
-from .instructions import (
+from dbg_agent.evidence.expressions import loaded
+from dbg_agent.evidence.instructions import (
     NO_LOADS,
     Instruction,
     instructions_of,
@@ -21,8 +21,8 @@ from .instructions import (
     name_in,
     operands_start,
 )
-from .variables import UNKNOWN, attribute, class_of, item, method
-from .with_blocks import tried
+from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, item, method
+from dbg_agent.evidence.with_blocks import tried
 
 MAX_HELPERS = 1
 """Functions between the loop and the sleep: in a longer chain the loop is hardly one that looks for a file."""

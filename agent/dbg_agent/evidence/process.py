@@ -6,12 +6,11 @@ import os
 import threading
 import time
 
+from dbg_agent.evidence.descriptors import command_of
+from dbg_agent.evidence.system_calls import kernel_thread, read_text, system_call
 from dbg_wire.errors import printable
 from dbg_wire.evidence import ProcessSeen
 from dbg_wire.records import fitted
-
-from .descriptors import command_of
-from .system_calls import kernel_thread, read_text, system_call
 
 _CGROUPS = "/sys/fs/cgroup"
 _NO_LIMIT = 2**60

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from .flight_recorder import NATIVE_MODULE
+from dbg_agent.evidence.flight_recorder import NATIVE_MODULE
 
 MODULE = "torch.distributed.distributed_c10d"
 """The module in which torch keeps its groups."""

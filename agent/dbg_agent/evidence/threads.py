@@ -7,22 +7,21 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from dbg_agent.evidence.descriptors import waits_in
+from dbg_agent.evidence.ended_threads import ended_threads, who_used
+from dbg_agent.evidence.expressions import CallSite, call_site, is_calling
+from dbg_agent.evidence.library_waits import Wait, library_wait
+from dbg_agent.evidence.locks import Holders, mutual, wanted_lock
+from dbg_agent.evidence.mpi import is_in_mpi
+from dbg_agent.evidence.polled_files import polled_file
+from dbg_agent.evidence.stacks import SeenThread, seen_threads, short_place
+from dbg_agent.evidence.system_calls import system_call
+from dbg_agent.evidence.variables import UNKNOWN, class_of
+from dbg_agent.stop.thread_frames import thread_frames
 from dbg_wire.collectives import collective_of
 from dbg_wire.errors import printable
 from dbg_wire.evidence import MAX_WAIT_FRAMES, ThreadWait, WaitKind
 from dbg_wire.records import fitted
-
-from ..stop.thread_frames import thread_frames
-from .descriptors import waits_in
-from .ended_threads import ended_threads, who_used
-from .expressions import CallSite, call_site, is_calling
-from .library_waits import Wait, library_wait
-from .locks import Holders, mutual, wanted_lock
-from .mpi import is_in_mpi
-from .polled_files import polled_file
-from .stacks import SeenThread, seen_threads, short_place
-from .system_calls import system_call
-from .variables import UNKNOWN, class_of
 
 MAX_SECONDS = 0.25
 """Seconds after which one look asks the kernel no more. Each question lets other threads run Python code, which may

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType, ModuleType
 
-from ..stop.thread_frames import thread_frames
-from .process_groups import Group
-from .variables import UNKNOWN, is_traced_within, local
+from dbg_agent.evidence.process_groups import Group
+from dbg_agent.evidence.variables import UNKNOWN, is_traced_within, local
+from dbg_agent.stop.thread_frames import thread_frames
 
 _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
 """Functions for one partner, and the argument that is the partner's global rank."""

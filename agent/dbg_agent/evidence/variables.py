@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import FrameType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, Final, final
 
-from ..stop.frame_locals import CO_OPTIMIZED, WRITES_THROUGH, empty
+from dbg_agent.stop.frame_locals import CO_OPTIMIZED, WRITES_THROUGH, empty
 
 
 @final

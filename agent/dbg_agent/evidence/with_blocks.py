@@ -8,7 +8,7 @@ from functools import lru_cache
 from opcode import opmap
 from types import CodeType
 
-from .instructions import Instruction, index_of
+from dbg_agent.evidence.instructions import Instruction, index_of
 
 WITH = ("BEFORE_WITH", "SETUP_WITH")
 """The instructions that enter a block, from Python 3.11 on and before."""

@@ -13,17 +13,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from dbg_agent.guard.command import CantStart, Command
+from dbg_agent.guard.native import NoStack, native_stack
+from dbg_agent.guard.ras import NoRas, ask_ras
+from dbg_agent.settings import FORBIDDEN
 from dbg_wire.beside import CommandEnd, CommandLine, output_rows
 from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.messages import Action, Answer, Ask, Kind, sendable
 from dbg_wire.ras import status_rows
 from dbg_wire.records import fitted
-
-from ..settings import FORBIDDEN
-from .command import CantStart, Command
-from .native import NoStack, native_stack
-from .ras import NoRas, ask_ras
 
 MAX_AT_ONCE = 4
 """Questions that a guard works on at once: several people look at one rank, and each command may be a profiler."""

@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .memory import Memory
-from .watched import Ancestor
+from dbg_agent.guard.memory import Memory
+from dbg_agent.guard.watched import Ancestor
 
 LATE_SECONDS = 45.0
 """Seconds after a time limit within which it explains an end: launchers wait 30 s between SIGTERM and SIGKILL."""

@@ -9,13 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dbg_agent.guard.command import Command, Output
+from dbg_agent.guard.yama import SCOPE
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted, within_bytes
-
-from .command import Command, Output
-from .yama import SCOPE
 
 PROGRAM = "py-spy"
 

@@ -24,12 +24,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
+from dbg_agent.bounded import within
+from dbg_agent.guard.dumps import BEAT, CALL, CALM, END, LEAVE, MARK
+from dbg_agent.link import lookup
+from dbg_agent.own_threads import own_thread
 from dbg_wire.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
-
-from ..bounded import within
-from ..link import lookup
-from ..own_threads import own_thread
-from .dumps import BEAT, CALL, CALM, END, LEAVE, MARK
 
 BEAT_SECONDS = 2.5
 """Seconds between two beats: each costs 10 µs and one wake-up, which no measurement of training shows."""
@@ -111,7 +110,7 @@ def allow_tracing() -> None:
     """Let the guard trace this process until it ends, where Yama asks for that; any thread, never raises."""
     # A guard that is no child any more can't be named.
     if _guard is not None and _guard.child is not None:
-        from .yama import allow
+        from dbg_agent.guard.yama import allow
 
         allow(_guard.child)
 

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 
+from dbg_agent.guard.ras_reply import parse_reply
 from dbg_dial.deadline import within
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.limits import MIB
 from dbg_wire.ras import RasStatus
-
-from .ras_reply import parse_reply
 
 DEFAULT_ADDRESS = ("localhost", 28028)
 

@@ -15,6 +15,26 @@ from typing import TYPE_CHECKING, Any
 
 import dbg_dial
 import dbg_wire
+from dbg_agent.guard.beside import Beside, ignore_but_let_pass
+from dbg_agent.guard.cause import cause_of_end
+from dbg_agent.guard.core_file import likely_core
+from dbg_agent.guard.dumps import DumpRecord
+from dbg_agent.guard.seen import evidence_rows, suspended_by
+from dbg_agent.guard.watched import (
+    GRACE_SECONDS,
+    LINGER_SECONDS,
+    LOOK_SECONDS,
+    PIPE,
+    SIGNAL,
+    WatchedProcess,
+    facts_of,
+    leave_parent,
+    uptime,
+)
+from dbg_agent.launch.ancestry import ancestors
+from dbg_agent.link.dial import dial
+from dbg_agent.link.lookup import SLOW_SECONDS, Lookup, find, find_ranks_broker
+from dbg_agent.link.name_servers import Lookups
 from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
@@ -33,27 +53,6 @@ from dbg_wire.messages import (
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR
-
-from ..launch.ancestry import ancestors
-from ..link.dial import dial
-from ..link.lookup import SLOW_SECONDS, Lookup, find, find_ranks_broker
-from ..link.name_servers import Lookups
-from .beside import Beside, ignore_but_let_pass
-from .cause import cause_of_end
-from .core_file import likely_core
-from .dumps import DumpRecord
-from .seen import evidence_rows, suspended_by
-from .watched import (
-    GRACE_SECONDS,
-    LINGER_SECONDS,
-    LOOK_SECONDS,
-    PIPE,
-    SIGNAL,
-    WatchedProcess,
-    facts_of,
-    leave_parent,
-    uptime,
-)
 
 if TYPE_CHECKING:
     from dbg_dial.dial import BrokerWebSocket

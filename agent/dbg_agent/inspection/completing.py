@@ -9,12 +9,11 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+from dbg_agent.engines.safe_completion import runs_nothing
+from dbg_agent.inspection.namespaces import Namespaces
 from dbg_wire.inspection import Completion
 from dbg_wire.limits import MAX_COMPLETIONS
 from dbg_wire.records import fitted
-
-from ..engines.safe_completion import runs_nothing
-from .namespaces import Namespaces
 
 _TYPED = re.compile(r"(?:(?P<owner>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\.)?(?P<word>[^\W\d]\w*)?\Z")
 """A dotted name, perhaps unfinished, at the end of a text."""

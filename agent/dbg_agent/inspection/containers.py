@@ -10,9 +10,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ..values.beginning import beginning_of
-from .expressions import attribute, call, item, literal_of
-from .part import Opened, Part
+from dbg_agent.inspection.expressions import attribute, call, item, literal_of
+from dbg_agent.inspection.part import Opened, Part
+from dbg_agent.values.beginning import beginning_of
 
 MAX_KEY_NAME = 200
 """Characters of the text by which a dict's item is known."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..stop.capture import Capture, talking_to
-from .namespaces import Namespaces
+from dbg_agent.inspection.namespaces import Namespaces
+from dbg_agent.stop.capture import Capture, talking_to
 
 TYPED = "<dbg-attach -e>"
 """The file name of typed code in tracebacks and warnings, as in a terminal: an IDE shows the same text."""

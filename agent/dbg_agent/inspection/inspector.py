@@ -8,6 +8,21 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
 
+from dbg_agent.engines.port import ShownStop
+from dbg_agent.inspection.completing import completions
+from dbg_agent.inspection.evaluation import Evaluation
+from dbg_agent.inspection.expressions import root_of
+from dbg_agent.inspection.handles import Handles
+from dbg_agent.inspection.listing import Clock, Listing
+from dbg_agent.inspection.namespaces import Namespaces
+from dbg_agent.inspection.opening import Opening
+from dbg_agent.inspection.part import Opened, Part
+from dbg_agent.inspection.seen_exception import seen_exception
+from dbg_agent.inspection.source_text import source_text
+from dbg_agent.stop.frame_locals import release
+from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.values.answer_text import abridged, error_text
+from dbg_agent.values.describe import describe
 from dbg_wire.inspection import (
     MAX_VARIABLES,
     Completion,
@@ -19,22 +34,6 @@ from dbg_wire.inspection import (
     Variable,
 )
 from dbg_wire.records import fitted
-
-from ..engines.port import ShownStop
-from ..stop.frame_locals import release
-from ..stop.loaded_sources import Loaded
-from ..values.answer_text import abridged, error_text
-from ..values.describe import describe
-from .completing import completions
-from .evaluation import Evaluation
-from .expressions import root_of
-from .handles import Handles
-from .listing import Clock, Listing
-from .namespaces import Namespaces
-from .opening import Opening
-from .part import Opened, Part
-from .seen_exception import seen_exception
-from .source_text import source_text
 
 COMPLETING_SECONDS = 0.5
 """Seconds for the look at attributes: later completions would come into the next word."""

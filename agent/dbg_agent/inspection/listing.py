@@ -8,16 +8,15 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Protocol
 
+from dbg_agent.inspection.class_survey import name_of
+from dbg_agent.inspection.handles import Handles
+from dbg_agent.inspection.opening import LazyPart, Opening
+from dbg_agent.inspection.part import Opened, Part
+from dbg_agent.inspection.tensors import Statistics
+from dbg_agent.values.beginning import beginning_of
+from dbg_agent.values.budget import sentence_of
 from dbg_wire.inspection import MAX_VARIABLE_TEXT, Variable
 from dbg_wire.records import fitted
-
-from ..values.beginning import beginning_of
-from ..values.budget import sentence_of
-from .class_survey import name_of
-from .handles import Handles
-from .opening import LazyPart, Opening
-from .part import Opened, Part
-from .tensors import Statistics
 
 MAX_NAME = 200
 """Characters of a variable's name and of its class."""

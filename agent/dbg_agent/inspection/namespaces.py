@@ -7,12 +7,11 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from dbg_agent.inspection.expressions import is_name
+from dbg_agent.inspection.objects import in_order
+from dbg_agent.inspection.part import Opened, Part
+from dbg_agent.stop.frame_locals import write_back
 from dbg_wire.inspection import Scope
-
-from ..stop.frame_locals import write_back
-from .expressions import is_name
-from .objects import in_order
-from .part import Opened, Part
 
 
 class Namespaces:

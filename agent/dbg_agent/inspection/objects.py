@@ -8,9 +8,9 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
 
-from .class_survey import Survey, class_dict, dictionary_of, isinstance_of
-from .expressions import attribute, item, literal_of
-from .part import Part
+from dbg_agent.inspection.class_survey import Survey, class_dict, dictionary_of, isinstance_of
+from dbg_agent.inspection.expressions import attribute, item, literal_of
+from dbg_agent.inspection.part import Part
 
 Surveys = Callable[[type], Survey]
 

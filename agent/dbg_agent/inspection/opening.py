@@ -6,11 +6,11 @@ from collections import UserDict, UserList
 from collections.abc import Callable
 from typing import Any
 
-from .class_survey import Survey, survey_of
-from .containers import items_of
-from .objects import attributes_of
-from .part import Opened, Part
-from .tensors import Statistics, tensor_parts
+from dbg_agent.inspection.class_survey import Survey, survey_of
+from dbg_agent.inspection.containers import items_of
+from dbg_agent.inspection.objects import attributes_of
+from dbg_agent.inspection.part import Opened, Part
+from dbg_agent.inspection.tensors import Statistics, tensor_parts
 
 _CLOSED: frozenset[type] = frozenset(
     {int, float, complex, bool, type(None), str, bytes, bytearray, memoryview, type(...), type(NotImplemented)}

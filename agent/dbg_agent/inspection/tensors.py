@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..values.arrays import is_array
-from ..values.describe import describe
-from ..values.tensors import is_tensor, local_shard, why_unreadable
-from .expressions import attribute, item
-from .part import Opened, Part
+from dbg_agent.inspection.expressions import attribute, item
+from dbg_agent.inspection.part import Opened, Part
+from dbg_agent.values.arrays import is_array
+from dbg_agent.values.describe import describe
+from dbg_agent.values.tensors import is_tensor, local_shard, why_unreadable
 
 STATISTICS_SECONDS = 5.0
 """Seconds for the figures of one tensor; its question has a limit of its own."""

@@ -33,7 +33,7 @@ def remembered_above(pid: int) -> list[tuple[int, str]]:
     A look at another process in ``/proc`` may block. If it takes longer than a second, the result is empty.
     """
     if pid not in KNOWN_ABOVE:
-        from ..bounded import within
+        from dbg_agent.bounded import within
 
         KNOWN_ABOVE[pid] = within(ANCESTRY_SECONDS, lambda: list(processes_above(pid)), [])
     return KNOWN_ABOVE[pid]

@@ -66,7 +66,7 @@ def claim_in(value: str) -> tuple[int | None, JobPart | None, str]:
 
 def own_place() -> str:
     """Return the place that launchers gave this process. Two processes share a place only if one started the other."""
-    from .this_process import this_process
+    from dbg_agent.launch.this_process import this_process
 
     me = this_process()
     return NO_PLACE if me.launcher in (NO_PLACE, FRAMEWORK) else f"{me.launcher}/{me.run}/{me.rank}"
@@ -76,7 +76,7 @@ def place_told(place: str) -> str:
     """Return a place as children inherit it, with the names of this rank if no launcher tells them to the children."""
     if place != NO_PLACE:
         return place
-    from .this_process import this_process
+    from dbg_agent.launch.this_process import this_process
 
     me = this_process()
     return f"{place}:{me.job}/{me.run}/{me.rank}"

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .ancestry import remembered_above, sees_all_processes
-from .launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
+from dbg_agent.launch.ancestry import remembered_above, sees_all_processes
+from dbg_agent.launch.launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
 
 MAX_NAME = 100
 """Characters of a job, run or host: names of DNS and schedulers are shorter, and a list of ranks stays readable."""

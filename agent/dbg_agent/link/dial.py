@@ -10,14 +10,13 @@ import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from dbg_agent.link.name_servers import Lookups
 from dbg_dial.deadline import within
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
 from dbg_dial.tcp import Address, connected, seconds_since_ack_of
 from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError
 from dbg_wire.limits import CONNECTION_DEAD_SECONDS
-
-from .name_servers import Lookups
 
 CONNECT_SECONDS = 2.0
 """Seconds for the peer's kernel to take a connection: our kernel asks ever more rarely, a new attempt asks at once."""

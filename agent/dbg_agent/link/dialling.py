@@ -9,16 +9,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
+from dbg_agent.link.dial import dial
+from dbg_agent.link.name_servers import Lookups
+from dbg_agent.link.silence import SHORTEST_LOOK_SECONDS, Silence
+from dbg_agent.log import Logger
 from dbg_dial.dial import BrokerWebSocket
 from dbg_dial.handover import Handover
 from dbg_dial.tcp import Address, seconds_since_ack
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError
-
-from ..log import Logger
-from .dial import dial
-from .name_servers import Lookups
-from .silence import SHORTEST_LOOK_SECONDS, Silence
 
 logger = Logger("dbg_agent.link")
 

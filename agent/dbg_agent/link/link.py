@@ -12,29 +12,27 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from dbg_agent.link.fork_safety import ForkSafety
+from dbg_agent.link.lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, find
+from dbg_agent.link.name_servers import Lookups
+from dbg_agent.link.outgoing import Outgoing, ReportNow
+from dbg_agent.link.timers import Timers
+from dbg_agent.log import Logger, Shown
+from dbg_agent.own_threads import own_thread
+from dbg_agent.stop.waits import SIGNAL_SECONDS, wait_for
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, SilentFile, WrongHost
 from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
-
-from ..log import Logger, Shown
-from ..own_threads import own_thread
-from ..stop.waits import SIGNAL_SECONDS, wait_for
-from .fork_safety import ForkSafety
-from .lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, find
-from .name_servers import Lookups
-from .outgoing import Outgoing, ReportNow
-from .timers import Timers
 
 if TYPE_CHECKING:
     import asyncio
 
+    from dbg_agent.link.dialling import Dialler
+    from dbg_agent.link.loop import LinkLoop
     from dbg_dial.dial import BrokerWebSocket
     from dbg_dial.find import Opening
     from dbg_wire.codec import Input
     from dbg_wire.endpoint import Reach
     from dbg_wire.messages import Message
-
-    from .dialling import Dialler
-    from .loop import LinkLoop
 
 
 logger = Logger("dbg_agent.link")
@@ -240,8 +238,8 @@ class Link:
             self._lookup.begin()
             import encodings.idna  # noqa: F401 - for names of hosts
 
-            from . import loop  # noqa: F401 - later the program may have another root directory
-            from .dialling import Dialler
+            from dbg_agent.link import loop  # noqa: F401 - later the program may have another root directory
+            from dbg_agent.link.dialling import Dialler
 
             self._dialler = Dialler(self._find_broker, self._owner.is_attended, self.names)
         except Exception as error:
@@ -253,7 +251,7 @@ class Link:
 
     def _run_loops(self, dialler: Dialler) -> None:
         """Run one event loop after the other until the link ends: the program may close the descriptors of each."""
-        from .loop import make_loop
+        from dbg_agent.link.loop import make_loop
 
         failures = 0
         while not self._closing:
@@ -358,7 +356,7 @@ class Link:
         """Serve a connection until it ends or is silent; return whether it was welcomed, and its successor."""
         import asyncio
 
-        from .dialling import drop
+        from dbg_agent.link.dialling import drop
 
         serving = asyncio.ensure_future(self._serve(connection))
         watching = asyncio.ensure_future(dialler.successor(connection))

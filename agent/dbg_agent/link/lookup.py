@@ -8,10 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dbg_agent.own_threads import own_thread
 from dbg_dial.find import Opening, Seeker, find_broker, read_if_there, read_secret
 from dbg_wire.errors import BadSecretFile, SilentFile, printable
-
-from ..own_threads import own_thread
 
 if TYPE_CHECKING:
     from dbg_wire.endpoint import Reach

@@ -10,11 +10,10 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from dbg_agent.link.fork_safety import ForkSafeSelector, ForkSafety
+from dbg_agent.stderr import say
 from dbg_dial.tcp import OwnSocket
 from dbg_wire.errors import printable
-
-from ..stderr import say
-from .fork_safety import ForkSafeSelector, ForkSafety
 
 
 class LoopLost(Exception):

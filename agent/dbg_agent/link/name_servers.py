@@ -11,8 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..own_threads import own_thread
-from .fork_safety import ROUND_SECONDS
+from dbg_agent.link.fork_safety import ROUND_SECONDS
+from dbg_agent.own_threads import own_thread
 
 if TYPE_CHECKING:
     import asyncio

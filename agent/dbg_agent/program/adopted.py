@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from ..link import lookup
-from .own_rank import current
+from dbg_agent.link import lookup
+from dbg_agent.program.own_rank import current
 
 
 def become_rank(variables: Mapping[str, str], install: Callable[[], None]) -> dict[str, object]:

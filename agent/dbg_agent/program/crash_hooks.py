@@ -16,18 +16,17 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from dbg_agent.own_threads import own_thread
+from dbg_agent.stderr import say
+from dbg_agent.stop.crash import Crash
+from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.stop.stacks import is_own
 from dbg_wire.errors import printable
 from dbg_wire.messages import Notice
 from dbg_wire.records import fitted
 
-from ..own_threads import own_thread
-from ..stderr import say
-from ..stop.crash import Crash
-from ..stop.inbox import ProgramRaised
-from ..stop.stacks import is_own
-
 if TYPE_CHECKING:
-    from ..rank.rank import Rank
+    from dbg_agent.rank.rank import Rank
 
 MAX_DETAIL = 300
 """Characters of the exception in a list of ranks."""
@@ -160,7 +159,7 @@ def _note_of_late_error(detail: str) -> str:
     # Without these words nothing more is imported: most crashes are of another kind.
     if not any(word in detail for word in ("CUDA", "HIP", "NCCL", "nccl", "CUBLAS", "CUDNN", "cuda", "hip", "HCCL")):
         return ""
-    from ..evidence.late_errors import late_error_note
+    from dbg_agent.evidence.late_errors import late_error_note
 
     return late_error_note(detail, os.environ)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from ..rank.rank import Rank
-from ..settings import CRASH_LEASE_SECONDS, Settings
-from .own_rank import connected_rank
+from dbg_agent.program.own_rank import connected_rank
+from dbg_agent.rank.rank import Rank
+from dbg_agent.settings import CRASH_LEASE_SECONDS, Settings
 
 UNANSWERED_SECONDS = 2.0
 """Seconds for which a crashed rank waits if its connections are not accepted: a broker's kernel accepts at once,

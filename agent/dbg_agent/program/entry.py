@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import FrameType
 
+from dbg_agent.launch.this_process import this_process
+from dbg_agent.program.crash_lease import crash_lease, crashed_rank, installed, is_test_run
+from dbg_agent.program.own_rank import AskedForError, connected_rank, current, settings_of, warn
+from dbg_agent.rank.rank import Rank
+from dbg_agent.settings import Settings
+from dbg_agent.stop.inbox import ProgramRaised
 from dbg_wire.errors import BrokerUnreachable, printable
-
-from ..launch.this_process import this_process
-from ..rank.rank import Rank
-from ..settings import Settings
-from ..stop.inbox import ProgramRaised
-from .crash_lease import crash_lease, crashed_rank, installed, is_test_run
-from .own_rank import AskedForError, connected_rank, current, settings_of, warn
 
 MAX_PASSED = 300
 """Characters of the sentence on a stop that was passed: a list shows it in a line."""
@@ -101,7 +100,7 @@ def keep_here(error: BaseException | None, arguments: Mapping[str, object], unex
     if error is None:
         warn("post_mortem() is for an except block, and there is no exception here; going on")
         return
-    from .crash_hooks import keep
+    from dbg_agent.program.crash_hooks import keep
 
     settings = settings_of("post_mortem", arguments, unexpected)
     if installed() is not None and arguments.get("lease") is None:

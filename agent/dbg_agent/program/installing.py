@@ -7,18 +7,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from dbg_agent.evidence import ended_threads
+from dbg_agent.program.crash_lease import crash_lease, crashed_rank, note_installed
+from dbg_agent.program.own_rank import become_defaults, current, hold_exit, settings_of, this_rank, warn, warn_if_alone
+from dbg_agent.rank.rank import Rank
+from dbg_agent.settings import Settings
+from dbg_agent.waiting.group_timeouts import timeouts
+from dbg_agent.when_imported import loaded
 from dbg_wire.errors import printable
 
-from ..evidence import ended_threads
-from ..rank.rank import Rank
-from ..settings import Settings
-from ..waiting.group_timeouts import timeouts
-from ..when_imported import loaded
-from .crash_lease import crash_lease, crashed_rank, note_installed
-from .own_rank import become_defaults, current, hold_exit, settings_of, this_rank, warn, warn_if_alone
-
 if TYPE_CHECKING:
-    from .crash_hooks import CrashHooks
+    from dbg_agent.program.crash_hooks import CrashHooks
 
 _hook: Callable[..., None] | None = None
 """The hook of ``breakpoint()`` that ``install`` has set; :data:`_former_hook` is the hook before."""
@@ -50,7 +49,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
         if settings.post_mortem:
             _keep_crashes(settings)
         if settings.classic:
-            from .stock_calls import redirect
+            from dbg_agent.program.stock_calls import redirect
 
             redirect()
         if settings.guard:
@@ -61,7 +60,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
 
 def _keep_crashes(settings: Settings) -> None:
     global _crashes  # noqa: PLW0603 - one per process, as the hooks themselves
-    from .crash_hooks import CrashHooks
+    from dbg_agent.program.crash_hooks import CrashHooks
 
     if _crashes is None:
         _crashes = CrashHooks(lambda: crashed_rank(settings), _note_crash, _end_child, crash_lease(settings))
@@ -72,8 +71,8 @@ def _keep_crashes(settings: Settings) -> None:
 def _note_crash(error: BaseException) -> None:
     rank = current()
     if rank is not None:
-        from ..stop.stacks import traceback_of
-        from .crash_hooks import describe
+        from dbg_agent.program.crash_hooks import describe
+        from dbg_agent.stop.stacks import traceback_of
 
         rank.last_words = describe(error), traceback_of(error.__traceback__)
 
@@ -87,7 +86,7 @@ def _end_child() -> None:
 
 
 def _start_guard(rank: Rank) -> None:
-    from ..guard import rank_side
+    from dbg_agent.guard import rank_side
 
     try:
         registration = rank.from_broker.first_registration()

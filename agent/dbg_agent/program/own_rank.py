@@ -11,16 +11,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import FrameType
 
+from dbg_agent.launch.this_process import Identity
+from dbg_agent.rank.rank import MAX_WARNINGS, Rank
+from dbg_agent.settings import Settings, read_settings
+from dbg_agent.stderr import say
+from dbg_agent.stop import room
+from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.when_imported import loaded
 from dbg_wire.errors import DbgError
 from dbg_wire.launchers import is_launcher
-
-from ..launch.this_process import Identity
-from ..rank.rank import MAX_WARNINGS, Rank
-from ..settings import Settings, read_settings
-from ..stderr import say
-from ..stop import room
-from ..stop.inbox import ProgramRaised
-from ..when_imported import loaded
 
 NOT_DEFAULTS = frozenset(
     {"breakpoint", "classic", "collective_timeout", "exec", "guard", "lease", "mesh", "post_mortem"}

@@ -110,7 +110,7 @@ def _is_path_safe() -> bool:
 def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
     import runpy
 
-    from .own_rank import note_exit
+    from dbg_agent.program.own_rank import note_exit
 
     try:
         if is_module:
@@ -137,10 +137,9 @@ def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
 def _install(options: dict[str, object]) -> None:
     """Make this process a rank, and tell its children, by variables, their rank and the broker."""
     from dbg_agent import set_trace
-
-    from ..launch.claim import claim
-    from .installing import install_here
-    from .own_rank import current
+    from dbg_agent.launch.claim import claim
+    from dbg_agent.program.installing import install_here
+    from dbg_agent.program.own_rank import current
 
     install_here(options, (), set_trace)
     if current() is None:
@@ -174,7 +173,7 @@ def _run_script(name: str, options: dict[str, object] | None) -> None:
 
 def _compiled(source: bytes, path: str) -> CodeType:
     """Return the script's code, including the stops that the job was started with."""
-    from ..when_imported import loaded
+    from dbg_agent.when_imported import loaded
 
     # The module is loaded only if there are stops.
     stop_points = loaded("dbg_agent.stop_at.points")

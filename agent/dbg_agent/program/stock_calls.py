@@ -13,9 +13,9 @@ import sys
 from collections import Counter
 from types import FrameType, ModuleType
 
-from ..when_imported import Change, forget, when_loaded
-from .entry import stop_at
-from .stock_objects import METHODS, told_of_streams
+from dbg_agent.program.entry import stop_at
+from dbg_agent.program.stock_objects import METHODS, told_of_streams
+from dbg_agent.when_imported import Change, forget, when_loaded
 
 _replaced: list[tuple[object, str, object]] = []
 """Owner, name and former value of each changed attribute, for :func:`restore`."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from types import FrameType, MethodType, TracebackType
 from typing import Any
 
-from ..stderr import say
-from .entry import keep_here, stop_at
+from dbg_agent.program.entry import keep_here, stop_at
+from dbg_agent.stderr import say
 
 _told = False
 

@@ -6,10 +6,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
+from dbg_agent.stop.stops import SLOW_STEP_SECONDS
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Ask, Kind
-
-from ..stop.stops import SLOW_STEP_SECONDS
 
 ANSWER_MARGIN = 0.2
 """Part of a question's time that is kept for the answer's way: a move that takes longer is answered as running."""

@@ -15,18 +15,17 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Protocol
 
+from dbg_agent.rank.position import Position
+from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.stop.own_frames import NoSuchFrame
+from dbg_agent.stop.port import ThreadStopper
+from dbg_agent.stop.program_end import is_at_end
+from dbg_agent.stop.room import make_room
+from dbg_agent.stop.stacks import is_own, is_runner, thread_frame
+from dbg_agent.stop.stops import Stops
 from dbg_wire.errors import printable
 from dbg_wire.messages import Answer, Ask, Kind, Message
 from dbg_wire.records import fitted
-
-from ..stop.inbox import ProgramRaised
-from ..stop.own_frames import NoSuchFrame
-from ..stop.port import ThreadStopper
-from ..stop.program_end import is_at_end
-from ..stop.room import make_room
-from ..stop.stacks import is_own, is_runner, thread_frame
-from ..stop.stops import Stops
-from .position import Position
 
 BREAK_IN_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 """Asks the main thread to stop. Programs and launchers use SIGUSR1 and SIGUSR2, but not this signal."""

@@ -7,15 +7,14 @@ from collections.abc import Mapping, MutableMapping
 from types import FrameType
 from typing import Any, Protocol
 
+from dbg_agent.engines.console import Console
+from dbg_agent.engines.engine import Engine
+from dbg_agent.engines.loading import load
+from dbg_agent.engines.port import Port
+from dbg_agent.settings import Settings
 from dbg_wire.engines import DEFAULT_ENGINE, PDB
 from dbg_wire.errors import printable
 from dbg_wire.states import StopPhase
-
-from ..engines.console import Console
-from ..engines.engine import Engine
-from ..engines.loading import load
-from ..engines.port import Port
-from ..settings import Settings
 
 
 class DebuggedRank(Port, Protocol):

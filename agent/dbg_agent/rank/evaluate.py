@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from dbg_agent.stop.capture import Capture, talking_to
+from dbg_agent.stop.frame_locals import read_locals
+from dbg_agent.values.answer_text import abridged, error_text
+from dbg_agent.values.fingerprint import without_addresses
 from dbg_wire.messages import Ask, Kind
 
-from ..stop.capture import Capture, talking_to
-from ..stop.frame_locals import read_locals
-from ..values.answer_text import abridged, error_text
-from ..values.fingerprint import without_addresses
-
 if TYPE_CHECKING:
-    from ..engines.port import Port
-    from ..stop.inbox import WantedMove
-    from ..values.describe import Described
-    from .debuggers import Debuggers
+    from dbg_agent.engines.port import Port
+    from dbg_agent.rank.debuggers import Debuggers
+    from dbg_agent.stop.inbox import WantedMove
+    from dbg_agent.values.describe import Described
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None 
 
     ``known_locals`` are those that an open debugger has of this frame, if one shows it.
     """
-    from ..values.describe import describe
+    from dbg_agent.values.describe import describe
 
     printed = Capture()
     try:
@@ -83,7 +82,7 @@ def run_command(
 
     If the line ends in a move, return the move and what was printed before.
     """
-    from ..engines.passing_pdb import NotHere, PassingPdb
+    from dbg_agent.engines.passing_pdb import NotHere, PassingPdb
 
     printed = Capture()
     known_locals = debuggers.locals_of(looked_at or frame)

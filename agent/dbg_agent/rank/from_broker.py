@@ -7,6 +7,25 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from dbg_agent.engines.console import PROMPT_GONE, Console
+from dbg_agent.launch.ancestry import ancestors
+from dbg_agent.launch.mesh import coordinates
+from dbg_agent.launch.this_process import Identity
+from dbg_agent.link.lookup import find_ranks_broker, told
+from dbg_agent.log import Logger, Shown, hide
+from dbg_agent.rank.break_in import BreakIn
+from dbg_agent.rank.debuggers import Debuggers
+from dbg_agent.rank.membership import Membership
+from dbg_agent.rank.position import Position
+from dbg_agent.rank.questions import Questions
+from dbg_agent.settings import Settings
+from dbg_agent.stop.inbox import Inbox, OpenDebugger, Redraw, RunJob, Switch
+from dbg_agent.stop.stops import Stops
+from dbg_agent.stop.terminal import Terminal
+from dbg_agent.stop.typed_keys import Loss
+from dbg_agent.waiting.deadlines import Deadlines
+from dbg_agent.waiting.holding import Holding
+from dbg_agent.waiting.lease import Lease
 from dbg_wire.engines import LINE_ENGINE, PUDB
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import (
@@ -34,26 +53,6 @@ from dbg_wire.messages import (
 from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
-
-from ..engines.console import PROMPT_GONE, Console
-from ..launch.ancestry import ancestors
-from ..launch.mesh import coordinates
-from ..launch.this_process import Identity
-from ..link.lookup import find_ranks_broker, told
-from ..log import Logger, Shown, hide
-from ..settings import Settings
-from ..stop.inbox import Inbox, OpenDebugger, Redraw, RunJob, Switch
-from ..stop.stops import Stops
-from ..stop.terminal import Terminal
-from ..stop.typed_keys import Loss
-from ..waiting.deadlines import Deadlines
-from ..waiting.holding import Holding
-from ..waiting.lease import Lease
-from .break_in import BreakIn
-from .debuggers import Debuggers
-from .membership import Membership
-from .position import Position
-from .questions import Questions
 
 if TYPE_CHECKING:
     from dbg_dial.find import Opening

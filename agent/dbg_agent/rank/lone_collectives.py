@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
-from ..values.tensors import sharded_classes
+from dbg_agent.values.tensors import sharded_classes
 
 NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
 """Namespaces of torch's operators in which all communicate, but for those that only wait."""

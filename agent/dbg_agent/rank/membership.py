@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+from dbg_agent.launch.claim import BY_LIBRARY, FRAMEWORK, NO_PLACE, VARIABLE, claim, has_claimed, parent_of
+from dbg_agent.launch.this_process import Identity, this_process
 from dbg_wire.messages import Welcome
-
-from ..launch.claim import BY_LIBRARY, FRAMEWORK, NO_PLACE, VARIABLE, claim, has_claimed, parent_of
-from ..launch.this_process import Identity, this_process
 
 IDENTITY_SECONDS = 2.0
 """Seconds between two looks at the identity: each takes 100 µs, and ranks that this one starts need longer to begin."""

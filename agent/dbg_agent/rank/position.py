@@ -7,13 +7,12 @@ import time
 from types import FrameType
 from typing import Protocol
 
+from dbg_agent.rank.threads import thread_stacks
+from dbg_agent.rank.unmoved import Unmoved
+from dbg_agent.stop.crash import Crash
+from dbg_agent.stop.stacks import place_of, stack_of, thread_frame, traceback_of
+from dbg_agent.stop.stops import Stops
 from dbg_wire.ranks import Place, ThreadStack
-
-from ..stop.crash import Crash
-from ..stop.stacks import place_of, stack_of, thread_frame, traceback_of
-from ..stop.stops import Stops
-from .threads import thread_stacks
-from .unmoved import Unmoved
 
 
 class HaltedStop(Protocol):

@@ -14,6 +14,19 @@ from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
+from dbg_agent.engines.engine import Engine
+from dbg_agent.engines.port import Port
+from dbg_agent.own_threads import own_thread
+from dbg_agent.rank.awaited_halts import ANSWER_MARGIN, SHORTEST_SECONDS, AwaitedHalts
+from dbg_agent.rank.break_in import AT_ONCE_SECONDS, BreakIn
+from dbg_agent.rank.position import Position
+from dbg_agent.rank.viewpoint import place_at
+from dbg_agent.rank.with_breakpoints import RankWithBreakpoints
+from dbg_agent.settings import FORBIDDEN, Settings
+from dbg_agent.stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
+from dbg_agent.stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
+from dbg_agent.stop.stops import SLOW_STEP_SECONDS
+from dbg_agent.when_imported import loaded
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Answer, Ask, Kind, Look, sendable
 from dbg_wire.parts import PartsQuestion
@@ -21,27 +34,12 @@ from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
 
-from ..engines.engine import Engine
-from ..engines.port import Port
-from ..own_threads import own_thread
-from ..settings import FORBIDDEN, Settings
-from ..stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
-from ..stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
-from ..stop.stops import SLOW_STEP_SECONDS
-from ..when_imported import loaded
-from .awaited_halts import ANSWER_MARGIN, SHORTEST_SECONDS, AwaitedHalts
-from .break_in import AT_ONCE_SECONDS, BreakIn
-from .position import Position
-from .viewpoint import place_at
-from .with_breakpoints import RankWithBreakpoints
-
 if TYPE_CHECKING:
+    from dbg_agent.inspection.inspector import Inspector
+    from dbg_agent.link.fork_safety import ForkSafety
+    from dbg_agent.rank.evaluate import Evaluated
     from dbg_wire.evidence import EvidenceRecord
     from dbg_wire.messages.rows import AnyRow
-
-    from ..inspection.inspector import Inspector
-    from ..link.fork_safety import ForkSafety
-    from .evaluate import Evaluated
 
 MOVES = {
     "n": "next",
@@ -201,7 +199,7 @@ class Questions:
     def _where(self, ask: Ask) -> None:
         rank = self._rank
         if ask.stops:
-            from ..stop_at.states import stop_states
+            from dbg_agent.stop_at.states import stop_states
 
             self.answer(ask, Kind.VALUE, rank.stops.state_word, rows=tuple(stop_states()))
             return
@@ -229,7 +227,7 @@ class Questions:
             return ()
         halted = self._rank.stops.owner if state != "running" else None
         try:
-            from ..evidence.gather import evidence_of
+            from dbg_agent.evidence.gather import evidence_of
 
             return evidence_of(ask.look, halted=halted, is_still=is_still)
         except Exception as error:
@@ -259,7 +257,7 @@ class Questions:
 
     def _inspect(self, ask: Ask) -> None:
         if ask.live and self._rank.stops.current[0] is None:
-            from .source_beside import answer_beside, source_question
+            from dbg_agent.rank.source_beside import answer_beside, source_question
 
             if (question := source_question(ask)) is not None:
                 answer_beside(ask, question, self.answer)
@@ -269,10 +267,10 @@ class Questions:
             self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_inspected(ask))))
 
     def _tell_inspected(self, ask: Ask) -> None:
-        from ..inspection.answers import inspected
+        from dbg_agent.inspection.answers import inspected
 
         if self._inspector is None:
-            from ..inspection.inspector import Inspector
+            from dbg_agent.inspection.inspector import Inspector
 
             self._inspector = Inspector(self._rank)
         at = self._found(ask, self._rank.stopping.view.find)
@@ -281,7 +279,7 @@ class Questions:
             self.answer(ask, kind, text, rows=rows, frame=place_at(at))
 
     def _tell_parts(self, ask: Ask, question: PartsQuestion) -> None:
-        from ..values.parts import parts_of
+        from dbg_agent.values.parts import parts_of
 
         kept = self._kept
         if kept is None or kept[0] not in question.of:
@@ -321,7 +319,7 @@ class Questions:
     def _evaluate(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> None:
         # The import is not at the module's top, where the link's thread would make it: the stopped thread may be within
         # the import of a module that this one needs.
-        from .evaluate import evaluate
+        from dbg_agent.rank.evaluate import evaluate
 
         at = self._found(ask, find)
         if at is not None:
@@ -354,11 +352,11 @@ class Questions:
             return
         stops, stop = self._rank.stops, self._rank.stops.current[0]
         if stop is None or not stops.is_halted or stops.is_busy:
-            from .set_breakpoints import answer_beside
+            from dbg_agent.rank.set_breakpoints import answer_beside
 
             answer_beside(self._rank, ask, self.answer)
             return
-        from .set_breakpoints import Turn
+        from dbg_agent.rank.set_breakpoints import Turn
 
         turn, asked = Turn(self._rank, ask, self.answer), time.monotonic()
         self._rank.inbox.put(stop, RunJob(lambda: self._in_time(ask, asked, turn.here)))
@@ -385,7 +383,7 @@ class Questions:
         self._put(ask, stop, Move(wanted, lambda: self._awaited.move_begins(ask, printed)))
 
     def _run_command(self, ask: Ask) -> None:
-        from .evaluate import run_command
+        from dbg_agent.rank.evaluate import run_command
 
         at = self._found(ask, self._rank.stopping.view.find)
         if at is None:
@@ -411,7 +409,7 @@ class Questions:
         ticket = 0
         try:
             # Not at the module's top, where the link's thread would make the import.
-            from .lone_collectives import refusing_lone_collectives
+            from dbg_agent.rank.lone_collectives import refusing_lone_collectives
 
             # An interrupt that comes within the context manager itself would leave torch changed.
             with refusing_lone_collectives(ask.asked), interruptible.running() as ticket:

@@ -12,39 +12,38 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
+from dbg_agent.engines.console import Console
+from dbg_agent.launch.this_process import Identity
+from dbg_agent.link.link import Link, LinkOwner
+from dbg_agent.log import Logger, Shown, open_log
+from dbg_agent.rank.break_in import BreakIn
+from dbg_agent.rank.debuggers import Debuggers
+from dbg_agent.rank.from_broker import FromBroker
+from dbg_agent.rank.membership import Membership
+from dbg_agent.rank.position import Position
+from dbg_agent.rank.questions import Questions
+from dbg_agent.rank.stopping import Stopping
+from dbg_agent.rank.user_breakpoints import UserBreakpoints
+from dbg_agent.rank.viewpoint import Viewpoint
+from dbg_agent.settings import Settings
+from dbg_agent.stderr import say
+from dbg_agent.stop.busy import Busy
+from dbg_agent.stop.crash import Crash
+from dbg_agent.stop.inbox import Inbox, ProgramRaised
+from dbg_agent.stop.interruptible import Interruptible
+from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.stop.stops import Stops
+from dbg_agent.stop.terminal import Terminal
+from dbg_agent.stop.typed_keys import Loss
+from dbg_agent.waiting.deadlines import Deadlines
+from dbg_agent.waiting.holding import Holding
+from dbg_agent.waiting.lease import Lease
+from dbg_agent.when_imported import loaded
 from dbg_wire.errors import DbgError
 from dbg_wire.limits import CLOSE_SECONDS
 from dbg_wire.messages import Discarded, Goodbye, Message, RankReport
 from dbg_wire.ranks import IN_FINALIZE, Place
 from dbg_wire.records import fitted
-
-from ..engines.console import Console
-from ..launch.this_process import Identity
-from ..link.link import Link, LinkOwner
-from ..log import Logger, Shown, open_log
-from ..settings import Settings
-from ..stderr import say
-from ..stop.busy import Busy
-from ..stop.crash import Crash
-from ..stop.inbox import Inbox, ProgramRaised
-from ..stop.interruptible import Interruptible
-from ..stop.loaded_sources import Loaded
-from ..stop.stops import Stops
-from ..stop.terminal import Terminal
-from ..stop.typed_keys import Loss
-from ..waiting.deadlines import Deadlines
-from ..waiting.holding import Holding
-from ..waiting.lease import Lease
-from ..when_imported import loaded
-from .break_in import BreakIn
-from .debuggers import Debuggers
-from .from_broker import FromBroker
-from .membership import Membership
-from .position import Position
-from .questions import Questions
-from .stopping import Stopping
-from .user_breakpoints import UserBreakpoints
-from .viewpoint import Viewpoint
 
 logger = Logger("dbg_agent.rank")
 

@@ -8,35 +8,34 @@ from functools import partial
 from types import FrameType
 from typing import Any, Protocol
 
+from dbg_agent.engines.engine import Engine
+from dbg_agent.engines.leaving import WayOut
+from dbg_agent.link.link import Link
+from dbg_agent.rank.break_in import BreakIn
+from dbg_agent.rank.debuggers import Debuggers
+from dbg_agent.rank.from_broker import FromBroker
+from dbg_agent.rank.membership import Membership
+from dbg_agent.rank.questions import Questions
+from dbg_agent.rank.user_breakpoints import UserBreakpoints
+from dbg_agent.rank.viewpoint import Viewpoint
+from dbg_agent.stderr import say
+from dbg_agent.stop.crash import Crash
+from dbg_agent.stop.inbox import GoOn, Inbox, Move, OpenDebugger, RunJob
+from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.stop.room import DEBUGGER_FRAMES, make_room
+from dbg_agent.stop.source import source_of
+from dbg_agent.stop.stacks import is_own, place_of
+from dbg_agent.stop.stops import HELD, SLOW_STEP_SECONDS, Stops
+from dbg_agent.stop.terminal import Terminal
+from dbg_agent.stop.typed_keys import Loss
+from dbg_agent.waiting.deadlines import Deadlines
+from dbg_agent.waiting.holding import Holding
+from dbg_agent.waiting.lease import Lease
 from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.messages import Applied, Message, Notice
 from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
-
-from ..engines.engine import Engine
-from ..engines.leaving import WayOut
-from ..link.link import Link
-from ..stderr import say
-from ..stop.crash import Crash
-from ..stop.inbox import GoOn, Inbox, Move, OpenDebugger, RunJob
-from ..stop.loaded_sources import Loaded
-from ..stop.room import DEBUGGER_FRAMES, make_room
-from ..stop.source import source_of
-from ..stop.stacks import is_own, place_of
-from ..stop.stops import HELD, SLOW_STEP_SECONDS, Stops
-from ..stop.terminal import Terminal
-from ..stop.typed_keys import Loss
-from ..waiting.deadlines import Deadlines
-from ..waiting.holding import Holding
-from ..waiting.lease import Lease
-from .break_in import BreakIn
-from .debuggers import Debuggers
-from .from_broker import FromBroker
-from .membership import Membership
-from .questions import Questions
-from .user_breakpoints import UserBreakpoints
-from .viewpoint import Viewpoint
 
 BEFORE_LINE = "before line"
 """Takes the place of an engine's name if no trace function has stopped, but the program itself before its line."""

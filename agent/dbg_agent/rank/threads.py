@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from dbg_agent.stop.program_threads import program_threads
+from dbg_agent.stop.stacks import bounded_stack, bytes_of, whole_stack
 from dbg_wire.limits import MAX_THREAD_FRAMES, MAX_THREADS_BYTES
 from dbg_wire.ranks import Place, ThreadStack
 from dbg_wire.records import fitted
-
-from ..stop.program_threads import program_threads
-from ..stop.stacks import bounded_stack, bytes_of, whole_stack
 
 MAX_NAME = 200
 """Characters of a thread's name."""

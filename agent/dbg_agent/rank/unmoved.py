@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ..stop.thread_frames import thread_frames
+from dbg_agent.stop.thread_frames import thread_frames
 
 LOOKED_AT = 64
 """Innermost frames that a look compares; those further out have hardly returned if none of these has."""

@@ -9,14 +9,13 @@ from functools import lru_cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from dbg_agent.stop.loaded_sources import Loaded
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
 from dbg_wire.ranks import Breakpoint
 from dbg_wire.records import fitted
 
-from ..stop.loaded_sources import Loaded
-
 if TYPE_CHECKING:
-    from ..breakpoints.wishes import LineBreakpoints
+    from dbg_agent.breakpoints.wishes import LineBreakpoints
 
 
 class UserBreakpoints:
@@ -97,7 +96,7 @@ def _told(one: Any, loaded: Loaded) -> Breakpoint | None:
 @lru_cache(maxsize=MAX_BREAKPOINTS)
 def _line_in_function(file: str, function: str, line: int) -> int | None:
     """Return the line at which bdb stops for a function: bdb notes the line of the ``def``, which runs only once."""
-    from ..stop_at.insertion import first_line_of
+    from dbg_agent.stop_at.insertion import first_line_of
 
     try:
         return first_line_of("".join(linecache.getlines(file)), function, line)

@@ -9,14 +9,13 @@ from __future__ import annotations
 from types import FrameType
 from typing import Protocol
 
+from dbg_agent.engines.engine import Engine
+from dbg_agent.stop.crash import Crash
+from dbg_agent.stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, frames_of_traceback, users_frame
+from dbg_agent.stop.stacks import place_of
 from dbg_wire.messages import Message, Notice
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
-
-from ..engines.engine import Engine
-from ..stop.crash import Crash
-from ..stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, frames_of_traceback, users_frame
-from ..stop.stacks import place_of
 
 CHOSEN_BY_USER = "breakpoint"
 """The reason of stops whose frame the user has chosen."""

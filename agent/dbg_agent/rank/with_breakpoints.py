@@ -6,14 +6,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Protocol
 
+from dbg_agent.engines.engine import Engine
+from dbg_agent.engines.port import ShownStop
+from dbg_agent.rank.debuggers import Debuggers
+from dbg_agent.rank.membership import Membership
+from dbg_agent.rank.user_breakpoints import UserBreakpoints
+from dbg_agent.stop.stops import Stops
 from dbg_wire.messages import Message
-
-from ..engines.engine import Engine
-from ..engines.port import ShownStop
-from ..stop.stops import Stops
-from .debuggers import Debuggers
-from .membership import Membership
-from .user_breakpoints import UserBreakpoints
 
 
 class StopAtBreakpoint(ShownStop, Protocol):

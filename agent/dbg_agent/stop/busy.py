@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from .interruptible import Interruptible
-from .stops import SLOW_STEP_SECONDS, Stops
+from dbg_agent.stop.interruptible import Interruptible
+from dbg_agent.stop.stops import SLOW_STEP_SECONDS, Stops
 
 
 class BusyRank(Protocol):

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Union
 
+from dbg_agent.stop.typed_keys import Loss, TypedKeys
+from dbg_agent.stop.waits import wait_for
 from dbg_wire.codec import Input
 from dbg_wire.limits import MAX_INPUT_PENDING
-
-from .typed_keys import Loss, TypedKeys
-from .waits import wait_for
 
 MAX_WORK = 256
 """Pieces of work that may wait for one stopped thread; more work is refused."""

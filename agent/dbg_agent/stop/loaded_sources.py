@@ -15,10 +15,9 @@ from contextlib import suppress
 from functools import partial
 from types import CodeType, FrameType, FunctionType, ModuleType
 
+from dbg_agent.own_threads import own_thread
+from dbg_agent.stop.compiled_sources import compiled_sources
 from dbg_wire.limits import MAX_LINE_TEXT
-
-from ..own_threads import own_thread
-from .compiled_sources import compiled_sources
 
 MAX_FILES = 2000
 MAX_FILE_BYTES = 4_000_000

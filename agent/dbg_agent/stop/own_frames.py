@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from types import FrameType, TracebackType
 
-from .stacks import is_own, skip_runner
+from dbg_agent.stop.stacks import is_own, skip_runner
 
 FrameAt = tuple[FrameType, int]
 """A frame and the line at which it is, as :mod:`bdb` has them: a traceback's frames may have moved on since."""

@@ -6,10 +6,9 @@ import threading
 from types import FrameType
 from typing import Any, NamedTuple
 
+from dbg_agent.stop.stacks import is_own
+from dbg_agent.stop.thread_frames import thread_frames
 from dbg_wire.limits import MAX_THREADS
-
-from .stacks import is_own
-from .thread_frames import thread_frames
 
 OWN_NAMES = "dbg-agent"
 """How the names of our threads begin: one that has just been started has no frame of ours yet."""

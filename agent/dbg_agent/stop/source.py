@@ -7,11 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from types import FrameType
 
+from dbg_agent.stop.stacks import place_of
 from dbg_wire.limits import SOURCE_LINES
 from dbg_wire.messages import Source
 from dbg_wire.records import fitted
-
-from .stacks import place_of
 
 
 def source_of(frame: FrameType, breaks: Mapping[str, Sequence[int]]) -> Source:

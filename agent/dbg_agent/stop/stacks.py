@@ -6,11 +6,10 @@ import os
 from collections.abc import Sequence
 from types import FrameType, TracebackType
 
+from dbg_agent.stop.thread_frames import thread_frames
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted, size_of
-
-from .thread_frames import thread_frames
 
 OWN_PACKAGES = ("dbg_agent", "dbg_dial", "dbg_wire")
 """Packages whose frames are never part of the program's stack."""

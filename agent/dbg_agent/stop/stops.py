@@ -11,15 +11,14 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from dbg_agent.log import Logger
+from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.stop.stacks import is_own, place_of
+from dbg_agent.stop.waits import wait_for
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.ranks import Place, RankState
 from dbg_wire.records import fitted
 from dbg_wire.states import StopEvent, StopPhase, move_stop
-
-from ..log import Logger
-from .inbox import ProgramRaised
-from .stacks import is_own, place_of
-from .waits import wait_for
 
 logger = Logger("dbg_agent.stop")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from ..stop.frame_locals import read_locals
+from dbg_agent.stop.frame_locals import read_locals
 
 
 def evaluate_at(code: CodeType, frame: FrameType, rank: Callable[[], int]) -> Any:

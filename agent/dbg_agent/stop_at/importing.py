@@ -14,8 +14,8 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, cast
 
-from ..launch.this_process import started_module
-from . import points
+from dbg_agent.launch.this_process import started_module
+from dbg_agent.stop_at import points
 
 if TYPE_CHECKING:
     from importlib.abc import Loader

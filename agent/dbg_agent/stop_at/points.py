@@ -14,17 +14,16 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Protocol
 
+from dbg_agent.stderr import say
+from dbg_agent.stop.compiled_sources import compiled_sources
+from dbg_agent.stop.room import make_room
+from dbg_agent.stop_at import reached
+from dbg_agent.stop_at.at_frame import evaluate_at
+from dbg_agent.stop_at.condition import HELD, PASSED, RAISED, RANK
+from dbg_agent.stop_at.insertion import CALL, compile_with
 from dbg_wire.environment import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
 from dbg_wire.stop_points import StopAt, StopIn, parse_stops
-
-from ..stderr import say
-from ..stop.compiled_sources import compiled_sources
-from ..stop.room import make_room
-from . import reached
-from .at_frame import evaluate_at
-from .condition import HELD, PASSED, RAISED, RANK
-from .insertion import CALL, compile_with
 
 
 class RankOfProcess(Protocol):
@@ -122,8 +121,8 @@ def begin(
 
 def _speaks(environ: Mapping[str, str]) -> bool:
     """Tell whether this rank prints messages for all: only the first rank that may stop does, not a thousand ranks."""
-    from ..launch.this_process import this_process
-    from ..settings import read_settings
+    from dbg_agent.launch.this_process import this_process
+    from dbg_agent.settings import read_settings
 
     chosen = read_settings("install", {}, (), environ, lambda _: None).ranks
     return this_process().rank == (chosen[0] if chosen else 0)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dbg_agent.stop_at import points
 from dbg_wire.records import fitted
 from dbg_wire.stop_points import StopAt
 from dbg_wire.stop_states import StopState
-
-from . import points
 
 
 def stop_states() -> list[StopState]:

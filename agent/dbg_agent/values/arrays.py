@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .budget import NotCompared, OutOfTime, sentence_of
-from .figures import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, shape_text
+from dbg_agent.values.budget import NotCompared, OutOfTime, sentence_of
+from dbg_agent.values.figures import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, shape_text
 
 if TYPE_CHECKING:
-    from .budget import Effort
-    from .record import ValueRecord
+    from dbg_agent.values.budget import Effort
+    from dbg_agent.values.record import ValueRecord
 
 BYTES_ARE_ALL = frozenset("biufcmMSUV")
 """Kinds of elements whose bytes are their value; elements of other kinds point to objects."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .budget import Effort, OutOfTime
-from .fingerprint import NoFingerprint
-from .text import HEAD, ValueText
-from .walk import Walk
+from dbg_agent.values.budget import Effort, OutOfTime
+from dbg_agent.values.fingerprint import NoFingerprint
+from dbg_agent.values.text import HEAD, ValueText
+from dbg_agent.values.walk import Walk
 
 
 class _LongEnough(OutOfTime):

@@ -27,8 +27,8 @@ def describe(value: object, *, stats: bool, seconds: float) -> Described:
     Raises no Exception.
     """
     # These modules load hashlib, which a rank doesn't need until it is asked for a value.
-    from .budget import Effort
-    from .walk import Walk
+    from dbg_agent.values.budget import Effort
+    from dbg_agent.values.walk import Walk
 
     effort = Effort(seconds)
     walk = Walk(effort, stats=stats)

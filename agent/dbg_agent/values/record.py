@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from .budget import Effort, NotCompared, OutOfTime, sentence_of
-from .fingerprint import Fingerprint
-from .text import ValueText
+from dbg_agent.values.budget import Effort, NotCompared, OutOfTime, sentence_of
+from dbg_agent.values.fingerprint import Fingerprint
+from dbg_agent.values.text import ValueText
 
 
 class ValueRecord(ABC):

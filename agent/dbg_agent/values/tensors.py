@@ -13,12 +13,12 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .budget import NotCompared, OutOfTime, sentence_of
-from .figures import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, shape_text
+from dbg_agent.values.budget import NotCompared, OutOfTime, sentence_of
+from dbg_agent.values.figures import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, shape_text
 
 if TYPE_CHECKING:
-    from .budget import Effort
-    from .record import ValueRecord
+    from dbg_agent.values.budget import Effort
+    from dbg_agent.values.record import ValueRecord
 
 COPYING_DEVICES = frozenset({"cpu", "cuda", "mps", "npu", "xpu"})
 """Devices whose copies run only the copy. Others, such as xla, first run what waits, and that may need other ranks."""

@@ -33,11 +33,11 @@ from types import (
 from typing import Any
 from weakref import ReferenceType
 
-from .arrays import is_array, tell_array
-from .budget import MAX_REASON, Effort, NotCompared, message_of, sentence_of
-from .fingerprint import Unordered, without_addresses
-from .record import ValueRecord
-from .tensors import is_tensor, tell_tensor
+from dbg_agent.values.arrays import is_array, tell_array
+from dbg_agent.values.budget import MAX_REASON, Effort, NotCompared, message_of, sentence_of
+from dbg_agent.values.fingerprint import Unordered, without_addresses
+from dbg_agent.values.record import ValueRecord
+from dbg_agent.values.tensors import is_tensor, tell_tensor
 
 MAX_DEPTH = 100
 """Nested containers that are looked at: more than users read, and far below the recursion limit."""

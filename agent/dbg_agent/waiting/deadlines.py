@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..stop.stops import HELD, Stops
-from .group_timeouts import shortest, timeouts
+from dbg_agent.stop.stops import HELD, Stops
+from dbg_agent.waiting.group_timeouts import shortest, timeouts
 
 SOON_SECONDS = 120.0
 """Seconds before a deadline from which on the time left is given in seconds, not in minutes."""

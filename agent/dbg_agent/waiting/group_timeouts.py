@@ -16,7 +16,7 @@ from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
-from ..when_imported import forget, when_loaded
+from dbg_agent.when_imported import forget, when_loaded
 
 MODULE = "torch.distributed.distributed_c10d"
 """The module in which torch keeps its groups."""

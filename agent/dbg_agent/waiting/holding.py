@@ -13,14 +13,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Protocol
 
+from dbg_agent.stderr import say
+from dbg_agent.stop.inbox import GoOn, Inbox
+from dbg_agent.stop.port import ThreadStopper
+from dbg_agent.stop.stops import HELD, Stops
+from dbg_agent.waiting.hold_counts import HoldCounts
 from dbg_wire.messages import Chosen, Kept, Waiting
 from dbg_wire.rank_set import format_ranks
-
-from ..stderr import say
-from ..stop.inbox import GoOn, Inbox
-from ..stop.port import ThreadStopper
-from ..stop.stops import HELD, Stops
-from .hold_counts import HoldCounts
 
 RESTATED_SECONDS = 10.0
 """Seconds after a welcome within which a new broker knows all kept ranks: each rank dials again within three."""

@@ -13,13 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from dbg_agent.stderr import say
+from dbg_agent.stop.inbox import GoOn, Inbox
+from dbg_agent.stop.stops import Stops
 from dbg_wire.messages import Audience, Message, Notice
 from dbg_wire.records import fitted
 from dbg_wire.stop_leases import notice_seconds
-
-from ..stderr import say
-from ..stop.inbox import GoOn, Inbox
-from ..stop.stops import Stops
 
 HOUR, MINUTE = 3600.0, 60.0
 

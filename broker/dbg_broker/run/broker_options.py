@@ -8,10 +8,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from dbg_broker.run.settings import Wishes
 from dbg_broker.settings import parse_allowed, parse_command, parse_max_lease, parse_record
 from dbg_wire.errors import printable
-
-from .settings import Wishes
 
 MAX_SHOWN = 300
 """Characters of options in a sentence."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 
+from dbg_broker.run.own_programs import own_command, own_environment
 from dbg_wire.environment import HOME
-
-from .own_programs import own_command, own_environment
 
 
 def show_config(home: str | None, environ: Mapping[str, str], *, as_json: bool) -> int:

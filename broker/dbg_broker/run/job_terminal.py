@@ -14,7 +14,7 @@ import termios
 from collections.abc import Sequence
 from types import FrameType
 
-from .environment import is_for_many_hosts
+from dbg_broker.run.environment import is_for_many_hosts
 
 USUAL_SIZE = (24, 80)
 """Rows and columns where the user has no terminal."""

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from dbg_broker.home.rendezvous import NO_LOCKS_HERE
+from dbg_broker.run.job_terminal import JobTerminal, copy_until_end
 from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import DbgError, printable
-
-from .job_terminal import JobTerminal, copy_until_end
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127

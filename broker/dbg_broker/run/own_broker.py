@@ -14,15 +14,14 @@ from typing import IO
 
 from dbg_broker.home.in_use import hold
 from dbg_broker.home.rendezvous import cant_write, lock, open_home, read_private, read_rendezvous, write_private
+from dbg_broker.run.broker_options import Options, StartedBy, format_started, notes_on, options_of, words_of
+from dbg_broker.run.environment import is_for_many_hosts
+from dbg_broker.run.own_programs import own_command, own_environment
+from dbg_broker.run.settings import Wishes
 from dbg_wire.endpoint import is_loopback, wrong_host_reason
 from dbg_wire.environment import BROKER
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
 from dbg_wire.rendezvous import Rendezvous
-
-from .broker_options import Options, StartedBy, format_started, notes_on, options_of, words_of
-from .environment import is_for_many_hosts
-from .own_programs import own_command, own_environment
-from .settings import Wishes
 
 LOG_FILE = "run-broker.log"
 """The log of a run's own broker; each broker begins it anew."""

@@ -6,11 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dbg_wire.errors import printable
-from dbg_wire.ranks import Breakpoint
-from dbg_wire.stop_points import StopAt, StopIn, parse_stop_at
-
-from .remembered import (
+from dbg_broker.run.remembered import (
     KeptStop,
     NothingToRepeat,
     Remembered,
@@ -20,7 +16,10 @@ from .remembered import (
     refuse_short,
     typed_stops,
 )
-from .settings import RunSettings, Wishes
+from dbg_broker.run.settings import RunSettings, Wishes
+from dbg_wire.errors import printable
+from dbg_wire.ranks import Breakpoint
+from dbg_wire.stop_points import StopAt, StopIn, parse_stop_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

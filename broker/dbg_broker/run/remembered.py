@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from dbg_broker.home.rendezvous import make_private_directory, read_private, write_private
+from dbg_broker.run.keeper import is_written, lock_output
+from dbg_broker.run.places import find_again, text_of
+from dbg_broker.run.settings import Wishes
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.ranks import Breakpoint
 from dbg_wire.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
-
-from .keeper import is_written, lock_output
-from .places import find_again, text_of
-from .settings import Wishes
 
 RUNS_FOLDER = "runs"
 LAST_FILE = "last.json"

@@ -13,9 +13,8 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from dbg_broker.run import tmux_pane
 from dbg_wire.errors import BadInput, DbgError, printable
-
-from . import tmux_pane
 
 START_SECONDS = 30.0
 """Seconds for the pane to ask what to run: an interpreter's start."""

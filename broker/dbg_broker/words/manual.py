@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from dbg_broker.words.candidates import help_of, options_of, summaries_of, verbs_of
 from dbg_wire.roff import ManPage
-
-from .candidates import help_of, options_of, summaries_of, verbs_of
 
 SUMMARY = "the meeting point of ranks that stop in a debugger and of terminals that attach to them"
 

@@ -10,39 +10,38 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from dbg_client.actions.agreeing import agrees
+from dbg_client.actions.beside import run_beside
+from dbg_client.actions.giving_up import unless_given_up
+from dbg_client.actions.many import MOVING, PARTIAL, ShownAnswers, ask_many, break_in, read_saved
+from dbg_client.actions.repeat import repeat
+from dbg_client.actions.report import make_report, refuse_existing, write_report
+from dbg_client.actions.stops import ask_stops
+from dbg_client.actions.user_pager import show_result
+from dbg_client.actions.why import show_groups_of, show_why
+from dbg_client.core.asking import Asker
+from dbg_client.core.broker import switchboard_to
+from dbg_client.core.choose import Choice, choose, find, is_ready
+from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.listed import exited, listed, there
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.roll_call import call_roll
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
+from dbg_client.core.waiting_line import WaitingLine
+from dbg_client.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
+from dbg_client.streams import has_cursor, show_waiting, tell, terminal_size, write_result
+from dbg_client.views.answers import lines_in, show_answers, show_answers_json, show_screen, show_screen_json
+from dbg_client.views.compare import SavedAnswers
+from dbg_client.views.list import show_json, show_plain, show_table
+from dbg_client.views.missing import absent_only, absent_rows, missing_documents
+from dbg_client.views.naming import name_few, order
+from dbg_client.words.commands import USUAL_TARGETS
+from dbg_client.words.settings import ABOUT_ALL, CommandSettings, Format, Verb
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, Mode, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Selection, Target, parse_target, select, unique_target
-
-from ..core.asking import Asker
-from ..core.broker import switchboard_to
-from ..core.choose import Choice, choose, find, is_ready
-from ..core.deadline import read_in_thread
-from ..core.listed import exited, listed, there
-from ..core.remembered_groups import read_target
-from ..core.roll_call import call_roll
-from ..core.switchboard import Switchboard
-from ..core.waiting import open_and_list, until_stopped, wait_for_stop
-from ..core.waiting_line import WaitingLine
-from ..errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
-from ..streams import has_cursor, show_waiting, tell, terminal_size, write_result
-from ..views.answers import lines_in, show_answers, show_answers_json, show_screen, show_screen_json
-from ..views.compare import SavedAnswers
-from ..views.list import show_json, show_plain, show_table
-from ..views.missing import absent_only, absent_rows, missing_documents
-from ..views.naming import name_few, order
-from ..words.commands import USUAL_TARGETS
-from ..words.settings import ABOUT_ALL, CommandSettings, Format, Verb
-from .agreeing import agrees
-from .beside import run_beside
-from .giving_up import unless_given_up
-from .many import MOVING, PARTIAL, ShownAnswers, ask_many, break_in, read_saved
-from .repeat import repeat
-from .report import make_report, refuse_existing, write_report
-from .stops import ask_stops
-from .user_pager import show_result
-from .why import show_groups_of, show_why
 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""

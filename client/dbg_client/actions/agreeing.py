@@ -6,9 +6,8 @@ import asyncio
 import os
 import sys
 
+from dbg_client.streams import tell
 from dbg_wire.errors import NeedsAnswer
-
-from ..streams import tell
 
 
 async def agrees(question: str, without_terminal: str) -> bool:

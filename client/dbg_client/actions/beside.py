@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
+from dbg_client.actions.many import DIFFER, PARTIAL, ShownAnswers, left_unanswered, remember, render, require_living
+from dbg_client.core.asking import Asker
+from dbg_client.views.groups import AnswerGroup, differ, group_answers, normal, remembered
+from dbg_client.views.naming import Naming, order
+from dbg_client.words.settings import CommandSettings
 from dbg_wire.beside import command_line, output_in
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo
-
-from ..core.asking import Asker
-from ..views.groups import AnswerGroup, differ, group_answers, normal, remembered
-from ..views.naming import Naming, order
-from ..words.settings import CommandSettings
-from .many import DIFFER, PARTIAL, ShownAnswers, left_unanswered, remember, render, require_living
 
 EXTRA_SECONDS = 1.0
 """Seconds of the question beyond those of the command, for the way of its answer."""

@@ -11,9 +11,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from dbg_client.words.candidates import Candidate, complete_words
 from dbg_wire.completion import FILES, completion_script
-
-from ..words.candidates import Candidate, complete_words
 
 GRACE_SECONDS = 0.5
 """Seconds more than the broker has, after which the process ends: name servers and file systems may hang."""
@@ -38,7 +37,7 @@ def write_script(shell: str) -> int:
 
 
 def _write_targets(current: str) -> None:
-    from ..core.live_targets import live_ranks, patience, remembered_targets
+    from dbg_client.core.live_targets import live_ranks, patience, remembered_targets
 
     with Path(os.devnull).open("w") as nowhere:
         # A C call that hangs can be ended by nothing else, and this has no state to leave behind.

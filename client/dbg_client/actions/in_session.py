@@ -9,31 +9,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from dbg_client.actions.beside import run_beside
+from dbg_client.actions.many import MOVING, ask_many, break_in, read_saved
+from dbg_client.actions.stops import ask_stops
+from dbg_client.actions.why import show_groups_of, show_why
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import Choice, choose, find, is_ready
+from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.listed import listed
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.roll_call import RollCall, call_roll
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.waiting import until_stopped
+from dbg_client.core.waiting_line import Show, WaitingLine, show_nobody
+from dbg_client.streams import terminal_size
+from dbg_client.views.answers import lines_in, show_answers, show_screen
+from dbg_client.views.list import show_table
+from dbg_client.views.missing import absent_only, absent_rows
+from dbg_client.views.naming import name_few, order
+from dbg_client.words.commands import USUAL_TARGETS, read_scope
+from dbg_client.words.settings import CommandSettings, Verb
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Target
-
-from ..core.asking import Asker
-from ..core.choose import Choice, choose, find, is_ready
-from ..core.deadline import read_in_thread
-from ..core.listed import listed
-from ..core.remembered_groups import read_target
-from ..core.roll_call import RollCall, call_roll
-from ..core.switchboard import Switchboard
-from ..core.waiting import until_stopped
-from ..core.waiting_line import Show, WaitingLine, show_nobody
-from ..streams import terminal_size
-from ..views.answers import lines_in, show_answers, show_screen
-from ..views.list import show_table
-from ..views.missing import absent_only, absent_rows
-from ..views.naming import name_few, order
-from ..words.commands import USUAL_TARGETS, read_scope
-from ..words.settings import CommandSettings, Verb
-from .beside import run_beside
-from .many import MOVING, ask_many, break_in, read_saved
-from .stops import ask_stops
-from .why import show_groups_of, show_why
 
 _WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal: the user who gave up wants the list or the session back."""

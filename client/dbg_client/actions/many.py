@@ -10,18 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Action, Kind
-from dbg_wire.ranks import RankInfo, RankState
-
-from ..core.asking import Asker
-from ..core.remembered_groups import find_remembered_groups
-from ..core.roll_call import RollCall
-from ..errors import why_not_stopped
-from ..questions.stacks import StackAnswer, ask_stacks
-from ..questions.values import ValueAnswer, ValueWishes, ask_values
-from ..streams import tell
-from ..views.compare import (
+from dbg_client.core.asking import Asker
+from dbg_client.core.remembered_groups import find_remembered_groups
+from dbg_client.core.roll_call import RollCall
+from dbg_client.errors import why_not_stopped
+from dbg_client.questions.stacks import StackAnswer, ask_stacks
+from dbg_client.questions.values import ValueAnswer, ValueWishes, ask_values
+from dbg_client.streams import tell
+from dbg_client.views.compare import (
     Comparison,
     SavedAnswers,
     compare_answers,
@@ -30,11 +26,14 @@ from ..views.compare import (
     save_answers,
     show_comparison,
 )
-from ..views.groups import AnswerGroup, Said, differ, group_answers, groups_document, remembered, show_groups
-from ..views.missing import NOBODY_MISSING, MissingInAnswer
-from ..views.missing_from import MISSING
-from ..views.naming import Naming
-from ..words.settings import CommandSettings, Format, Verb
+from dbg_client.views.groups import AnswerGroup, Said, differ, group_answers, groups_document, remembered, show_groups
+from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
+from dbg_client.views.missing_from import MISSING
+from dbg_client.views.naming import Naming
+from dbg_client.words.settings import CommandSettings, Format, Verb
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.messages import Action, Kind
+from dbg_wire.ranks import RankInfo, RankState
 
 PARTIAL = 6
 """Exit status when some ranks did not answer."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dbg_client.streams import write_result
+from dbg_client.views.preferences import show_settings, show_settings_json
+from dbg_client.words.arguments import Arguments
+from dbg_client.words.config import PREFERENCES, Config, Origin, Setting, settle_one
+from dbg_client.words.settings import CommandSettings, Format
 from dbg_wire.environment import BROKER, HOME
 from dbg_wire.errors import BadInput
 from dbg_wire.home import home_directory
-
-from ..streams import write_result
-from ..views.preferences import show_settings, show_settings_json
-from ..words.arguments import Arguments
-from ..words.config import PREFERENCES, Config, Origin, Setting, settle_one
-from ..words.settings import CommandSettings, Format
 
 BAD_CONFIG = 2
 """Exit status if something is wrong with the file."""

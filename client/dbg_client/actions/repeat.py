@@ -9,10 +9,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
+from dbg_client.streams import tell, terminal_size, write_result
+from dbg_client.words.settings import CommandSettings, Format
 from dbg_wire.errors import DbgError
-
-from ..streams import tell, terminal_size, write_result
-from ..words.settings import CommandSettings, Format
 
 CLEAR, HOME, CLEAR_REST = "\x1b[2J", "\x1b[H", "\x1b[J"
 CLEAR_LINE = "\x1b[K\r\n"

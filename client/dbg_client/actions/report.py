@@ -12,16 +12,15 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from dbg_client.actions.many import ask_many
+from dbg_client.core.asking import Asker
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.hang.show import show_verdicts
+from dbg_client.questions.cause import BETWEEN_SECONDS, look_for_cause
+from dbg_client.views.report import Asked, Terminal, show_report
+from dbg_client.words.settings import CommandSettings, Format, Verb
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.ranks import LIVE_STATES, RankInfo
-
-from ..core.asking import Asker
-from ..core.switchboard import Switchboard
-from ..hang.show import show_verdicts
-from ..questions.cause import BETWEEN_SECONDS, look_for_cause
-from ..views.report import Asked, Terminal, show_report
-from ..words.settings import CommandSettings, Format, Verb
-from .many import ask_many
 
 
 class CantWriteReport(DbgError):

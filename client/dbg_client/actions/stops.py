@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dbg_client.core.asking import Asker
+from dbg_client.views.stop_table import RankStops, show_stops
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.stop_states import StopState
-
-from ..core.asking import Asker
-from ..views.stop_table import RankStops, show_stops
 
 
 async def ask_stops(asker: Asker, ranks: Sequence[RankInfo]) -> str:

@@ -12,11 +12,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
+from dbg_client.streams import has_cursor, terminal_size, write_result
+from dbg_client.views.width import text_width
+from dbg_client.words.config import PREFERENCES
 from dbg_wire.look_alikes import look_alike
-
-from ..streams import has_cursor, terminal_size, write_result
-from ..views.width import text_width
-from ..words.config import PREFERENCES
 
 _USUAL = PREFERENCES["pager"].default
 _LESS = "FRX"

@@ -7,22 +7,21 @@ import json
 import sys
 from collections.abc import Sequence
 
+from dbg_client.actions.many import PARTIAL, ShownAnswers, remember
+from dbg_client.actions.tell_of_hang import tell_of_hang
+from dbg_client.core.asking import Asker
+from dbg_client.core.collective_matching import match_collectives
+from dbg_client.core.rank_evidence import read_evidence
+from dbg_client.core.waiting_line import Show, show_nobody
+from dbg_client.hang.collectives_table import collectives_document, show_collectives
+from dbg_client.hang.show import show_verdicts, verdicts_document
+from dbg_client.hang.verdict import exit_status
+from dbg_client.questions.cause import look_for_cause, ranks_of_runs
+from dbg_client.streams import terminal_size
+from dbg_client.views.missing_from import MISSING, missing_from_collectives
+from dbg_client.words.settings import CommandSettings, Format
 from dbg_wire.messages import Action, Kind, Look
 from dbg_wire.ranks import RankInfo
-
-from ..core.asking import Asker
-from ..core.collective_matching import match_collectives
-from ..core.rank_evidence import read_evidence
-from ..core.waiting_line import Show, show_nobody
-from ..hang.collectives_table import collectives_document, show_collectives
-from ..hang.show import show_verdicts, verdicts_document
-from ..hang.verdict import exit_status
-from ..questions.cause import look_for_cause, ranks_of_runs
-from ..streams import terminal_size
-from ..views.missing_from import MISSING, missing_from_collectives
-from ..words.settings import CommandSettings, Format
-from .many import PARTIAL, ShownAnswers, remember
-from .tell_of_hang import tell_of_hang
 
 
 async def show_why(

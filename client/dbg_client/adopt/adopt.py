@@ -8,27 +8,26 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from dbg_client.actions.agreeing import agrees
+from dbg_client.adopt.errors import CantAdopt, NothingToAdopt
+from dbg_client.adopt.found import Candidate, find_mine
+from dbg_client.adopt.one import adopt_one
+from dbg_client.adopt.payload import Answer, Outcome
+from dbg_client.adopt.stack import stack_of
+from dbg_client.core.broker import switchboard_to
+from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.waiting import open_and_list
+from dbg_client.core.waiting_line import WaitingLine
+from dbg_client.streams import show_waiting, tell, write_result
+from dbg_client.views.ages import show_age
+from dbg_client.words.settings import CommandSettings
 from dbg_dial.find import RENDEZVOUS_FILE, Opening
 from dbg_wire.environment import BROKER, CA, HOME, TOKEN_FILE
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.home import home_directory
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 from dbg_wire.targets import unique_target
-
-from ..actions.agreeing import agrees
-from ..core.broker import switchboard_to
-from ..core.deadline import read_in_thread
-from ..core.switchboard import Switchboard
-from ..core.waiting import open_and_list
-from ..core.waiting_line import WaitingLine
-from ..streams import show_waiting, tell, write_result
-from ..views.ages import show_age
-from ..words.settings import CommandSettings
-from .errors import CantAdopt, NothingToAdopt
-from .found import Candidate, find_mine
-from .one import adopt_one
-from .payload import Answer, Outcome
-from .stack import stack_of
 
 AT_ONCE = 4
 """Processes that are adopted at a time: each stops for some tenths of a second, and its gdb takes a core meanwhile."""

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from ctypes import c_int32, c_int64
 from pathlib import Path
 
-from .errors import DebuggerFailed, LeftInCall
-from .gdb import Gdb
-from .process import auxiliary_vector
+from dbg_client.adopt.errors import DebuggerFailed, LeftInCall
+from dbg_client.adopt.gdb import Gdb
+from dbg_client.adopt.process import auxiliary_vector
 
 MAP_READ_WRITE, MAP_PRIVATE_ANONYMOUS = 0x3, 0x22
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from .errors import CantAdopt, NoSuchProcess
-from .gdb import find_gdb, is_our_gdb
-from .own import is_guard, is_ours
-from .process import (
+from dbg_client.adopt.errors import CantAdopt, NoSuchProcess
+from dbg_client.adopt.gdb import find_gdb, is_our_gdb
+from dbg_client.adopt.own import is_guard, is_ours
+from dbg_client.adopt.process import (
     Mapping,
     Seen,
     all_pids,
@@ -24,9 +24,9 @@ from .process import (
     traces_others,
     yama_scope,
 )
-from .python import TargetPython, find_python
-from .remote import can_remote_exec
-from .system_calls import is_tried
+from dbg_client.adopt.python import TargetPython, find_python
+from dbg_client.adopt.remote import can_remote_exec
+from dbg_client.adopt.system_calls import is_tried
 
 OTHERS_SECONDS = 15.0
 """Seconds for which another adoption of the process is waited for; it stops it for tenths of a second."""

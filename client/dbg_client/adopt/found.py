@@ -6,11 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dbg_client.adopt.own import is_guard, is_of_job, is_ours, place_of, starts_ranks
+from dbg_client.adopt.process import Seen, all_pids, look, mappings
+from dbg_client.adopt.python import find_python
 from dbg_wire.errors import printable
-
-from .own import is_guard, is_of_job, is_ours, place_of, starts_ranks
-from .process import Seen, all_pids, look, mappings
-from .python import find_python
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from .errors import DebuggerFailed, NotAttached
+from dbg_client.adopt.errors import DebuggerFailed, NotAttached
 
 COMMAND_SECONDS = 30.0
 """Seconds for an answer of gdb that needs nothing of the process; on a busy node it starts within a few."""

@@ -22,13 +22,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from .calls import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Calls, calls_in
-from .errors import CantAdopt, NotAttached
-from .gdb import attached
-from .payload import Answer, Outcome, read_answer
-from .process import is_file_on_disk, look, system_call
-from .python import TargetPython
-from .system_calls import waits_safely
+from dbg_client.adopt.calls import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Calls, calls_in
+from dbg_client.adopt.errors import CantAdopt, NotAttached
+from dbg_client.adopt.gdb import attached
+from dbg_client.adopt.payload import Answer, Outcome, read_answer
+from dbg_client.adopt.process import is_file_on_disk, look, system_call
+from dbg_client.adopt.python import TargetPython
+from dbg_client.adopt.system_calls import waits_safely
 
 LOOKS = 9
 """Times that a process is stopped for a look at most."""

@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from dbg_client.adopt.checks import Ready, examine, fits_ours
+from dbg_client.adopt.errors import CantAdopt, DebuggerFailed, NoSuchProcess
+from dbg_client.adopt.inject import Injection, Pipe
+from dbg_client.adopt.packages import folders_of_ours, has_package
+from dbg_client.adopt.payload import Answer, Outcome, code_to_adopt
+from dbg_client.adopt.process import Seen, look
+from dbg_client.adopt.remote import can_remote_exec, run_remotely
 from dbg_dial.find import RENDEZVOUS_FILE
 from dbg_wire.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
-
-from .checks import Ready, examine, fits_ours
-from .errors import CantAdopt, DebuggerFailed, NoSuchProcess
-from .inject import Injection, Pipe
-from .packages import folders_of_ours, has_package
-from .payload import Answer, Outcome, code_to_adopt
-from .process import Seen, look
-from .remote import can_remote_exec, run_remotely
 
 
 def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:

@@ -6,8 +6,8 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
-from .payload import OURS
-from .process import PROC, Seen
+from dbg_client.adopt.payload import OURS
+from dbg_client.adopt.process import PROC, Seen
 
 PROBE_SECONDS = 20.0
 """Seconds for an interpreter to start and look for a package, on a file system of a network."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .elf import Elf, NotElf
-from .process import PROC, Mapping
+from dbg_client.adopt.elf import Elf, NotElf
+from dbg_client.adopt.process import PROC, Mapping
 
 NEEDED = (
     *("PyGILState_Check", "PyGILState_Ensure", "PyGILState_Release", "PyRun_SimpleString", "Py_AddPendingCall"),

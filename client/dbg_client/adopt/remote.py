@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .payload import Answer
+from dbg_client.adopt.payload import Answer
 
 SECONDS = 2.0
 """Seconds for the main thread to come to the file: it does so between two instructions, or is in C code."""

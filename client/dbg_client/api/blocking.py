@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TypeVar
 
+from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why, table_html
+from dbg_client.api.blocking_stop import Stop, held
+from dbg_client.api.broker import TIMEOUT, AsyncBroker, open_broker
+from dbg_client.api.loop_thread import LoopThread
+from dbg_client.api.ranks import AsyncJob, AsyncRanks
+from dbg_client.api.targets import Wanted
+from dbg_client.api.variables import Variables
+from dbg_client.core.news import RankChange
+from dbg_client.questions.source_text import Source
 from dbg_wire.errors import NoSuchRank
 from dbg_wire.ranks import RankInfo
-
-from ..core.news import RankChange
-from ..questions.source_text import Source
-from .answers import Answer, Breakpoints, Collectives, Where, Why, table_html
-from .blocking_stop import Stop, held
-from .broker import TIMEOUT, AsyncBroker, open_broker
-from .loop_thread import LoopThread
-from .ranks import AsyncJob, AsyncRanks
-from .targets import Wanted
-from .variables import Variables
 
 T = TypeVar("T")
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
+from dbg_client.api.loop_thread import LoopThread
+from dbg_client.api.stop import AsyncStop
+from dbg_client.api.variables import ExceptionInfo, Variable, Variables
 from dbg_wire.errors import printable
 from dbg_wire.ranks import Place, RankInfo
-
-from .loop_thread import LoopThread
-from .stop import AsyncStop
-from .variables import ExceptionInfo, Variable, Variables
 
 
 class Stop:

@@ -6,14 +6,13 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from dbg_client.api.memory import Memory
+from dbg_client.api.ranks import AsyncJob, first_stop
+from dbg_client.api.targets import Wanted, any_target
+from dbg_client.core.broker import switchboard_to
+from dbg_client.core.switchboard import Switchboard
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.ranks import LIVE_STATES, RankInfo
-
-from ..core.broker import switchboard_to
-from ..core.switchboard import Switchboard
-from .memory import Memory
-from .ranks import AsyncJob, first_stop
-from .targets import Wanted, any_target
 
 TIMEOUT = 10.0
 """Seconds for the broker and for answers, as on the command line."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dbg_client.core.choose import is_ready
 from dbg_wire.ranks import RankInfo
-
-from ..core.choose import is_ready
 
 
 class Memory:

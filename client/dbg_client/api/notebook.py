@@ -10,12 +10,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
+from dbg_client.api.answers import Answer
+from dbg_client.api.blocking import Broker, Job, connect
+from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL, in_words_of
 from dbg_wire.errors import BadInput, DbgError
 from dbg_wire.targets import parse_target
-
-from ..words.other_faces import ONLY_IN_A_TERMINAL, in_words_of
-from .answers import Answer
-from .blocking import Broker, Job, connect
 
 CALLS = {
     "list": "`dbg_client.connect().ranks`",

@@ -7,38 +7,37 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why
+from dbg_client.api.errors import RankError
+from dbg_client.api.given import given
+from dbg_client.api.memory import Memory
+from dbg_client.api.stop import AsyncStop, open_stop
+from dbg_client.api.targets import Wanted, read_wanted, target_text
+from dbg_client.api.values import At, Values
+from dbg_client.api.variables import Variables
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
+from dbg_client.core.collective_matching import match_collectives
+from dbg_client.core.news import RankChange
+from dbg_client.core.rank_evidence import read_evidence
+from dbg_client.core.roll_call import call_roll
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.errors import RankEnded, TimedOut
+from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
+from dbg_client.questions.cause import look_for_cause, ranks_of_runs
+from dbg_client.questions.source_files import file_in_ranks
+from dbg_client.questions.source_text import Source, read_source
+from dbg_client.questions.stacks import ask_stacks
+from dbg_client.questions.values import ValueAnswer, ValueWishes, ask_values, who_is_missing
+from dbg_client.views.groups import Said, group_answers, remembered
+from dbg_client.views.missing import NOBODY_MISSING
+from dbg_client.views.naming import Naming
 from dbg_wire.errors import NoSuchRank, printable
 from dbg_wire.inspection import Inspection, Sight
 from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.messages import Action, Look, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Target
-
-from ..core.asking import Asker
-from ..core.choose import Choice, choose, choose_when_ready, find, is_ready
-from ..core.collective_matching import match_collectives
-from ..core.news import RankChange
-from ..core.rank_evidence import read_evidence
-from ..core.roll_call import call_roll
-from ..core.switchboard import Switchboard
-from ..errors import RankEnded, TimedOut
-from ..questions.breakpoints import BreakpointAnswer, ask_breakpoints
-from ..questions.cause import look_for_cause, ranks_of_runs
-from ..questions.source_files import file_in_ranks
-from ..questions.source_text import Source, read_source
-from ..questions.stacks import ask_stacks
-from ..questions.values import ValueAnswer, ValueWishes, ask_values, who_is_missing
-from ..views.groups import Said, group_answers, remembered
-from ..views.missing import NOBODY_MISSING
-from ..views.naming import Naming
-from .answers import Answer, Breakpoints, Collectives, Where, Why
-from .errors import RankError
-from .given import given
-from .memory import Memory
-from .stop import AsyncStop, open_stop
-from .targets import Wanted, read_wanted, target_text
-from .values import At, Values
-from .variables import Variables
 
 
 class AsyncRanks:

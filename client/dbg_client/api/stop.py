@@ -6,25 +6,24 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from dbg_client.api.answers import safe_text
+from dbg_client.api.errors import KeyboardTaken, RankError, StopEnded
+from dbg_client.api.values import At, Values
+from dbg_client.api.variables import ExceptionInfo, Variable, Variables
+from dbg_client.attachment.attachment import Attachment
+from dbg_client.attachment.effects import Effect
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import is_ready
+from dbg_client.core.link import Event
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.driving import Driving
+from dbg_client.errors import RankEnded, RankVanished, TimedOut
+from dbg_client.words.engine import Wish
 from dbg_wire.codec import Output
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.inspection import Inspection
 from dbg_wire.messages import Action, Kind, Mode, RankAnswer, StopInfo
 from dbg_wire.ranks import Place, RankInfo, RankState
-
-from ..attachment.attachment import Attachment
-from ..attachment.effects import Effect
-from ..core.asking import Asker
-from ..core.choose import is_ready
-from ..core.link import Event
-from ..core.switchboard import Switchboard
-from ..driving import Driving
-from ..errors import RankEnded, RankVanished, TimedOut
-from ..words.engine import Wish
-from .answers import safe_text
-from .errors import KeyboardTaken, RankError, StopEnded
-from .values import At, Values
-from .variables import ExceptionInfo, Variable, Variables
 
 SIZE = (24, 80)
 """Rows and columns that a program offers a debugger; it reads values and not screens."""

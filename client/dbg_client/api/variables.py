@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dbg_client.api.answers import safe_text, table_html
 from dbg_wire import inspection
-
-from .answers import safe_text, table_html
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 
+from dbg_client.attachment.conversation import NO_KEYBOARD, Conversation
+from dbg_client.attachment.drawing import Drawing
+from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, Open, Send, Wake
+from dbg_client.attachment.notices import Notices
+from dbg_client.attachment.sentences import Turn, who_types, why_blank
+from dbg_client.attachment.unsettled_keys import Typed, UnsettledKeys
+from dbg_client.errors import RankEnded, RankStayedAway, why_refused
+from dbg_client.words.engine import NO_WISH, Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.collectives import collective_of
 from dbg_wire.engines import LINE_ENGINE
@@ -32,15 +40,6 @@ from dbg_wire.messages import (
 )
 from dbg_wire.ranks import LIVE_STATES, Breakpoint, Place, RankInfo, RankState, fatal_error
 from dbg_wire.records import fitted
-
-from ..errors import RankEnded, RankStayedAway, why_refused
-from ..words.engine import NO_WISH, Wish
-from .conversation import NO_KEYBOARD, Conversation
-from .drawing import Drawing
-from .effects import Bell, Blank, Effects, Finish, Open, Send, Wake
-from .notices import Notices
-from .sentences import Turn, who_types, why_blank
-from .unsettled_keys import Typed, UnsettledKeys
 
 CTRL_C = b"\x03"
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from dbg_client.attachment.effects import Bell, Completed, Effects, Look, Note, Send
+from dbg_client.attachment.log import SessionLog
+from dbg_client.attachment.sentences import discarded
 from dbg_wire.codec import Output
 from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
@@ -26,10 +29,6 @@ from dbg_wire.messages import (
     Source,
 )
 from dbg_wire.records import fitted
-
-from .effects import Bell, Completed, Effects, Look, Note, Send
-from .log import SessionLog
-from .sentences import discarded
 
 NO_KEYBOARD = "you did not get the keyboard"
 """Why keys have no effect that were typed after the keyboard was asked for."""

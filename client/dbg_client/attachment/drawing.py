@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dbg_client.attachment.effects import Blank, Effects, Send, Show
 from dbg_wire.codec import Output
 from dbg_wire.messages import Repaint
-
-from .effects import Blank, Effects, Send, Show
 
 REPAINT_SECONDS = 0.5
 """Seconds between two repaints asked for, so that a stream with many holes doesn't keep the rank busy with them."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .effects import Bell, Effects
-from .sentences import discarded
+from dbg_client.attachment.effects import Bell, Effects
+from dbg_client.attachment.sentences import discarded
 
 NOTICE_SECONDS = 8.0
 """Seconds for which a notice stands in the status line: time to look down and read a sentence."""

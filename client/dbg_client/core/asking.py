@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from dbg_client.core.link import Down
+from dbg_client.core.switchboard import QuestionLine, Switchboard
+from dbg_client.core.waiting_line import OpenAnswers, WaitingLine
+from dbg_client.errors import Declined, TimedOut
 from dbg_dial.deadline import within
 from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import BadInput, printable
@@ -23,11 +27,6 @@ from dbg_wire.messages import (
 from dbg_wire.messages.rows import AnyInquiry
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.records import checked, fitted
-
-from ..errors import Declined, TimedOut
-from .link import Down
-from .switchboard import QuestionLine, Switchboard
-from .waiting_line import OpenAnswers, WaitingLine
 
 GRACE_SECONDS = 5.0
 """Seconds beyond the deadline of a question after which the broker itself counts as silent."""

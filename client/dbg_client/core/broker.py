@@ -6,12 +6,11 @@ import os
 from collections.abc import Mapping
 from functools import partial
 
+from dbg_client.core.link import BrokerLink
+from dbg_client.core.reach import find_reach
+from dbg_client.core.switchboard import Switchboard
 from dbg_dial.user import user_name
 from dbg_wire.errors import printable
-
-from .link import BrokerLink
-from .reach import find_reach
-from .switchboard import Switchboard
 
 MAX_PROGRAM = 60
 """Characters of a program's name, which stands behind its user's."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.roll_call import call_roll
+from dbg_client.errors import NeverCame, NotStopped, RankEnded, why_not_stopped
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.messages import Mode
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Selection, Target, select, unique_target
-
-from ..errors import NeverCame, NotStopped, RankEnded, why_not_stopped
-from .roll_call import call_roll
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from dbg_client.core.process_groups import ProcessGroup, has_peer, inferred_group, process_groups
+from dbg_client.core.rank_evidence import RankEvidence, Roster, rosters
+from dbg_client.core.roll_call import Run
 from dbg_wire.collectives import collective_of
 from dbg_wire.evidence import CollectiveSeen, CollectiveState
-
-from .process_groups import ProcessGroup, has_peer, inferred_group, process_groups
-from .rank_evidence import RankEvidence, Roster, rosters
-from .roll_call import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,9 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 
+from dbg_client.words.config import Config, config_path, read_values
 from dbg_dial.apart import apart
 from dbg_wire.errors import BadInput, printable
-
-from ..words.config import Config, config_path, read_values
 
 MAX_BYTES = 64 * 1024
 """Bytes of the file that are read: it has a handful of keys."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 
+from dbg_client.core.deadline import in_thread
+from dbg_client.core.silence import Silence
 from dbg_dial.deadline import within
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
 from dbg_dial.handover import SHUTDOWN
@@ -20,9 +22,6 @@ from dbg_wire.errors import BrokerUnreachable, PeerError, Refused
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Welcome
 from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
-
-from .deadline import in_thread
-from .silence import Silence
 
 DEAD_SECONDS = 30.0
 """Seconds of silence that end a connection: a broker of thousands of ranks may be late, but not by that much."""

@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dbg_client.core.connection import Connection, Disconnected, dial
+from dbg_client.core.deadline import read_in_thread
 from dbg_dial.find import Opening
 from dbg_dial.handover import Handover
 from dbg_wire.codec import Input, Output
@@ -14,9 +16,6 @@ from dbg_wire.endpoint import Reach
 from dbg_wire.errors import DbgError, PeerError
 from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Message, Subscribe, Welcome
-
-from .connection import Connection, Disconnected, dial
-from .deadline import read_in_thread
 
 FIRST_DELAY = 0.1
 """Seconds before the first redial, at most: a broker that is restarted at once is found at once."""

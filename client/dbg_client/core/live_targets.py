@@ -33,7 +33,7 @@ _GONE = ("exited", "lost")
 
 def remembered_targets(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the groups that this terminal remembers, each with its size. Blocks for a small file."""
-    from .remembered_groups import find_remembered_groups
+    from dbg_client.core.remembered_groups import find_remembered_groups
 
     memory = find_remembered_groups(environ)
     for name, keys in memory.load().items() if memory is not None else ():
@@ -52,9 +52,8 @@ def patience(environ: Mapping[str, str]) -> tuple[float, float]:
 
 def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the targets of ranks and jobs; none where no broker answers. Blocks for the time of :func:`patience`."""
+    from dbg_client.core.reach import find_reach
     from dbg_dial.glance import glance
-
-    from .reach import find_reach
 
     with contextlib.suppress(DbgError, OSError, ValueError, KeyError, TypeError):
         reach = find_reach(None, environ, lambda path: None)

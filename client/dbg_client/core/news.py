@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dbg_client.core.directory import Directory
 from dbg_wire.messages import Change, Gone, Message, Snapshot
 from dbg_wire.ranks import RankInfo
-
-from .directory import Directory
 
 MAX_WAITING = 4096
 """Changes that wait for a program that listens; beyond it the oldest are left out and counted."""

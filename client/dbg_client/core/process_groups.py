@@ -6,14 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from dbg_client.core.rank_evidence import RankEvidence, Roster
+from dbg_client.core.roll_call import MAX_WORLD, Run
 from dbg_wire.collectives import collective_of
 from dbg_wire.errors import BadTarget
 from dbg_wire.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen
 from dbg_wire.rank_set import format_ranks, parse_ranks
 from dbg_wire.ranks import LIVE_STATES
-
-from .rank_evidence import RankEvidence, Roster
-from .roll_call import MAX_WORLD, Run
 
 STACKS = "stacks"
 """Stands in place of a library for the group that is inferred from stacks, where no library tells of groups."""

@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.roll_call import Run
 from dbg_wire.collectives import collective_of
 from dbg_wire.evidence import Evidence, WaitKind, evidence_in
 from dbg_wire.messages import RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo
-
-from .roll_call import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,14 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import count
 from typing import Protocol, TypeVar
 
+from dbg_client.core.directory import Directory
+from dbg_client.core.link import BrokerLink, Down, Event, Up
+from dbg_client.core.news import News, is_whole, may_change
+from dbg_client.errors import SlowBroker, TimedOut
 from dbg_dial.deadline import within
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import BrokerUnreachable, printable
 from dbg_wire.messages import Answers, Message, Progress, Question, Refusal, Welcome
-
-from ..errors import SlowBroker, TimedOut
-from .directory import Directory
-from .link import BrokerLink, Down, Event, Up
-from .news import News, is_whole, may_change
 
 T = TypeVar("T")
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 
+from dbg_client.core.choose import Choice, choose_when_ready, is_ready
+from dbg_client.core.directory import Directory
+from dbg_client.core.switchboard import Switchboard, Tell, tell_nobody
+from dbg_client.core.waiting_line import WaitingLine, count_states
+from dbg_client.errors import LostRank, RankEnded, RankVanished, TimedOut
 from dbg_wire.errors import NoSuchRank, printable
 from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
 from dbg_wire.targets import Target, select, unique_target
-
-from ..errors import LostRank, RankEnded, RankVanished, TimedOut
-from .choose import Choice, choose_when_ready, is_ready
-from .directory import Directory
-from .switchboard import Switchboard, Tell, tell_nobody
-from .waiting_line import WaitingLine, count_states
 
 GUARD_SECONDS = 1.0
 """Seconds within which the guard of a rank has told the signal that killed it, as a rule: it has to dial the broker."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.dap.capabilities import CAPABILITIES, Client
+from dbg_client.dap.console import COMMANDS
+from dbg_client.dap.messages import Message, Request, Send, event, refusal, response
+from dbg_client.dap.paths import read_mappings
+from dbg_client.dap.session import Do, Session
+from dbg_client.dap.window import Window
+from dbg_client.errors import bug
+from dbg_client.words.other_faces import in_words_of
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.targets import Target, parse_target
-
-from ..core.switchboard import Switchboard
-from ..errors import bug
-from ..words.other_faces import in_words_of
-from .capabilities import CAPABILITIES, Client
-from .console import COMMANDS
-from .messages import Message, Request, Send, event, refusal, response
-from .paths import read_mappings
-from .session import Do, Session
-from .window import Window
 
 MAX_OPEN = 256
 """Requests that are worked on at the same time; an IDE has some ten open."""

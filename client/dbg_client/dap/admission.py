@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
+from dbg_client.dap.messages import Message
 from dbg_wire.errors import BadInput
-
-from .messages import Message
 
 SECRET_BYTES = 16
 """Random bytes of a secret: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""

@@ -5,6 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from dbg_client.core.link import Event
+from dbg_client.core.news import RankChange
+from dbg_client.dap.asked_breakpoints import asked_file, asked_wishes, exception_answer
+from dbg_client.dap.breakpoint_table import BreakpointTable, Line
+from dbg_client.dap.messages import Message
+from dbg_client.dap.paths import Paths
+from dbg_client.dap.source import Sources
+from dbg_client.dap.window import Window
+from dbg_client.questions.breakpoints import breakpoints_in, split_wishes
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError
 from dbg_wire.line_breakpoints import (
     BreakpointsWish,
@@ -13,16 +22,6 @@ from dbg_wire.line_breakpoints import (
 )
 from dbg_wire.messages import Action, Kind, Report, Seat
 from dbg_wire.ranks import LIVE_STATES, Breakpoint, RankInfo, RankState
-
-from ..core.link import Event
-from ..core.news import RankChange
-from ..questions.breakpoints import breakpoints_in, split_wishes
-from .asked_breakpoints import asked_file, asked_wishes, exception_answer
-from .breakpoint_table import BreakpointTable, Line
-from .messages import Message
-from .paths import Paths
-from .source import Sources
-from .window import Window
 
 SECONDS = 2.0
 """Seconds for ranks to answer: the IDE waits with the rest of its start. What comes later is told as an event."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dbg_client.dap.asked_breakpoints import EXCEPTION_FILTERS
+from dbg_client.dap.messages import Message
 from dbg_wire.errors import printable
-
-from .asked_breakpoints import EXCEPTION_FILTERS
-from .messages import Message
 
 MAX_NAME = 40
 """Characters of a client's name."""

@@ -6,16 +6,15 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from dbg_client.api.memory import Memory
+from dbg_client.api.ranks import AsyncRanks
+from dbg_client.dap.keyboard import Keyboard
+from dbg_client.dap.listing import Threads
+from dbg_client.dap.window import Window
+from dbg_client.words.near import is_target
+from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.ranks import RankInfo, RankState
-
-from ..api.memory import Memory
-from ..api.ranks import AsyncRanks
-from ..words.near import is_target
-from ..words.other_faces import ONLY_IN_A_TERMINAL
-from .keyboard import Keyboard
-from .listing import Threads
-from .window import Window
 
 _QUESTION = re.compile(r"(?P<ranks>\S+):\s+(?P<text>\S.*)", re.DOTALL)
 """``0-7: loss``; the rank set has no blank, and one stands behind the colon."""

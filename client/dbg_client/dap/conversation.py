@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from dbg_client.dap.adapter import Adapter
+from dbg_client.dap.framing import FrameReader, Garbled, LostFrames, frame
+from dbg_client.dap.messages import BadMessage, Message, Request, Send, event, numbered, output, read_request, refusal
 from dbg_dial.deadline import within
-
-from .adapter import Adapter
-from .framing import FrameReader, Garbled, LostFrames, frame
-from .messages import BadMessage, Message, Request, Send, event, numbered, output, read_request, refusal
 
 CHUNK = 64 * 1024
 """Bytes that are read at once."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple, Protocol
 
+from dbg_client.dap.handles import Handles
+from dbg_client.dap.listing import Threads
+from dbg_client.dap.messages import Message
+from dbg_client.dap.threads import REST
+from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action
 from dbg_wire.ranks import Place, RankInfo
-
-from .handles import Handles
-from .listing import Threads
-from .messages import Message
-from .threads import REST
-from .window import Window
 
 
 class FrameOf(NamedTuple):

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from dbg_client.attachment.attachment import Attachment
+from dbg_client.attachment.effects import Effect, Note
+from dbg_client.core.link import Event
+from dbg_client.core.waiting import until_stopped
+from dbg_client.dap.window import Window
+from dbg_client.driving import Driving
+from dbg_client.errors import TimedOut
+from dbg_client.words.engine import Wish
 from dbg_wire.codec import Output
 from dbg_wire.engines import PDB
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Mode
 from dbg_wire.ranks import RankInfo
-
-from ..attachment.attachment import Attachment
-from ..attachment.effects import Effect, Note
-from ..core.link import Event
-from ..core.waiting import until_stopped
-from ..driving import Driving
-from ..errors import TimedOut
-from ..words.engine import Wish
-from .window import Window
 
 SIZE = (24, 80)
 """Rows and columns that a window offers a debugger; it shows values and no screen."""

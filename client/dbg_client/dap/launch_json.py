@@ -11,11 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dbg_client.dap import jsonc
+from dbg_client.streams import write_result
+from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import BadInput, printable
-
-from ..streams import write_result
-from ..words.settings import CommandSettings
-from . import jsonc
 
 MAX_FILE = 1024 * 1024
 """Bytes of a launch.json at most."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from itertools import takewhile
 
+from dbg_client.api.answers import safe_text
+from dbg_client.attachment.attachment import LOST_SECONDS
+from dbg_client.core.directory import LISTS
+from dbg_client.core.link import Down, Event, Up
+from dbg_client.dap.messages import Message
+from dbg_client.dap.threads import REST, Continued, Exited, Started, Stopped, ThreadEvent, ThreadTable
+from dbg_client.dap.window import Window
+from dbg_client.views.naming import Naming, clip
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.ranks import LIVE_STATES, RankInfo
-
-from ..api.answers import safe_text
-from ..attachment.attachment import LOST_SECONDS
-from ..core.directory import LISTS
-from ..core.link import Down, Event, Up
-from ..views.naming import Naming, clip
-from .messages import Message
-from .threads import REST, Continued, Exited, Started, Stopped, ThreadEvent, ThreadTable
-from .window import Window
 
 COALESCE_SECONDS = 0.03
 """Seconds for which changes of ranks are gathered: a thousand ranks that stop at once are one look."""

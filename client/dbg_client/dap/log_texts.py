@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from dbg_client.core.directory import LISTS
+from dbg_client.core.link import Event
+from dbg_client.dap.listing import MAX_SHOWN
+from dbg_client.dap.window import Window
+from dbg_client.views.naming import Naming, clip
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Logged
 from dbg_wire.ranks import RankInfo
-
-from ..core.directory import LISTS
-from ..core.link import Event
-from ..views.naming import Naming, clip
-from .listing import MAX_SHOWN
-from .window import Window
 
 GATHER_SECONDS = 0.1
 """Seconds for which texts are gathered: ranks of one job come to a line nearly at the same time."""

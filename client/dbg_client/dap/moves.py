@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from dbg_client.api.answers import safe_text
+from dbg_client.api.errors import RankError
+from dbg_client.dap.keyboard import Keyboard
+from dbg_client.dap.listing import Threads
+from dbg_client.dap.messages import Message
+from dbg_client.dap.threads import REST
+from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind
 from dbg_wire.ranks import RankInfo, RankState
-
-from ..api.answers import safe_text
-from ..api.errors import RankError
-from .keyboard import Keyboard
-from .listing import Threads
-from .messages import Message
-from .threads import REST
-from .window import Window
 
 STEPS = {"next": "step over", "stepIn": "step in", "stepOut": "step out"}
 """The requests that are steps, and the rank's commands for them, which end at lines as IDEs' users expect."""

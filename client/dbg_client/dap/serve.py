@@ -8,21 +8,20 @@ import sys
 from functools import partial
 from typing import TextIO
 
+from dbg_client.core.broker import switchboard_to
+from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.dap.adapter import Adapter, admit_anybody
+from dbg_client.dap.admission import Admission, random_secret
+from dbg_client.dap.conversation import Conversation, Streams
+from dbg_client.dap.framing import LostFrames
+from dbg_client.dap.messages import Message, Send, output
+from dbg_client.streams import tell
+from dbg_client.words.settings import CommandSettings
 from dbg_dial.deadline import within
 from dbg_wire.errors import BadInput
 from dbg_wire.targets import Target
-
-from ..core.broker import switchboard_to
-from ..core.deadline import read_in_thread
-from ..core.remembered_groups import read_target
-from ..core.switchboard import Switchboard
-from ..streams import tell
-from ..words.settings import CommandSettings
-from .adapter import Adapter, admit_anybody
-from .admission import Admission, random_secret
-from .conversation import Conversation, Streams
-from .framing import LostFrames
-from .messages import Message, Send, output
 
 LOOPBACK = "127.0.0.1"
 

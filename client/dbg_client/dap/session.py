@@ -7,21 +7,20 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 
+from dbg_client.dap.breakpoints import Breakpoints
+from dbg_client.dap.capabilities import Client
+from dbg_client.dap.console import Console
+from dbg_client.dap.frames import Frames
+from dbg_client.dap.keyboard import Keyboard
+from dbg_client.dap.listing import Threads
+from dbg_client.dap.log_texts import LogTexts
+from dbg_client.dap.messages import Message
+from dbg_client.dap.moves import STEPS, Moves
+from dbg_client.dap.paths import Paths
+from dbg_client.dap.source import Sources
+from dbg_client.dap.values import Values
+from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput, DbgError
-
-from .breakpoints import Breakpoints
-from .capabilities import Client
-from .console import Console
-from .frames import Frames
-from .keyboard import Keyboard
-from .listing import Threads
-from .log_texts import LogTexts
-from .messages import Message
-from .moves import STEPS, Moves
-from .paths import Paths
-from .source import Sources
-from .values import Values
-from .window import Window
 
 Do = Callable[[Message], Awaitable["Message | None"]]
 """Carries out a request with these arguments, and returns the body of its response."""

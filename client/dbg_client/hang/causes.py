@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..core.collective_matching import Matched, Standing
-from ..core.process_groups import has_peer
-from .condition import Condition
-from .verdict import VerdictKind
+from dbg_client.core.collective_matching import Matched, Standing
+from dbg_client.core.process_groups import has_peer
+from dbg_client.hang.condition import Condition
+from dbg_client.hang.verdict import VerdictKind
 
 _GONE = frozenset({VerdictKind.DEAD, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
 """Conditions in which a rank that has told nothing can't have come."""

@@ -6,13 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.rank_evidence import Roster
+from dbg_client.hang.collective_verdicts import Scene
+from dbg_client.hang.verdict import MAX_EVIDENCE, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
 from dbg_wire.rank_set import format_ranks
-
-from ..core.rank_evidence import Roster
-from .collective_verdicts import Scene
-from .verdict import MAX_EVIDENCE, Verdict, VerdictKind
 
 MAX_VERSIONS = 8
 """Different codes of which a rank each is asked for its parts."""

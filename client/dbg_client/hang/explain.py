@@ -9,25 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dbg_client.core.collective_matching import Matched, Standing, match_collectives
+from dbg_client.core.process_groups import world_size
+from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.roll_call import Run
+from dbg_client.hang.causes import find_causes, is_certain_conflict
+from dbg_client.hang.code_differences import code_table, different_verdict
+from dbg_client.hang.collective_verdicts import Scene, collective_verdicts
+from dbg_client.hang.condition import Condition, condition_of
+from dbg_client.hang.moving import Movement, busy_verdict, movement
+from dbg_client.hang.named_ranks import NamedRanks
+from dbg_client.hang.own_verdicts import OLD_SECONDS, absent_verdict, own_verdicts
+from dbg_client.hang.payload_words import short_name
+from dbg_client.hang.untold import lacks, silence_verdict, unmoved_verdict
+from dbg_client.hang.verdict import HARMLESS, IN_COLLECTIVES, Verdict, VerdictKind, worst_first
+from dbg_client.views.ages import show_age
 from dbg_wire.evidence import CodePart, WaitKind
 from dbg_wire.messages import Kind
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-
-from ..core.collective_matching import Matched, Standing, match_collectives
-from ..core.process_groups import world_size
-from ..core.rank_evidence import RankEvidence
-from ..core.roll_call import Run
-from ..views.ages import show_age
-from .causes import find_causes, is_certain_conflict
-from .code_differences import code_table, different_verdict
-from .collective_verdicts import Scene, collective_verdicts
-from .condition import Condition, condition_of
-from .moving import Movement, busy_verdict, movement
-from .named_ranks import NamedRanks
-from .own_verdicts import OLD_SECONDS, absent_verdict, own_verdicts
-from .payload_words import short_name
-from .untold import lacks, silence_verdict, unmoved_verdict
-from .verdict import HARMLESS, IN_COLLECTIVES, Verdict, VerdictKind, worst_first
 
 PATIENT_SECONDS = 60.0
 """Seconds for which ranks may wait for one that works, before it counts as missing all the same."""

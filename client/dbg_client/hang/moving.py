@@ -6,16 +6,15 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dbg_client.core.collective_matching import Matched
+from dbg_client.core.process_groups import ProcessGroup
+from dbg_client.core.rank_evidence import RankEvidence, Roster
+from dbg_client.hang.collective_verdicts import Scene
+from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.views.tree import is_library
 from dbg_wire.errors import printable
 from dbg_wire.evidence import ProcessSeen
 from dbg_wire.ranks import Place
-
-from ..core.collective_matching import Matched
-from ..core.process_groups import ProcessGroup
-from ..core.rank_evidence import RankEvidence, Roster
-from ..views.tree import is_library
-from .collective_verdicts import Scene
-from .verdict import Verdict, VerdictKind
 
 COMPUTING = 0.3
 """Part of the time between two looks that a thread which computes has had a processor."""

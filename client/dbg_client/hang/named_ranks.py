@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dbg_client.core.rank_evidence import Roster
+from dbg_client.core.roll_call import Run
+from dbg_client.views.naming import clip
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.target_grammar import JOB_NAME
-
-from ..core.rank_evidence import Roster
-from ..core.roll_call import Run
-from ..views.naming import clip
 
 MAX_NAMES = 40
 """Columns for the ranks of one sentence; JSON has them all."""

@@ -9,14 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dbg_client.core.collective_matching import Matched
+from dbg_client.core.rank_evidence import Roster
+from dbg_client.core.roll_call import Run
+from dbg_client.hang.explain import Explanation
+from dbg_client.hang.verdict import VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.ras import MISSING, RasRank, RasStatus
-
-from ..core.collective_matching import Matched
-from ..core.rank_evidence import Roster
-from ..core.roll_call import Run
-from .explain import Explanation
-from .verdict import VerdictKind
 
 NCCL = "nccl"
 

@@ -7,13 +7,12 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from dbg_client.core.process_groups import world_size
+from dbg_client.hang.collective_verdicts import Scene
+from dbg_client.hang.condition import Condition
+from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.views.ages import show_age
 from dbg_wire.ranks import LIVE_STATES, RankState
-
-from ..core.process_groups import world_size
-from ..views.ages import show_age
-from .collective_verdicts import Scene
-from .condition import Condition
-from .verdict import Verdict, VerdictKind
 
 OLD_SECONDS = 5.0
 """Seconds at one instruction, or in one collective, after which that is no part of usual work."""

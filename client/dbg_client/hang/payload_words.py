@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from dbg_client.core.collective_matching import Standing
+from dbg_client.views.ages import show_age
+from dbg_client.views.naming import clip
+from dbg_client.views.waits import root_of, tag_of
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
-
-from ..core.collective_matching import Standing
-from ..views.ages import show_age
-from ..views.naming import clip
-from ..views.waits import root_of, tag_of
 
 MAX_TYPES = 40
 """Characters of the types of one collective."""

@@ -6,19 +6,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.process_groups import ProcessGroup, has_peer
+from dbg_client.core.rank_evidence import RankEvidence, Roster
+from dbg_client.hang.condition import MAX_TEXT, Condition
+from dbg_client.hang.verdict import MAX_EVIDENCE
+from dbg_client.views.ages import Age, age_of, of_about_one_age, told_for
+from dbg_client.views.naming import clip
+from dbg_client.views.tree import is_library
 from dbg_wire.errors import printable
 from dbg_wire.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.messages import Kind
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import LIVE_STATES, Place
-
-from ..core.process_groups import ProcessGroup, has_peer
-from ..core.rank_evidence import RankEvidence, Roster
-from ..views.ages import Age, age_of, of_about_one_age, told_for
-from ..views.naming import clip
-from ..views.tree import is_library
-from .condition import MAX_TEXT, Condition
-from .verdict import MAX_EVIDENCE
 
 MAX_FUNCTIONS = 3
 """Functions of the user's code that a line names."""

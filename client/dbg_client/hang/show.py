@@ -5,12 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from dbg_client.hang.explain import Explanation
+from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind
+from dbg_client.views.groups import paint
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
-
-from ..views.groups import paint
-from .explain import Explanation
-from .verdict import HARMLESS, Verdict, VerdictKind
 
 MAX_LINE = 1000
 """Characters of one line; what ranks tell in it has narrower bounds."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
+from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.hang.collective_verdicts import Scene
+from dbg_client.hang.condition import MAX_TEXT
+from dbg_client.hang.moving import Movement
+from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.ranks import LIVE_STATES, RankState
-
-from ..core.rank_evidence import RankEvidence
-from .collective_verdicts import Scene
-from .condition import MAX_TEXT
-from .moving import Movement
-from .verdict import Verdict, VerdictKind
 
 MAX_LACKS = 4
 """Different lacks of libraries that are told."""

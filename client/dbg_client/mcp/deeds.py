@@ -6,20 +6,19 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from dbg_client.api.broker import AsyncBroker
+from dbg_client.api.ranks import AsyncRanks
+from dbg_client.core.listed import there
+from dbg_client.core.roll_call import call_roll
+from dbg_client.mcp.next_step import with_tools
+from dbg_client.mcp.run import start_run
+from dbg_client.mcp.tool import WATCHER, Given
+from dbg_client.views.list import show_table
+from dbg_client.views.missing import absent_only, absent_rows
+from dbg_client.views.naming import Naming, order
 from dbg_wire.errors import BadInput
 from dbg_wire.inspection import MAX_VARIABLES
 from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
-
-from ..api.broker import AsyncBroker
-from ..api.ranks import AsyncRanks
-from ..core.listed import there
-from ..core.roll_call import call_roll
-from ..views.list import show_table
-from ..views.missing import absent_only, absent_rows
-from ..views.naming import Naming, order
-from .next_step import with_tools
-from .run import start_run
-from .tool import WATCHER, Given
 
 MAX_WAIT = 300.0
 """Seconds that one call may wait; agents give a call up after some minutes."""

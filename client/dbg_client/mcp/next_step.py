@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..words.other_faces import ONLY_IN_A_TERMINAL
+from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL
 
 # A line of a rank is indented, and can't look like this one.
 _NEXT = re.compile(

@@ -11,15 +11,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from dbg_wire.errors import DbgError, printable
-from dbg_wire.version import RELEASE
-
-from ..api.broker import AsyncBroker
-from ..errors import bug
-from ..words.other_faces import in_words_of
-from ..words.settings import CommandSettings
-from .next_step import TOOLS_OF_COMMANDS
-from .protocol import (
+from dbg_client.api.broker import AsyncBroker
+from dbg_client.errors import bug
+from dbg_client.mcp.next_step import TOOLS_OF_COMMANDS
+from dbg_client.mcp.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -35,9 +30,13 @@ from .protocol import (
     result_line,
     text_result,
 )
-from .rest import Rests
-from .tool import WATCHER, Tool
-from .tools import TOOLS
+from dbg_client.mcp.rest import Rests
+from dbg_client.mcp.tool import WATCHER, Tool
+from dbg_client.mcp.tools import TOOLS
+from dbg_client.words.other_faces import in_words_of
+from dbg_client.words.settings import CommandSettings
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.version import RELEASE
 
 MAX_LINE = 1024 * 1024
 """Bytes of one line of the client; an expression or a command is far shorter."""
@@ -223,7 +222,7 @@ def _client_name(info: object) -> str:
 
 async def serve_mcp(settings: CommandSettings) -> int:
     """Serve one client on stdin and stdout until stdin ends; return the exit status."""
-    from ..api.broker import open_broker
+    from dbg_client.api.broker import open_broker
 
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_LINE)

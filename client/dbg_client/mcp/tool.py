@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dbg_client.api.broker import AsyncBroker
 from dbg_wire.errors import BadInput, printable
-
-from ..api.broker import AsyncBroker
 
 Given = Mapping[str, Any]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import deeds
-from .tool import Tool, flag, text, whole
+from dbg_client.mcp import deeds
+from dbg_client.mcp.tool import Tool, flag, text, whole
 
 RANKS = text(
     "which ranks: all, 0-7,12 or 0-1023/8, stopped, held, running, crashed, gpu01:*, !5, or a group of the last answer "

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.asking import Asker
+from dbg_client.views.groups import Said
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.line_breakpoints import (
@@ -17,9 +19,6 @@ from dbg_wire.line_breakpoints import (
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted, length_of
-
-from ..core.asking import Asker
-from ..views.groups import Said
 
 NO_BREAKPOINTS = "no breakpoints"
 NONE_AT_LINE = "no breakpoint at this line"

@@ -8,21 +8,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dbg_client.core.asking import Asker
+from dbg_client.core.collective_matching import match_collectives
+from dbg_client.core.rank_evidence import RankEvidence, read_evidence, rosters
+from dbg_client.core.ras import ask_ras
+from dbg_client.core.roll_call import Run, ended_of_live_runs, live_runs
+from dbg_client.core.waiting_line import Show, show_nobody
+from dbg_client.hang.code_differences import MAX_VERSIONS, code_versions, differing
+from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
+from dbg_client.hang.nccl_ras import ras_lines, uses_nccl, with_ras
+from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.errors import DbgError
 from dbg_wire.evidence import CodePart
 from dbg_wire.messages import Action, Look
 from dbg_wire.ranks import RankInfo, RankState
-
-from ..core.asking import Asker
-from ..core.collective_matching import match_collectives
-from ..core.rank_evidence import RankEvidence, read_evidence, rosters
-from ..core.ras import ask_ras
-from ..core.roll_call import Run, ended_of_live_runs, live_runs
-from ..core.waiting_line import Show, show_nobody
-from ..hang.code_differences import MAX_VERSIONS, code_versions, differing
-from ..hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
-from ..hang.nccl_ras import ras_lines, uses_nccl, with_ras
-from ..hang.verdict import Verdict, VerdictKind
 
 BETWEEN_SECONDS = 1.0
 """Seconds between two looks: shorter than that, a rank that works may be where it was."""

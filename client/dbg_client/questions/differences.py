@@ -7,14 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dbg_client.core.asking import Asker
+from dbg_client.views.groups import AnswerGroup, Said
 from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, PeerError, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.parts import Part, PartsQuestion
 from dbg_wire.ranks import RankInfo
-
-from ..core.asking import Asker
-from ..views.groups import AnswerGroup, Said
 
 MAX_TWINS = 4
 """Groups that are compared with the first one of the same text; each difference takes a line."""

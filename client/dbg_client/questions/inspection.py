@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dbg_client.core.asking import Asker
 from dbg_wire.inspection import Inspected, Inspection, inspected_in
 from dbg_wire.messages import Action, RankAnswer
 from dbg_wire.ranks import RankInfo
-
-from ..core.asking import Asker
 
 
 async def inspect(

@@ -8,11 +8,10 @@ import posixpath
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from dbg_client.core.asking import Asker
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action
 from dbg_wire.ranks import RankInfo
-
-from ..core.asking import Asker
 
 MAX_NAMED = 3
 """Files of one name that an error lists."""

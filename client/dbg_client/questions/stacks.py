@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.asking import Asker
+from dbg_client.core.collective_matching import match_collectives
+from dbg_client.core.rank_evidence import read_evidence
+from dbg_client.core.roll_call import RollCall
+from dbg_client.questions.values import who_is_missing
+from dbg_client.views.groups import AnswerGroup, Said
+from dbg_client.views.missing import MissingInAnswer
+from dbg_client.views.missing_from import missing_from_collectives
+from dbg_client.views.naming import Naming
+from dbg_client.views.stacks import StackGroup, group_stacks, stacks_document
+from dbg_client.views.threads import ThreadAnswers, group_threads, show_threads, threads_document
+from dbg_client.views.tree import show_others, show_tree
+from dbg_client.views.waits import recorded_standings
 from dbg_wire.messages import Action, Look
 from dbg_wire.ranks import RankInfo
-
-from ..core.asking import Asker
-from ..core.collective_matching import match_collectives
-from ..core.rank_evidence import read_evidence
-from ..core.roll_call import RollCall
-from ..views.groups import AnswerGroup, Said
-from ..views.missing import MissingInAnswer
-from ..views.missing_from import missing_from_collectives
-from ..views.naming import Naming
-from ..views.stacks import StackGroup, group_stacks, stacks_document
-from ..views.threads import ThreadAnswers, group_threads, show_threads, threads_document
-from ..views.tree import show_others, show_tree
-from ..views.waits import recorded_standings
-from .values import who_is_missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,15 +6,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.asking import Asker
+from dbg_client.core.roll_call import RollCall
+from dbg_client.questions.differences import with_differences
+from dbg_client.views.groups import AnswerGroup, Said, group_answers
+from dbg_client.views.missing import MissingInAnswer, missing_in_answer
+from dbg_client.views.naming import Naming
 from dbg_wire.messages import Action
 from dbg_wire.ranks import RankInfo
-
-from ..core.asking import Asker
-from ..core.roll_call import RollCall
-from ..views.groups import AnswerGroup, Said, group_answers
-from ..views.missing import MissingInAnswer, missing_in_answer
-from ..views.naming import Naming
-from .differences import with_differences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,20 +8,19 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dbg_client.actions.many import ask_many
+from dbg_client.actions.why import show_why
+from dbg_client.core.asking import Asker
+from dbg_client.core.broker import switchboard_to
+from dbg_client.core.following import ranks_of
+from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
+from dbg_client.run.standstill import Standstill
+from dbg_client.streams import tell
+from dbg_client.views.ages import show_age
+from dbg_client.words.settings import CommandSettings, Format, Verb
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Look
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-
-from ..actions.many import ask_many
-from ..actions.why import show_why
-from ..core.asking import Asker
-from ..core.broker import switchboard_to
-from ..core.following import ranks_of
-from ..hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
-from ..streams import tell
-from ..views.ages import show_age
-from ..words.settings import CommandSettings, Format, Verb
-from .standstill import Standstill
 
 LOOKS = 3
 """Looks within the time after which a job counts as hanging."""

@@ -16,27 +16,26 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dbg_client.core.broker import switchboard_to
+from dbg_client.core.choose import Choice, is_ready
+from dbg_client.core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, is_followed, next_stop, ranks_of
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.run.job_output import JobOutput
+from dbg_client.run.progress import panes_beside, progress, way_back
+from dbg_client.run.run_socket import RunSocket, read_task
+from dbg_client.streams import has_cursor, tell
+from dbg_client.terminal.attach import Attaching
+from dbg_client.terminal.outcome import End, SessionOutcome, how_it_ended
+from dbg_client.terminal.startup import read_startup
+from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 from dbg_wire.run_terminal import Task, Told
 from dbg_wire.targets import parse_target
 
-from ..core.broker import switchboard_to
-from ..core.choose import Choice, is_ready
-from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, is_followed, next_stop, ranks_of
-from ..core.switchboard import Switchboard
-from ..streams import has_cursor, tell
-from ..terminal.attach import Attaching
-from ..terminal.outcome import End, SessionOutcome, how_it_ended
-from ..terminal.startup import read_startup
-from ..words.settings import CommandSettings
-from .job_output import JobOutput
-from .progress import panes_beside, progress, way_back
-from .run_socket import RunSocket, read_task
-
 if TYPE_CHECKING:
-    from .rank_panes import RankPanes
+    from dbg_client.run.rank_panes import RankPanes
 
 STDIN = 0
 
@@ -99,7 +98,7 @@ def _watch_for_hang(settings: CommandSettings, task: Task) -> asyncio.Future[Non
     """Begin to watch for a hang of the job, if that is asked for."""
     if task.hang_after is None:
         return None
-    from .hang_watch import HangWatch  # hardly any run asks for it
+    from dbg_client.run.hang_watch import HangWatch  # hardly any run asks for it
 
     return asyncio.ensure_future(HangWatch(settings, task.job, task.output, task.hang_after).go())
 
@@ -367,7 +366,7 @@ class _Following:
 
     async def _end_who_is_left(self) -> None:
         """End the ranks that their launcher has left behind: the next run needs their ports and memory."""
-        from ..core.asking import Asker  # hardly ever needed
+        from dbg_client.core.asking import Asker  # hardly ever needed
 
         if left := await self._wait_for_goodbyes():
             with contextlib.suppress(DbgError):
@@ -395,7 +394,7 @@ class _Following:
 
 def _panes(settings: CommandSettings, output: JobOutput) -> RankPanes | None:
     """Return the panes beside this one; None where this terminal is not in tmux after all."""
-    from .rank_panes import RankPanes  # hardly ever needed
+    from dbg_client.run.rank_panes import RankPanes  # hardly ever needed
 
     pane = os.environ.get("TMUX_PANE")
     if not pane:

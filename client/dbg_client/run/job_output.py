@@ -7,13 +7,12 @@ import os
 import select
 import sys
 
+from dbg_client.run.growing_file import GrowingFile
+from dbg_client.run.last_line import LastLine
+from dbg_client.streams import tell, terminal_size
+from dbg_client.terminal.screen import CALM
 from dbg_wire.errors import printable
 from dbg_wire.sequences import QueryFilter
-
-from ..streams import tell, terminal_size
-from ..terminal.screen import CALM
-from .growing_file import GrowingFile
-from .last_line import LastLine
 
 MAX_BEHIND = 1024 * 1024
 """Bytes printed during a session that a terminal shows afterwards; of more only the end: nobody reads the rest."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dbg_client.views.list import show_duration
 from dbg_wire.errors import printable
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-
-from ..views.list import show_duration
 
 
 def progress(ranks: Sequence[RankInfo], stops: Sequence[str], target: str, seconds: float, *, had_stop: bool) -> str:

@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dbg_client.core.breakpoint_file import read_breakpoints
+from dbg_client.tmux.panes import open_pane_beside
+from dbg_client.tmux.tmux import MAX_PANES, kill_pane, living_panes
+from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import Breakpoint, RankInfo
-
-from ..core.breakpoint_file import read_breakpoints
-from ..tmux.panes import open_pane_beside
-from ..tmux.tmux import MAX_PANES, kill_pane, living_panes
-from ..words.settings import CommandSettings
 
 
 class RankPanes:

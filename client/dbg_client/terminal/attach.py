@@ -13,31 +13,30 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dbg_client.attachment.breakpoints import Breakpoints
+from dbg_client.core.breakpoint_file import write_breakpoints
+from dbg_client.core.broker import switchboard_to
+from dbg_client.core.choose import Choice, choose, choose_when_ready
+from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.directory import Directory
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.stock_debugger import Stock, dial_stock, parse_stock
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
+from dbg_client.core.waiting_line import WaitingLine
+from dbg_client.errors import NoTerminal, RankEnded
+from dbg_client.streams import has_cursor, show_waiting, tell
+from dbg_client.terminal.options import SessionOptions
+from dbg_client.terminal.outcome import MAX_DEED, End, SessionOutcome, how_it_ended
+from dbg_client.terminal.session import Picked, Session
+from dbg_client.terminal.startup import Startup, read_startup
+from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo
 from dbg_wire.targets import Target, parse_target, unique_target
 
-from ..attachment.breakpoints import Breakpoints
-from ..core.breakpoint_file import write_breakpoints
-from ..core.broker import switchboard_to
-from ..core.choose import Choice, choose, choose_when_ready
-from ..core.deadline import read_in_thread
-from ..core.directory import Directory
-from ..core.remembered_groups import read_target
-from ..core.stock_debugger import Stock, dial_stock, parse_stock
-from ..core.switchboard import Switchboard
-from ..core.waiting import open_and_list, wait_for_stop, with_signal
-from ..core.waiting_line import WaitingLine
-from ..errors import NoTerminal, RankEnded
-from ..streams import has_cursor, show_waiting, tell
-from ..words.settings import CommandSettings
-from .options import SessionOptions
-from .outcome import MAX_DEED, End, SessionOutcome, how_it_ended
-from .session import Picked, Session
-from .startup import Startup, read_startup
-
 if TYPE_CHECKING:
-    from ..actions.in_session import Answering
+    from dbg_client.actions.in_session import Answering
 
 WENT_ON = 7
 """Exit status when the stop ended while attached."""
@@ -117,7 +116,7 @@ class Attaching:
             choice = await self._wait(target, math.inf, outcome.rank)
 
     async def _pick_first(self) -> tuple[Target, Choice] | None:
-        from .picker import pick_from
+        from dbg_client.terminal.picker import pick_from
 
         choice, _ = await pick_from(self._switchboard, color=self._settings.color)
         if choice is None:
@@ -200,7 +199,7 @@ class Attaching:
 async def _pick_in_session(
     directory: Directory, answering: Answering, options: SessionOptions, typed_ahead: bytes
 ) -> Picked:
-    from .picker import pick_in_session  # loading it before would delay the debugger's screen
+    from dbg_client.terminal.picker import pick_in_session  # loading it before would delay the debugger's screen
 
     return await pick_in_session(directory, answering, options, typed_ahead)
 

@@ -6,13 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+from dbg_client.terminal.screen import RawTerminal, TerminalWriter
+from dbg_client.views import pages
+from dbg_client.views.status_line import paint
 from dbg_dial.deadline import within
 from dbg_wire import limits
 from dbg_wire.sequences import QueryFilter, StreamScanner
-
-from ..views import pages
-from ..views.status_line import paint
-from .screen import RawTerminal, TerminalWriter
 
 LEAVE_SECONDS = 0.3
 """Seconds that a terminal gets to take the last bytes before it is restored; longer would feel stuck."""

@@ -10,18 +10,17 @@ from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.output import Output
 
+from dbg_client.actions.in_session import Answered, Answering, NeedsYes
+from dbg_client.core.choose import Choice
+from dbg_client.core.config_file import read_config
+from dbg_client.terminal.command_row import CommandRow, terminal_output
+from dbg_client.terminal.key_presses import key_bytes, key_presses
+from dbg_client.terminal.pager import Pager
+from dbg_client.words.commands import parse_command
+from dbg_client.words.help import session_help
+from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import RankInfo
-
-from ..actions.in_session import Answered, Answering, NeedsYes
-from ..core.choose import Choice
-from ..core.config_file import read_config
-from ..words.commands import parse_command
-from ..words.help import session_help
-from ..words.settings import CommandSettings
-from .command_row import CommandRow, terminal_output
-from .key_presses import key_bytes, key_presses
-from .pager import Pager
 
 MAX_SHOWN = 40
 """Characters of a command that stand in the row while its answer is awaited, beside how to give up."""

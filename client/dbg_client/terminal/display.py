@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Protocol
 
-from ..attachment.attachment import Attachment
-from ..attachment.effects import Effect, Effects
-from ..views.session_status import Others
-from .options import SessionOptions
+from dbg_client.attachment.attachment import Attachment
+from dbg_client.attachment.effects import Effect, Effects
+from dbg_client.terminal.options import SessionOptions
+from dbg_client.views.session_status import Others
 
 
 class HostSession(Protocol):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dbg_client.attachment.breakpoints import Breakpoints
+from dbg_client.terminal.startup import Startup
+from dbg_client.words.engine import NO_WISH, Wish
 from dbg_wire.messages import Mode
-
-from ..attachment.breakpoints import Breakpoints
-from ..words.engine import NO_WISH, Wish
-from .startup import Startup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted
 from prompt_toolkit.formatted_text.utils import split_lines
 from prompt_toolkit.layout.utils import explode_text_fragments
 
-from ..views.width import char_width
+from dbg_client.views.width import char_width
 
 
 def wrapped(text: str, columns: int) -> list[StyleAndTextTuples]:

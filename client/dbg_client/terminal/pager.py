@@ -18,11 +18,10 @@ from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import Output
 
+from dbg_client.terminal.key_presses import ESCAPE_SECONDS, key_bytes
+from dbg_client.terminal.page_text import PageText
 from dbg_wire.errors import printable
 from dbg_wire.look_alikes import look_alike
-
-from .key_presses import ESCAPE_SECONDS, key_bytes
-from .page_text import PageText
 
 WORD_SECONDS = 0.5
 """Seconds after a dropped key in which letters, ``q`` among them, belong to the same word: somebody types a command."""

@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from dbg_client.actions.in_session import Answered, Answering
+from dbg_client.words.arguments import Arguments
+from dbg_client.words.settings import settle
 from dbg_wire.errors import DbgError
 from dbg_wire.ranks import RankInfo
-
-from ..actions.in_session import Answered, Answering
-from ..words.arguments import Arguments
-from ..words.settings import settle
 
 PROMPTS: Mapping[str, str] = {"e": "expression", "c": "pdb command"}
 """The letters that need a text, and how it is asked for."""

@@ -11,7 +11,7 @@ from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from ..views.pick_list import PickList
+from dbg_client.views.pick_list import PickList
 
 LETTERS = "weci"
 """The letters that ask ranks: where, a value, a pdb command, a break-in."""

@@ -20,21 +20,20 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import Output
 
+from dbg_client.actions.in_session import Answering
+from dbg_client.core.choose import Choice, may_be_picked
+from dbg_client.core.directory import Directory
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.terminal.command_row import terminal_output
+from dbg_client.terminal.key_presses import ESCAPE_SECONDS, key_bytes, key_presses
+from dbg_client.terminal.options import SessionOptions
+from dbg_client.terminal.pager import Pager
+from dbg_client.terminal.pick_actions import PROMPTS, PickActions
+from dbg_client.terminal.pick_keys import Mode, pick_keys
+from dbg_client.views.naming import name_few
+from dbg_client.views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import RankInfo
-
-from ..actions.in_session import Answering
-from ..core.choose import Choice, may_be_picked
-from ..core.directory import Directory
-from ..core.switchboard import Switchboard
-from ..views.naming import name_few
-from ..views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
-from .command_row import terminal_output
-from .key_presses import ESCAPE_SECONDS, key_bytes, key_presses
-from .options import SessionOptions
-from .pager import Pager
-from .pick_actions import PROMPTS, PickActions
-from .pick_keys import Mode, pick_keys
 
 REFRESH_SECONDS = 1.0
 """Seconds between two redraws without news: the list shows for how long each rank is in its state."""

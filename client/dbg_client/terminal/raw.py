@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 
+from dbg_client.attachment.effects import Bell, Blank, Effect, Show
+from dbg_client.terminal.canvas import Canvas
+from dbg_client.terminal.display import HostSession
+from dbg_client.terminal.escape import Command, EscapeParser, Keys
+from dbg_client.terminal.screen import RawTerminal
+from dbg_client.views.session_status import status_of
+from dbg_client.views.status_line import render
+from dbg_client.words.escape_key import key_name
 from dbg_wire.ranks import RankState
-
-from ..attachment.effects import Bell, Blank, Effect, Show
-from ..views.session_status import status_of
-from ..views.status_line import render
-from ..words.escape_key import key_name
-from .canvas import Canvas
-from .display import HostSession
-from .escape import Command, EscapeParser, Keys
-from .screen import RawTerminal
 
 READ_SIZE = 32 * 1024
 """Bytes of one read of the keyboard: a large paste in a few frames, each well below MAX_DATA_BYTES."""

@@ -8,33 +8,32 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dbg_client.attachment.attachment import Attachment
+from dbg_client.attachment.effects import Bell, Effect, Effects
+from dbg_client.core.choose import Choice, neighbour
+from dbg_client.core.directory import Directory
+from dbg_client.core.link import Down, Event, Up
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.driving import Driving
+from dbg_client.streams import tell
+from dbg_client.terminal.display import Display
+from dbg_client.terminal.escape import HELP
+from dbg_client.terminal.options import SessionOptions
+from dbg_client.terminal.outcome import End, SessionOutcome
+from dbg_client.terminal.raw import RawDisplay
+from dbg_client.terminal.screen import RawTerminal
+from dbg_client.views.pages import help_text
+from dbg_client.views.session_status import Others, count_others
+from dbg_client.words.engine import COMMON_NAMES
+from dbg_client.words.escape_key import key_name
 from dbg_wire.codec import Output
 from dbg_wire.engines import DEFAULT_ENGINE, LINE_ENGINE
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
 from dbg_wire.ranks import Breakpoint, RankInfo
 
-from ..attachment.attachment import Attachment
-from ..attachment.effects import Bell, Effect, Effects
-from ..core.choose import Choice, neighbour
-from ..core.directory import Directory
-from ..core.link import Down, Event, Up
-from ..core.switchboard import Switchboard
-from ..driving import Driving
-from ..streams import tell
-from ..views.pages import help_text
-from ..views.session_status import Others, count_others
-from ..words.engine import COMMON_NAMES
-from ..words.escape_key import key_name
-from .display import Display
-from .escape import HELP
-from .options import SessionOptions
-from .outcome import End, SessionOutcome
-from .raw import RawDisplay
-from .screen import RawTerminal
-
 if TYPE_CHECKING:
-    from ..actions.in_session import Answering
+    from dbg_client.actions.in_session import Answering
 
 STDIN, STDOUT = 0, 1
 
@@ -190,7 +189,7 @@ class Session:
         self._display.begin(attachment.rank.address)
 
     def _line_display(self) -> Display:
-        from .lines.display import LineDisplay  # what it needs is not loaded for PuDB
+        from dbg_client.terminal.lines.display import LineDisplay  # what it needs is not loaded for PuDB
 
         return LineDisplay(self)
 
@@ -312,7 +311,7 @@ class Session:
         self._lend(partial(use, typed_ahead), row=True)
 
     async def _ask_again(self, typed_ahead: bytes) -> Picked:
-        from .command_line import ask
+        from dbg_client.terminal.command_line import ask
 
         agreed, unused = await ask("End the job and run it again?", typed_ahead)
         if agreed:
@@ -320,7 +319,7 @@ class Session:
         return None, unused
 
     def _answers(self) -> Answering:
-        from ..actions.in_session import Answering  # what it needs is not loaded before
+        from dbg_client.actions.in_session import Answering  # what it needs is not loaded before
 
         self._answering = self._answering or Answering(self._switchboard)
         return self._answering
@@ -329,7 +328,7 @@ class Session:
         return await self._pick_rank(self._directory, self._answers(), self.options, typed_ahead)
 
     async def _command(self, typed_ahead: bytes) -> Picked:
-        from .command_line import SessionCommandLine
+        from dbg_client.terminal.command_line import SessionCommandLine
 
         line = SessionCommandLine(
             self._answers(), self.attachment.rank, color=self.options.color, prefix=self.options.prefix
@@ -337,7 +336,7 @@ class Session:
         return await line.run(typed_ahead)
 
     async def _help(self, typed_ahead: bytes) -> Picked:
-        from .command_line import show_page
+        from dbg_client.terminal.command_line import show_page
 
         return None, await show_page(help_text(self._prefix), self.options.prefix, typed_ahead)
 

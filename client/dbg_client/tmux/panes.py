@@ -21,22 +21,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dbg_wire.errors import BadInput, printable
-from dbg_wire.messages import Mode
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import unique_target
-
-from ..core.broker import switchboard_to
-from ..core.choose import find
-from ..core.deadline import read_in_thread
-from ..core.remembered_groups import read_target
-from ..core.waiting import open_and_list
-from ..core.waiting_line import WaitingLine
-from ..errors import NeedsTarget, NoTerminal, RankEnded, TimedOut
-from ..streams import show_waiting
-from ..words.settings import CommandSettings
-from . import pane_process
-from .tmux import (
+from dbg_client.core.broker import switchboard_to
+from dbg_client.core.choose import find
+from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.waiting import open_and_list
+from dbg_client.core.waiting_line import WaitingLine
+from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded, TimedOut
+from dbg_client.streams import show_waiting
+from dbg_client.tmux import pane_process
+from dbg_client.tmux.tmux import (
     MAX_PANES,
     TmuxPane,
     WindowPlace,
@@ -47,6 +41,11 @@ from .tmux import (
     split_beside,
     with_loader_path,
 )
+from dbg_client.words.settings import CommandSettings
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.messages import Mode
+from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.targets import unique_target
 
 START_SECONDS = 60.0
 """Seconds for all panes to have started: each is a Python, on a login node with a cold cache perhaps."""

@@ -10,13 +10,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dbg_client.views.groups import MAX_LINE, Said, counted, normal
+from dbg_client.views.naming import Naming, clip
+from dbg_client.views.tolerance import read_floats
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import RankInfo
-
-from .groups import MAX_LINE, Said, counted, normal
-from .naming import Naming, clip
-from .tolerance import read_floats
 
 MAX_CHANGES = 32
 """Different changes that a table shows."""

@@ -10,14 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
+from dbg_client.views.naming import Naming, clip, order
+from dbg_client.views.tolerance import merge_near
+from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import Place, RankInfo
-
-from .missing import NOBODY_MISSING, MissingInAnswer
-from .naming import Naming, clip, order
-from .tolerance import merge_near
-from .width import text_width
 
 Said = tuple[RankInfo, RankAnswer]
 """A rank and its answer, or the broker's answer for it."""

@@ -6,15 +6,14 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from dbg_client.views.folding import fold_address
+from dbg_client.views.session_status import show_place
+from dbg_client.views.time_limits import first_limits, without_limit
+from dbg_client.views.waits import StillRanks
+from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo, RankState, exit_state
 from dbg_wire.targets import unique_targets
-
-from .folding import fold_address
-from .session_status import show_place
-from .time_limits import first_limits, without_limit
-from .waits import StillRanks
-from .width import text_width
 
 _COLORS = {
     RankState.RUNNING: "32",

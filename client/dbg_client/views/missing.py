@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.roll_call import Missing, MissingRanks, RollCall
+from dbg_client.views.list import show_duration
+from dbg_client.views.naming import clip
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
-
-from ..core.roll_call import Missing, MissingRanks, RollCall
-from .list import show_duration
-from .naming import clip
 
 MAX_NAMES = 40
 """Columns for the numbers of ranks that are missing for one reason; JSON has them all."""

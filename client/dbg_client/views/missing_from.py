@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dbg_client.core.collective_matching import Matched, Standing
+from dbg_client.views.groups import AnswerGroup, summarize
+from dbg_client.views.naming import order
+from dbg_client.views.waits import MAX_LABEL
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo
-
-from ..core.collective_matching import Matched, Standing
-from .groups import AnswerGroup, summarize
-from .naming import order
-from .waits import MAX_LABEL
 
 MISSING = "@missing"
 """The name of the group, also as a target."""

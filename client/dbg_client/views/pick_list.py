@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.choose import is_ready, may_be_picked
+from dbg_client.views.list import align
+from dbg_client.views.pick_rows import PickRow, index_of, make_rows
+from dbg_client.views.time_limits import first_limits
+from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo, RankState
-
-from ..core.choose import is_ready, may_be_picked
-from .list import align
-from .pick_rows import PickRow, index_of, make_rows
-from .time_limits import first_limits
-from .width import text_width
 
 MOST_ROWS = 100_000
 """Rows before the first look at the screen: nothing is folded by then."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from dbg_client.words.config import PREFERENCES, Config, Origin, Setting
 from dbg_wire.errors import printable
-
-from ..words.config import PREFERENCES, Config, Origin, Setting
 
 _WHERE = {Origin.DEFAULT: "default", Origin.FILE: "config.toml"}
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.roll_call import never_came
+from dbg_client.views.list import align, show_duration
+from dbg_client.views.naming import Naming
+from dbg_client.views.naming import order as naming_order
+from dbg_client.views.pick_rows import make_rows
+from dbg_client.views.redact import without_secrets
 from dbg_wire.errors import printable
 from dbg_wire.messages import Welcome
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
-
-from ..core.roll_call import never_came
-from .list import align, show_duration
-from .naming import Naming
-from .naming import order as naming_order
-from .pick_rows import make_rows
-from .redact import without_secrets
 
 MAX_ROWS = 40
 """Ranks that are listed one by one; of more, those of one host in one state are one row."""

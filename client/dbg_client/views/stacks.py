@@ -6,16 +6,15 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.collective_matching import Standing
+from dbg_client.views.ages import Age, age_of, oldest, with_age
+from dbg_client.views.groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, group_answers
+from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
+from dbg_client.views.naming import Naming, clip, order
+from dbg_client.views.waits import NO_STANDINGS, StillRanks, show_standing, standing_document
 from dbg_wire.collectives import collective_of
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import Place, RankInfo
-
-from ..core.collective_matching import Standing
-from .ages import Age, age_of, oldest, with_age
-from .groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, group_answers
-from .missing import NOBODY_MISSING, MissingInAnswer
-from .naming import Naming, clip, order
-from .waits import NO_STANDINGS, StillRanks, show_standing, standing_document
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
 """States that JSON leaves out: `--list` shows them. Other states say how far a stack can be trusted."""

@@ -10,9 +10,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbg_client.views.width import clip, text_width
 from dbg_wire.errors import printable
-
-from .width import clip, text_width
 
 # The parts in the order of the line, with the columns left blank before each.
 _GAPS = {

@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbg_client.views.naming import Naming, clip
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo
 from dbg_wire.stop_states import StopState
-
-from .naming import Naming, clip
 
 MAX_NAMES = 60
 """Columns for the names of a set of ranks."""

@@ -7,17 +7,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dbg_client.core.collective_matching import Standing
+from dbg_client.views.ages import Age, age_of
+from dbg_client.views.groups import AnswerGroup, Said, count_answered, counted, group_answers, show_ranks
+from dbg_client.views.naming import Naming, order
+from dbg_client.views.stacks import StackGroup, stacks_document, state_of, usual_standing
+from dbg_client.views.tree import draw, show_others
+from dbg_client.views.waits import NO_STANDINGS, StillRanks
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import Place, RankInfo, ThreadStack
-
-from ..core.collective_matching import Standing
-from .ages import Age, age_of
-from .groups import AnswerGroup, Said, count_answered, counted, group_answers, show_ranks
-from .naming import Naming, order
-from .stacks import StackGroup, stacks_document, state_of, usual_standing
-from .tree import draw, show_others
-from .waits import NO_STANDINGS, StillRanks
 
 MAIN = "MainThread"
 """Python's name of a process's main thread."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..attachment.attachment import Attachment
-from .session_status import Others, status_of
-from .status_line import Status, render
+from dbg_client.attachment.attachment import Attachment
+from dbg_client.views.session_status import Others, status_of
+from dbg_client.views.status_line import Status, render
 
 
 def toolbar_of(attachment: Attachment, others: Others, now: float, *, prefix: str, pending: bool, columns: int) -> str:

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from dbg_client.views.groups import MAX_NAMES, AnswerGroup, counted, paint, show_ranks, summary
+from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
+from dbg_client.views.naming import Naming, clip
+from dbg_client.views.stacks import StackGroup, show_states
 from dbg_wire.errors import printable
 from dbg_wire.ranks import Place, RankInfo
-
-from .groups import MAX_NAMES, AnswerGroup, counted, paint, show_ranks, summary
-from .missing import NOBODY_MISSING, MissingInAnswer
-from .naming import Naming, clip
-from .stacks import StackGroup, show_states
 
 SMALL_PART = 10
 """A place counts as odd if at most one in so many ranks is there, and another place has more.

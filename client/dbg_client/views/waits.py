@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from dbg_client.core.collective_matching import Matched, Standing, standing_of_each
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo, RankState
-
-from ..core.collective_matching import Matched, Standing, standing_of_each
 
 MAX_LABEL = 120
 """Characters of a collective and its group."""

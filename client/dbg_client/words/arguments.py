@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from dbg_client.words.near import is_target, refuse_mistyped, refuse_unknown_option
+from dbg_client.words.options import MAYBE_PORT, OPTIONS
+from dbg_client.words.verbs import BY_FLAG, BY_NAME, OF_THE_BROKER, VERBS, Operands, VerbRow
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
-
-from .near import is_target, refuse_mistyped, refuse_unknown_option
-from .options import MAYBE_PORT, OPTIONS
-from .verbs import BY_FLAG, BY_NAME, OF_THE_BROKER, VERBS, Operands, VerbRow
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -113,7 +112,7 @@ class _ArgumentParser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the page of one screen."""
-        from .help import SHORT  # hardly any command asks for it
+        from dbg_client.words.help import SHORT  # hardly any command asks for it
 
         return SHORT
 

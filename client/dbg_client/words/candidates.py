@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .options import FILE, OPTIONS, OptionRow, options_of
-from .verbs import BY_FLAG, BY_NAME, VERBS, Operands, VerbRow
+from dbg_client.words.options import FILE, OPTIONS, OptionRow, options_of
+from dbg_client.words.verbs import BY_FLAG, BY_NAME, VERBS, Operands, VerbRow
 
 Candidate = tuple[str, str]
 """A word, and what it means."""

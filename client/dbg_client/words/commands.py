@@ -13,15 +13,14 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
+from dbg_client.words.arguments import Arguments, read_arguments
+from dbg_client.words.config import NO_CONFIG, Config
+from dbg_client.words.near import is_target, refuse_mistyped
+from dbg_client.words.options import OPTIONS, OptionRow, options_of
+from dbg_client.words.settings import CommandSettings, Verb, settle
+from dbg_client.words.verbs import BY_NAME, VERBS, Operands, VerbRow
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.target_grammar import JOB_NAME, Group, Target, Term
-
-from .arguments import Arguments, read_arguments
-from .config import NO_CONFIG, Config
-from .near import is_target, refuse_mistyped
-from .options import OPTIONS, OptionRow, options_of
-from .settings import CommandSettings, Verb, settle
-from .verbs import BY_NAME, VERBS, Operands, VerbRow
 
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 

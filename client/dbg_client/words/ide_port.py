@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dbg_client.words.arguments import ANY_PORT, Arguments
 from dbg_wire.errors import BadInput, printable
-
-from .arguments import ANY_PORT, Arguments
 
 MAX_PORT = 65535
 

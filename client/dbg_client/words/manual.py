@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from dbg_client.words.config import PREFERENCES
+from dbg_client.words.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS
+from dbg_client.words.options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow
+from dbg_client.words.verbs import VERBS, VerbRow
 from dbg_wire.roff import ManPage
-
-from .config import PREFERENCES
-from .help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS
-from .options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow
-from .verbs import VERBS, VerbRow
 
 SUMMARY = "attach a terminal to the debugger of any rank of a running job"
 

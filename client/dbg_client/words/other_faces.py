@@ -6,9 +6,8 @@ import re
 import shlex
 from collections.abc import Mapping
 
+from dbg_client.words.verbs import BY_FLAG, BY_NAME
 from dbg_wire.errors import DbgError
-
-from .verbs import BY_FLAG, BY_NAME
 
 ONLY_IN_A_TERMINAL = {verb: f"`dbg-attach {verb} {{ranks}}` in a terminal" for verb in ("kill", "report")}
 """What no other face than a terminal does."""

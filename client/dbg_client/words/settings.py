@@ -10,6 +10,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dbg_client.words.arguments import WAIT_FOR_EVER, Arguments
+from dbg_client.words.config import NO_CONFIG, PREFERENCES, Config, Origin, settle_one
+from dbg_client.words.engine import NO_WISH, Wish
+from dbg_client.words.escape_key import DEFAULT_PREFIX, parse_escape_key
+from dbg_client.words.ide_port import target_and_port
+from dbg_client.words.options import ATTACH, DEFAULT_TIMEOUT, OPTIONS
+from dbg_client.words.verbs import BY_NAME, VERBS
 from dbg_wire import limits
 from dbg_wire.beside import command_line
 from dbg_wire.bounds import InvalidMessage
@@ -20,14 +27,6 @@ from dbg_wire.environment import ASK_TOKEN, ENGINE
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
 from dbg_wire.records import length_of
-
-from .arguments import WAIT_FOR_EVER, Arguments
-from .config import NO_CONFIG, PREFERENCES, Config, Origin, settle_one
-from .engine import NO_WISH, Wish
-from .escape_key import DEFAULT_PREFIX, parse_escape_key
-from .ide_port import target_and_port
-from .options import ATTACH, DEFAULT_TIMEOUT, OPTIONS
-from .verbs import BY_NAME, VERBS
 
 LONGEST_WAIT = 30 * 24 * 3600.0
 """Seconds that ``--wait`` takes at most: no job is in a queue for longer, and event loops still count them exactly."""

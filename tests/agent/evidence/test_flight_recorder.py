@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from dbg_agent.evidence import flight_recorder
 from dbg_agent.evidence.flight_recorder import Before, Recorder, entries_of, read, recorders_of
-
-from .recorded import DUMPS, dump, pickled, raw
+from tests.agent.evidence.recorded import DUMPS, dump, pickled, raw
 
 
 def told(content: bytes) -> list[tuple[str, str, int, bool]]:

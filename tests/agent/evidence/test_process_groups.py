@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_agent.evidence.process_groups import MAX_GROUPS, process_groups
-
-from .fake_torch import FakeTorch, ProcessGroup
+from tests.agent.evidence.fake_torch import FakeTorch, ProcessGroup
 
 
 def test_groups_have_the_names_of_people_and_global_ranks(torch: FakeTorch) -> None:

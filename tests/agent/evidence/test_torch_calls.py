@@ -10,8 +10,7 @@ import pytest
 
 from dbg_agent.evidence.process_groups import process_groups
 from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, shape_of
-
-from .fake_torch import FakeTorch
+from tests.agent.evidence.fake_torch import FakeTorch
 
 
 def during(torch: FakeTorch, call: Callable[[], None]) -> list[Call]:

@@ -11,9 +11,8 @@ from dbg_agent.evidence import torch_collectives
 from dbg_agent.evidence.flight_recorder import Before, Recorder
 from dbg_agent.evidence.torch_collectives import torch_seen
 from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
-
-from .fake_torch import FakeTorch
-from .recorded import dump, raw
+from tests.agent.evidence.fake_torch import FakeTorch
+from tests.agent.evidence.recorded import dump, raw
 
 
 @pytest.fixture(autouse=True)

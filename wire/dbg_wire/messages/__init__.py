@@ -4,11 +4,8 @@ Messages are frozen. A report holds the whole state of a rank, not a change: a p
 up to date after the next one. ``PROTOCOL.md``, beside this package, is normative.
 """
 
-from .declared import (
-    Message,
-    entered,
-)
-from .from_agents import (
+from dbg_wire.messages.declared import Message, entered
+from dbg_wire.messages.from_agents import (
     KINDS_OF_AGENTS,
     MAX_ANCESTORS,
     Answer,
@@ -25,7 +22,7 @@ from .from_agents import (
     Testimony,
     sendable,
 )
-from .from_broker import (
+from dbg_wire.messages.from_broker import (
     Answers,
     Ask,
     Audience,
@@ -44,7 +41,7 @@ from .from_broker import (
     Snapshot,
     Welcome,
 )
-from .from_clients import (
+from dbg_wire.messages.from_clients import (
     Attach,
     Complete,
     Detach,
@@ -60,16 +57,8 @@ from .from_clients import (
     Subscribe,
     Take,
 )
-from .report import (
-    REPORTED_STATES,
-    Arrival,
-    PromptInfo,
-    RankReport,
-    SessionInfo,
-    StopInfo,
-    Waiting,
-)
-from .vocabulary import (
+from dbg_wire.messages.report import REPORTED_STATES, Arrival, PromptInfo, RankReport, SessionInfo, StopInfo, Waiting
+from dbg_wire.messages.vocabulary import (
     GUARD_ACTIONS,
     Action,
     Finding,

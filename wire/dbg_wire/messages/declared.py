@@ -3,8 +3,8 @@
 import typing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..records import Record, RecordType
-from .vocabulary import Sender
+from dbg_wire.messages.vocabulary import Sender
+from dbg_wire.records import Record, RecordType
 
 entered: list[type["Message"]] = []
 """Every class of message, in the order of their declaration."""

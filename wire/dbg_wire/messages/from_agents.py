@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from ..bounds import (
+from dbg_wire.bounds import (
     MAX_RANK,
     Age,
     FreeText,
@@ -23,13 +23,13 @@ from ..bounds import (
     elements,
     integers,
 )
-from ..limits import MAX_ANSWER_BYTES
-from ..ranks import Coordinate, Place, Stack, ThreadStacks
-from ..records import size_of
-from .declared import Message
-from .report import RankReport
-from .rows import Rows
-from .vocabulary import Finding, Kind, Sender
+from dbg_wire.limits import MAX_ANSWER_BYTES
+from dbg_wire.messages.declared import Message
+from dbg_wire.messages.report import RankReport
+from dbg_wire.messages.rows import Rows
+from dbg_wire.messages.vocabulary import Finding, Kind, Sender
+from dbg_wire.ranks import Coordinate, Place, Stack, ThreadStacks
+from dbg_wire.records import size_of
 
 MAX_ANCESTORS = 64
 """Process ids above a rank: launchers nest a dozen deep; a longer list is a mistake."""

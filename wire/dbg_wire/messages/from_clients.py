@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from ..bounds import (
+from dbg_wire.bounds import (
     Count,
     FrameName,
     FreeText,
@@ -17,9 +17,9 @@ from ..bounds import (
     Word,
     characters,
 )
-from .declared import Message
-from .rows import AnyInquiry, check_inquiry
-from .vocabulary import Action, Look, Mode, Sender
+from dbg_wire.messages.declared import Message
+from dbg_wire.messages.rows import AnyInquiry, check_inquiry
+from dbg_wire.messages.vocabulary import Action, Look, Mode, Sender
 
 RankSetText = Annotated[str, characters(of="0123456789,-/", is_shown=True, meaning="a rank set such as 0-3,5")]
 

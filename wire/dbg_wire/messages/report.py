@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-from .. import limits
-from ..bounds import (
+from dbg_wire import limits
+from dbg_wire.bounds import (
     MAX_RANK,
     Age,
     Count,
@@ -18,9 +18,9 @@ from ..bounds import (
     elements,
     integers,
 )
-from ..ranks import Breakpoint, Place, RankState
-from ..records import Record
-from .vocabulary import PromptState
+from dbg_wire.messages.vocabulary import PromptState
+from dbg_wire.ranks import Breakpoint, Place, RankState
+from dbg_wire.records import Record
 
 REPORTED_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD})
 """The states that a rank reports itself; the broker infers the others from a rank's silence."""

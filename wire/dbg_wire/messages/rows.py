@@ -2,16 +2,16 @@
 
 from typing import Annotated
 
-from ..beside import CommandEnd, CommandLine
-from ..bounds import FreeText, InvalidMessage, Items
-from ..evidence import CodePart, CodeSeen, CollectiveSeen, GroupSeen, ProcessSeen, SourceSeen, ThreadWait
-from ..inspection import Completion, ExceptionSeen, Inspection, SourceText, Variable
-from ..limits import MAX_TEXT
-from ..line_breakpoints import BreakpointState, BreakpointsWish
-from ..parts import Part, PartsQuestion
-from ..ras import RasCommunicator, RasProcess, RasRank, RasSeen
-from ..records import Inquiry, length_of
-from ..stop_states import StopState
+from dbg_wire.beside import CommandEnd, CommandLine
+from dbg_wire.bounds import FreeText, InvalidMessage, Items
+from dbg_wire.evidence import CodePart, CodeSeen, CollectiveSeen, GroupSeen, ProcessSeen, SourceSeen, ThreadWait
+from dbg_wire.inspection import Completion, ExceptionSeen, Inspection, SourceText, Variable
+from dbg_wire.limits import MAX_TEXT
+from dbg_wire.line_breakpoints import BreakpointState, BreakpointsWish
+from dbg_wire.parts import Part, PartsQuestion
+from dbg_wire.ras import RasCommunicator, RasProcess, RasRank, RasSeen
+from dbg_wire.records import Inquiry, length_of
+from dbg_wire.stop_states import StopState
 
 AnyRow = (
     FreeText

@@ -14,24 +14,23 @@ from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.renderer import print_formatted_text
 
+from dbg_client.attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
+from dbg_client.terminal.display import HostSession
+from dbg_client.terminal.key_presses import key_bytes, key_presses
+from dbg_client.terminal.lines.completer import RankCompleter
+from dbg_client.terminal.lines.history import open_history
+from dbg_client.terminal.lines.input import LineInput
+from dbg_client.terminal.lines.keys import line_keys
+from dbg_client.terminal.lines.pasted import pasted_commands
+from dbg_client.terminal.lines.prompt import LineOutput, line_lexer, line_style, prompt_session
+from dbg_client.terminal.lines.source import show_source
+from dbg_client.terminal.lines.text import Lines
+from dbg_client.views import pages
+from dbg_client.views.toolbar import toolbar_of
+from dbg_client.words.escape_key import key_name
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import PromptInfo, PromptState, Source
-
-from ...attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
-from ...views import pages
-from ...views.toolbar import toolbar_of
-from ...words.escape_key import key_name
-from ..display import HostSession
-from ..key_presses import key_bytes, key_presses
-from .completer import RankCompleter
-from .history import open_history
-from .input import LineInput
-from .keys import line_keys
-from .pasted import pasted_commands
-from .prompt import LineOutput, line_lexer, line_style, prompt_session
-from .source import show_source
-from .text import Lines
 
 STICKY_ROWS = 30
 """Rows that a terminal needs to show the source after every stop; in a smaller one little else would fit."""

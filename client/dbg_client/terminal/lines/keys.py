@@ -11,7 +11,7 @@ from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from ..escape import COMMANDS, HELP
+from dbg_client.terminal.escape import COMMANDS, HELP
 
 
 class Meant(Protocol):

@@ -6,11 +6,10 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.lexers import Lexer
 
+from dbg_client.views.session_status import show_place
+from dbg_client.views.width import char_width
 from dbg_wire.errors import printable
 from dbg_wire.messages import Source
-
-from ...views.session_status import show_place
-from ...views.width import char_width
 
 MAX_SHOWN = 1000
 """Characters of one line; no terminal is wider."""
