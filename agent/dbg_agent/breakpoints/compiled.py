@@ -21,7 +21,7 @@ from dbg_agent.breakpoints.files import EDITED, all_codes, lines_of, same_file, 
 from dbg_agent.breakpoints.untraced import Lines, Reached
 from dbg_agent.engines.tracing import Tracing
 from dbg_agent.stop.compiled_sources import compiled_sources
-from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop.stacks import all_frames
 from dbg_agent.stop_at.importing import FinderBefore
 from dbg_agent.stop_at.insertion import compile_with
 from dbg_wire.stop_points import StopAt
@@ -305,7 +305,7 @@ def _is_of(code: CodeType, file: str) -> bool:
 
 
 def _frames(but_of: int | None) -> Iterator[FrameType]:
-    for thread, innermost in list(thread_frames().items()):
+    for thread, innermost in list(all_frames().items()):
         frame: FrameType | None = innermost if thread != but_of else None
         while frame is not None:
             yield frame

@@ -9,8 +9,7 @@ from types import CodeType
 
 from dbg_agent.stop.compiled_sources import compiled_sources
 from dbg_agent.stop.loaded_sources import MAX_FILE_BYTES, file_of, is_edited
-from dbg_agent.stop.stacks import OWN_PACKAGES
-from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop.stacks import OWN_PACKAGES, all_frames
 from dbg_agent.stop_at.insertion import Placed, statement_at
 
 WITHIN_STATEMENTS = sys.version_info >= (3, 12)
@@ -46,7 +45,7 @@ def _loaded_paths() -> Iterator[str]:
         path = file_of(module)
         if path is not None:
             yield os.path.abspath(path)  # noqa: PTH100
-    for frame in list(thread_frames().values()):
+    for frame in list(all_frames().values()):
         walk = frame
         while walk is not None:
             # A script that another one executes is no module.

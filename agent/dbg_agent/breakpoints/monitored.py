@@ -14,7 +14,7 @@ from typing import Any
 
 from dbg_agent.breakpoints.files import same_file
 from dbg_agent.breakpoints.untraced import Lines, Reached
-from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop.stacks import all_frames
 
 TOOL = "dbg-agent"
 """The name by which other tools see who has the id."""
@@ -157,7 +157,7 @@ class Monitored:
 def running_codes() -> list[CodeType]:
     """Return the code objects that run now, in any thread."""
     codes: dict[int, CodeType] = {}
-    for innermost in list(thread_frames().values()):
+    for innermost in list(all_frames().values()):
         frame: FrameType | None = innermost
         while frame is not None:
             codes[id(frame.f_code)] = frame.f_code

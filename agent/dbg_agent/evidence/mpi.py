@@ -16,7 +16,7 @@ from typing import Any
 
 from dbg_agent.evidence.call_site import CallSite, call_site
 from dbg_agent.evidence.variables import UNKNOWN, class_of, is_a, is_traced_within, local
-from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop.stacks import all_frames
 from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records import fitted
@@ -79,7 +79,7 @@ def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
     package = sys.modules.get("mpi4py")
     version = vars(package).get("__version__") if package is not None else None
     yield fitted(SourceSeen, library=LIBRARY, version=version if type(version) is str else "", lack=lack)
-    for frame in list(thread_frames().values()):
+    for frame in list(all_frames().values()):
         yield from thread_seen(mpi, frame, may_ask=may_ask)
 
 

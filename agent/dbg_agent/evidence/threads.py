@@ -17,7 +17,7 @@ from dbg_agent.evidence.polled_files import polled_file
 from dbg_agent.evidence.stacks import SeenThread, seen_threads, short_place
 from dbg_agent.evidence.system_calls import system_call
 from dbg_agent.evidence.variables import UNKNOWN, class_of
-from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop.stacks import all_frames
 from dbg_wire.collectives import collective_of
 from dbg_wire.errors import printable
 from dbg_wire.evidence import MAX_WAIT_FRAMES, ThreadWait, WaitKind
@@ -109,7 +109,7 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
     before = thread.frames[0].f_lasti
     call = system_call(thread.native) if thread.native is not None and is_in_time else None
     told = waits_in(call) if call is not None else None
-    now = thread_frames().get(thread.ident)
+    now = all_frames().get(thread.ident)
     if now is not thread.frames[0] or now.f_lasti != before:
         return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
     if told is not None:

@@ -9,7 +9,7 @@ from types import FrameType, ModuleType
 
 from dbg_agent.evidence.process_groups import Group
 from dbg_agent.evidence.variables import UNKNOWN, is_traced_within, local
-from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop.stacks import all_frames
 
 _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
 """Functions for one partner, and the argument that is the partner's global rank."""
@@ -51,7 +51,7 @@ def calls_on_stacks(module: ModuleType) -> list[Call]:
     """Return the calls that the threads of this process are in, the innermost one of each thread."""
     own = module.__dict__
     found = []
-    for frame in list(thread_frames().values()):
+    for frame in list(all_frames().values()):
         call = _innermost(frame, own)
         if call is not None:
             found.append(call)
@@ -61,7 +61,7 @@ def calls_on_stacks(module: ModuleType) -> list[Call]:
 def groups_in_making(module: ModuleType, everybody: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the global ranks for which threads of this process wait that make a group, in any order of threads."""
     found = []
-    for innermost in list(thread_frames().values()):
+    for innermost in list(all_frames().values()):
         frames = list(_frames(innermost, module.__dict__))
         making = next((frame for frame in frames if frame.f_code.co_name == "_new_group_with_tag"), None)
         if making is not None:

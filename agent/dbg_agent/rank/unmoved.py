@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop.stacks import all_frames
 
 LOOKED_AT = 64
 """Innermost frames that a look compares; those further out have hardly returned if none of these has."""
@@ -50,7 +50,7 @@ class Unmoved:
 
 
 def _main_thread_frames() -> Seen | None:
-    frame = thread_frames().get(threading.main_thread().ident or 0)
+    frame = all_frames().get(threading.main_thread().ident or 0)
     seen: list[tuple[int, int]] = []
     while frame is not None and len(seen) < LOOKED_AT:
         seen.append((id(frame), frame.f_lasti))

@@ -6,8 +6,7 @@ import threading
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.stop.stacks import is_own
-from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop.stacks import all_frames, is_own
 from dbg_wire.limits import MAX_THREADS
 
 OWN_NAMES = "dbg-agent"
@@ -29,7 +28,7 @@ class ProgramThread(NamedTuple):
 def program_threads(halted: int | None = None) -> list[ProgramThread]:
     """Return at most MAX_THREADS threads, the main one first, then the thread ``halted``."""
     main = threading.main_thread().ident
-    frames = thread_frames()
+    frames = all_frames()
     # `threading.enumerate` takes a lock, which a thread that stands in a stop may hold.
     known = dict(getattr(threading, "_active", {}))
     idents = [ident for ident in frames if ident == main or not _is_ours(known.get(ident), frames[ident])]

@@ -15,7 +15,7 @@ from types import CodeType, ModuleType
 import pytest
 
 from dbg_agent.breakpoints.untraced import Lines
-from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop.stacks import all_frames
 from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.agent.pdb_driver import Driver, drive
@@ -232,7 +232,7 @@ else:
         queue: SimpleQueue[int] = SimpleQueue()
         thread = threading.Thread(target=program.passes, args=(queue, 3))
         thread.start()
-        while thread.ident is None or "get" not in str(thread_frames()[thread.ident].f_code.co_names):
+        while thread.ident is None or "get" not in str(all_frames()[thread.ident].f_code.co_names):
             time.sleep(0)
         (state,) = ask(driver, wish(program, "# within a loop"))
         assert state.is_set
@@ -250,7 +250,7 @@ else:
         thread.start()
         waits = line_of(program, "queue.get()  # waits")
         try:
-            while thread.ident is None or thread_frames()[thread.ident].f_lineno != waits:
+            while thread.ident is None or all_frames()[thread.ident].f_lineno != waits:
                 time.sleep(0)
             (_, second) = ask(driver, wish(program, "# second", condition="False"))
             assert second.problem.startswith("its function runs now; ")

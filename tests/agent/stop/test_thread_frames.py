@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import dbg_agent
-from dbg_agent.stop import thread_frames as module
-from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop import all_frames as module
+from dbg_agent.stop.stacks import all_frames
 from tests.support.processes import Processes
 from tests.support.time_unit import seconds
 
 LOOKS_AND_COLLECTS = """\
 import gc, threading, time
-from dbg_agent.stop.thread_frames import thread_frames
+from dbg_agent.stop.stacks import all_frames
 
 class Cycle:
     def __init__(self):
@@ -36,7 +36,7 @@ for _ in range(3):
 gc.set_threshold(1)
 for _ in range(300):
     Cycle()
-    assert len(thread_frames()) > 1
+    assert len(all_frames()) > 1
 print("collects", gc.isenabled())
 """
 """Each allocation begins a collection, each collection lets other threads run, and threads start and end all the time.
@@ -61,10 +61,10 @@ def test_each_thread_has_its_innermost_frame(may_lock_up: bool, monkeypatch: pyt
     thread = threading.Thread(target=waits)
     thread.start()
     is_up.wait()
-    frames = thread_frames()
+    frames = all_frames()
     may_end.set()
     thread.join()
-    assert frames[threading.get_ident()].f_code is thread_frames.__code__
+    assert frames[threading.get_ident()].f_code is all_frames.__code__
     walk = frames[thread.ident or 0]
     while walk.f_code is not waits.__code__:
         assert walk.f_back is not None
@@ -77,7 +77,7 @@ def test_collections_are_on_or_off_as_before(collects: bool, monkeypatch: pytest
     if not collects:
         gc.disable()
     try:
-        thread_frames()
+        all_frames()
         assert gc.isenabled() is collects
     finally:
         gc.enable()
@@ -90,11 +90,11 @@ def test_collections_are_on_again_after_a_failed_look(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "LOOK_MAY_LOCK_UP", True)
     monkeypatch.setattr(sys, "_current_frames", fails)
     with pytest.raises(MemoryError):
-        thread_frames()
+        all_frames()
     assert gc.isenabled()
 
 
 def test_all_looks_of_ours_are_made_so() -> None:
     folder = Path(dbg_agent.__file__).parent
     looking = [str(path.relative_to(folder)) for path in folder.rglob("*.py") if "_current_frames(" in path.read_text()]
-    assert looking == ["stop/thread_frames.py"]
+    assert looking == ["stop/all_frames.py"]
