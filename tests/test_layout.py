@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
+import grimp
+import pytest
+
 from tests.support.packages import ROOT, Module, modules
 
 UNTESTED = ROOT / "tests/untested_modules.txt"
@@ -45,3 +48,12 @@ def test_each_test_that_a_reason_names_exists() -> None:
     named = {name for reason in untested().values() for name in re.findall(r"\btest_\w+", reason)}
     assert len(named) > 10
     assert named <= there
+
+
+@pytest.mark.parametrize("package", ["dbg_wire", "dbg_dial", "dbg_agent", "dbg_broker", "dbg_client"])
+def test_no_modules_of_a_folder_import_each_other_in_a_circle_but_for_types(package: str) -> None:
+    """Hold modules to what import-linter holds folders to; a module may name the class of its neighbour as a type."""
+    graph = grimp.build_graph(package, exclude_type_checking_imports=True, cache_dir=None)
+    folders = [module for module in graph.modules if graph.find_children(module)]
+    assert package in folders
+    assert {folder: graph.nominate_cycle_breakers(folder) for folder in folders} == dict.fromkeys(folders, set())
