@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import cast
 
-from dbg_wire.stop_points import StopAt, StopIn
+from dbg_wire.records.stop_points import StopAt, StopIn
 
 PASSED = "__dbg_stop_point_passed__"
 """The builtin that tells whether the condition of a numbered stop is to be evaluated."""

@@ -20,12 +20,12 @@ from dbg_agent.breakpoints.insertion import CALL, HELD, PASSED, RAISED, RANK, co
 from dbg_agent.stderr import say
 from dbg_agent.stop.compiled_sources import compiled_sources
 from dbg_agent.stop.room import make_room
-from dbg_wire.environment import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
-from dbg_wire.stop_points import StopAt, StopIn, parse_stops
+from dbg_wire.finding.environment import STOP_AT, STOP_IN
+from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 
 if TYPE_CHECKING:
-    from dbg_wire.stop_states import StopState
+    from dbg_wire.records.line_breakpoints import StopState
 
 
 class RankOfProcess(Protocol):
@@ -408,8 +408,8 @@ def stop_states() -> list[StopState]:
 
 
 def _state_of(point: Point) -> StopState:
-    from dbg_wire.records import fitted
-    from dbg_wire.stop_states import StopState
+    from dbg_wire.records.line_breakpoints import StopState
+    from dbg_wire.records.record import fitted
 
     # An option and what was typed behind it.
     typed = str(point.stop).partition(" ")[2]

@@ -22,8 +22,8 @@ from dbg_agent.own_threads import own_thread
 from dbg_agent.stop.loaded_sources import file_of, is_edited, process_started
 from dbg_agent.stop.own_frames import is_users_file
 from dbg_wire.errors import printable
-from dbg_wire.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
-from dbg_wire.records import fitted
+from dbg_wire.records.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
+from dbg_wire.records.record import fitted
 
 WAIT_SECONDS = 0.3
 """Seconds that a look waits for the reading: hundreds of files take some 30 ms on a disk."""

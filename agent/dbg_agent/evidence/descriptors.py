@@ -12,7 +12,7 @@ from contextlib import suppress
 from dbg_agent.evidence.system_calls import SystemCall, path_of, peer_of, polled, read_text
 from dbg_agent.own_threads import BoundedThreads
 from dbg_wire.errors import printable
-from dbg_wire.evidence import WaitKind
+from dbg_wire.records.evidence import WaitKind
 
 MAX_SECONDS = 0.1
 """Seconds after which one search through the processes of the host ends."""

@@ -14,7 +14,8 @@ from dbg_agent.evidence.process import process_seen
 from dbg_agent.evidence.threads import threads_seen
 from dbg_agent.evidence.torch_collectives import LIBRARY as TORCH
 from dbg_agent.evidence.torch_collectives import torch_seen
-from dbg_wire.evidence import (
+from dbg_wire.messages import Look
+from dbg_wire.records.evidence import (
     MAX_COLLECTIVES,
     CollectiveSeen,
     CollectiveState,
@@ -24,8 +25,7 @@ from dbg_wire.evidence import (
     SourceSeen,
     fitting,
 )
-from dbg_wire.messages import Look
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 Seen = SourceSeen | GroupSeen | CollectiveSeen
 

@@ -13,9 +13,9 @@ from types import ModuleType
 from dbg_agent.evidence.flight_recorder import NATIVE_MODULE, Before, Entry, Recorded, read, recorders_of
 from dbg_agent.evidence.process_groups import MODULE, Group, process_groups
 from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, shape_of
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.records import fitted
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from dbg_wire.records.record import fitted
+from dbg_wire.targets.rank_set import format_ranks
 
 _NAMES = {
     "_all_gather_base": "all_gather_into_tensor",

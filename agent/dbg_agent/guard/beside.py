@@ -21,14 +21,14 @@ from dbg_agent.guard.command import CantStart, Command, Output
 from dbg_agent.guard.ras import NoRas, ask_ras
 from dbg_agent.guard.yama import SCOPE
 from dbg_agent.settings import FORBIDDEN
-from dbg_wire.beside import CommandEnd, CommandLine, output_rows
-from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import PeerError, printable
+from dbg_wire.finding.environment import AUTOSTART
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.messages import Action, Answer, Ask, Kind, sendable
-from dbg_wire.ranks import Place
-from dbg_wire.ras import status_rows
-from dbg_wire.records import fitted, within_bytes
+from dbg_wire.records.beside import CommandEnd, CommandLine, output_rows
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.ras import status_rows
+from dbg_wire.records.record import fitted, within_bytes
 
 PROGRAM = "py-spy"
 

@@ -14,10 +14,10 @@ from contextlib import suppress
 from typing import Any, cast
 
 from dbg_dial.deadline import within
-from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.limits import MIB
-from dbg_wire.ras import (
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.ras import (
     ABORTED,
     DEAD,
     FAILED,
@@ -35,7 +35,7 @@ from dbg_wire.ras import (
     RasSeen,
     RasStatus,
 )
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 IN_PROGRESS = 7
 """NCCL's ncclInProgress: a communicator that is being made."""

@@ -16,9 +16,9 @@ from dbg_agent.stop.capture import Capture, talking_to
 from dbg_agent.stop.frame_locals import write_back
 from dbg_agent.values.objects import in_order
 from dbg_agent.values.part import Opened, Part, is_name
-from dbg_wire.inspection import Completion, Scope
 from dbg_wire.limits import MAX_COMPLETIONS
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import Completion, Scope
+from dbg_wire.records.record import fitted
 
 
 class Namespaces:

@@ -22,7 +22,8 @@ from dbg_agent.values.opening import Opening
 from dbg_agent.values.part import Opened, Part, root_of
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_agent.values.text import abridged, error_text
-from dbg_wire.inspection import (
+from dbg_wire.messages import Ask, Kind
+from dbg_wire.records.inspection import (
     MAX_VARIABLES,
     Completion,
     ExceptionSeen,
@@ -33,8 +34,7 @@ from dbg_wire.inspection import (
     Variable,
     cut_to_fit,
 )
-from dbg_wire.messages import Ask, Kind
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 _OWN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # noqa: PTH118, PTH120 - no pathlib in a rank
 """The folder of the agent, whose frames only run the program."""

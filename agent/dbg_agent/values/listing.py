@@ -13,8 +13,8 @@ from dbg_agent.values.objects import name_of
 from dbg_agent.values.opening import LazyPart, Opening, Statistics
 from dbg_agent.values.part import Opened, Part
 from dbg_agent.values.record import sentence_of
-from dbg_wire.inspection import MAX_VARIABLE_TEXT, Variable
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import MAX_VARIABLE_TEXT, Variable
+from dbg_wire.records.record import fitted
 
 MAX_NAME = 200
 """Characters of a variable's name and of its class."""

@@ -15,7 +15,7 @@ import dbg_agent
 from dbg_agent.breakpoints import points
 from dbg_agent.breakpoints.insertion import CALL, HELD, PASSED, compile_with, have_same_variables
 from dbg_agent.program import entry
-from dbg_wire.stop_points import StopAt
+from dbg_wire.records.stop_points import StopAt
 
 SOURCE = textwrap.dedent(
     """\

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dbg_agent.evidence import code
 from dbg_agent.evidence.code import CHANGED, EDITED, CodeFiles, code_parts, code_seen, packages, short_name
-from dbg_wire.evidence import CodeKind
+from dbg_wire.records.evidence import CodeKind
 
 NAME = "a_module_of_the_user"
 
