@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.audit.questions import text_of
+from dbg_broker.audit.entries import text_of
 from dbg_wire.beside import command_line
 from dbg_wire.inspection import Inspection, Scope, Sight
 from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile

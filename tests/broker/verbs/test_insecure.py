@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.verbs.probe import answers
+from dbg_broker.verbs.broker_client import answers
 from dbg_wire.endpoint import Endpoint
 from dbg_wire.throw_away import MARK
 from tests.broker.processes import SECONDS, Serve, run, tokens

@@ -1,24 +1,108 @@
-"""What the verbs ask a broker: what it is, what it has, and whether it is the one that an address names."""
+"""Blocking client of a broker, for the verbs: which broker is meant, the steps of dialling it, and what it is asked."""
 
 from __future__ import annotations
 
 import contextlib
 import hmac
+import os
 import secrets
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 
 from websockets.frames import Opcode
 
-from dbg_broker.home.tokens import proof
+import dbg_dial.find
+from dbg_broker.home.bearer import Role
+from dbg_broker.home.private_files import read_private
+from dbg_broker.home.rendezvous import read_rendezvous
+from dbg_broker.home.tokens import load_tokens, proof
 from dbg_broker.net.http import RELOAD
+from dbg_dial.apart import read_apart
+from dbg_dial.ask import ask_secret
 from dbg_dial.blocking import BlockingDial, NotABroker
+from dbg_dial.find import RENDEZVOUS_FILE, Opening, Seeker
+from dbg_dial.memory import ask_memory
 from dbg_wire.codec import decode, encode
-from dbg_wire.endpoint import Endpoint
-from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError, Refused, printable
+from dbg_wire.endpoint import Endpoint, Reach, TokenRole
+from dbg_wire.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
+from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, NoBroker, PeerError, Refused, printable
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
+
+ANSWER_SECONDS = 2.0
+"""Seconds given to a broker without TLS to prove its token: on loopback it takes milliseconds."""
+
+
+class NotServing(DbgError):
+    """No broker has left its address in the home."""
+
+    exit_status = 4
+
+    def __init__(self, home: str) -> None:
+        super().__init__(home)
+        self.home = home
+
+    def __str__(self) -> str:
+        where = printable(str(Path(self.home) / RENDEZVOUS_FILE))
+        return f"no broker serves this home ({where} is not there); start `dbg-broker serve`, or set DBG_BROKER"
+
+
+def find_broker(argument: str | None, home: str, environ: Mapping[str, str], role: TokenRole) -> Reach:
+    """Return how to reach the broker: the argument, DBG_BROKER, or broker.json in the home.
+
+    Raise NotServing, WrongHost if it is on another host's loopback, BadInput, or SilentFile.
+    """
+    if role != "rank" and environ.get(ASK_TOKEN, "") not in ("", "0"):
+        asked = {name: value for name, value in environ.items() if name != TOKEN_FILE}
+        environ = {**asked, TOKEN: ask_secret(f"Token of a {role}: ")}
+    try:
+        return read_apart(lambda opening: dbg_dial.find.find_broker(_seeker(role, opening), argument, environ, home))
+    except NoBroker:
+        raise NotServing(home) from None
+
+
+def _seeker(role: TokenRole, opening: Opening) -> Seeker:
+    return Seeker(
+        role=role,
+        who="rank" if role == "rank" else "terminal",
+        argument_name="the URL",
+        read_rendezvous=lambda path: read_private(Path(path)),
+        read_token=_token_file_text,
+        read_memory=partial(ask_memory, environ=os.environ),
+        opening=opening,
+    )
+
+
+def token_of(role: Role, home: Path) -> str:
+    """Return the token that the home's broker takes: a lasting one, or that of a broker without TLS that serves now.
+
+    Blocks for ANSWER_SECONDS at most. Raise BadSecretFile as load_tokens does.
+    """
+    with contextlib.suppress(DbgError):
+        found = read_rendezvous(home)
+        if found is not None and found.driver_token != "file" and role is not Role.RANK:  # noqa: S105 - a word
+            is_asked = found.driver_token == "ask"  # noqa: S105 - a word
+            return find_broker(None, str(home), {ASK_TOKEN: "1"} if is_asked else {}, role.value).token
+        if found is not None and found.fingerprint is None:
+            reach = find_broker(None, str(home), {}, role.value)
+            if answers(reach.endpoint, reach.token, ANSWER_SECONDS):
+                return reach.token
+    return load_tokens(home).of(role)
+
+
+def _token_file_text(path: str) -> str:
+    text = read_private(Path(path))
+    if text is None:
+        raise BadSecretFile(f"the token file {printable(path)} is not there", "set DBG_TOKEN_FILE to the right one")
+    return text
+
+
+Say = Callable[[str], None]
+"""Print one line."""
 
 STEP_SECONDS = 5.0
 """Seconds of one step at most: a resolver that tries a second server takes that long."""
@@ -125,3 +209,26 @@ def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> None:
         raise
     except (DbgError, OSError) as error:
         raise BrokerUnreachable(endpoint.url, printable(str(error))) from None
+
+
+TELL_SECONDS = 5.0
+"""Seconds given to a broker that serves to take a change of its tokens or its certificate."""
+
+
+def tell_broker(home: Path, aside: Callable[[str], None], *, driver: str | None = None) -> str:
+    """Have the broker that serves this home read both anew; return the end of a sentence, empty if it was not told.
+
+    ``driver`` is the driver's token that the broker still knows, None for the home's. Raise DbgError if that can't be
+    found.
+    """
+    serving = read_rendezvous(home)
+    if serving is None:
+        return ""
+    try:
+        reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home), TELL_SECONDS)
+    except BrokerUnreachable as error:
+        aside(
+            f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: {error}"
+        )
+        return ""
+    return ", and the broker that serves has been told"

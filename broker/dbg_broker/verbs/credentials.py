@@ -1,4 +1,8 @@
-"""What a broker serves with and can exchange while it serves: its tokens and its certificate."""
+"""Credentials of a broker that serves: its tokens and its certificate, which can be exchanged while it serves.
+
+The certificate is looked at each day: renewed files are taken, and its end is warned of. A driver's token that no file
+holds is typed at the broker's start, or made and told to terminals of this host.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,65 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from dbg_broker.home.certificate import Shown
+from dbg_broker.audit.entries import Entry, What
+from dbg_broker.home.bearer import Role
+from dbg_broker.home.certificate import DAY_SECONDS, Shown, is_soon, read_validity, until
 from dbg_broker.home.rendezvous import write_rendezvous
-from dbg_broker.home.tokens import Tokens
-from dbg_broker.log import LogFormatter
-from dbg_broker.verbs.renewal import Tell, look_each_day
-from dbg_wire.endpoint import Endpoint
-from dbg_wire.errors import BadSecretFile, DbgError
-from dbg_wire.rendezvous import DriverTokenPlace, Rendezvous
+from dbg_broker.home.tokens import Tokens, load_tokens, load_tokens_without_files, new_token
+from dbg_broker.net.memory_socket import MemorySocket
+from dbg_broker.verbs.stderr_log import LogFormatter
+from dbg_dial.ask import ask_secret, show_secret
+from dbg_dial.memory import socket_directories, socket_name
+from dbg_wire.endpoint import Endpoint, parse_token
+from dbg_wire.errors import BadInput, BadSecretFile, DbgError
+from dbg_wire.rendezvous import DriverTokenPlace, Rendezvous, format_rendezvous
+
+ReadAgain = Callable[[Callable[["Tokens | DbgError"], None]], None]
+"""Has tokens and certificate read anew and used, and calls back."""
+
+Tell = Callable[[float], None]
+"""Takes the end of the certificate, in seconds since the epoch."""
+
+
+async def look_each_day(
+    present: Callable[[], Shown | None], source: Callable[[], Shown], read_again: ReadAgain, tell: Tell
+) -> None:
+    """Look at the certificate that is ``present`` until cancelled; ``tell`` gets its end in seconds since the epoch.
+
+    What ``source`` gives is taken if it is another one: files that the user has named and that were renewed.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        # In a thread, since the disk may hang and since a library that reads certificates loads slowly.
+        renewed = await loop.run_in_executor(None, _renewed, present(), source)
+        if renewed:
+            taken = loop.create_future()
+            read_again(taken.set_result)
+            if isinstance(error := await taken, DbgError):
+                logger.error("the certificate can't be read anew: %s", error)
+        shown = present()
+        if shown is not None:
+            ends = (await loop.run_in_executor(None, read_validity, shown.certificate)).ends
+            tell(ends)
+            now = time.time()
+            if is_soon(ends, now):
+                logger.warning("the broker's certificate is near its end: %s", until(ends, now))
+        await asyncio.sleep(DAY_SECONDS)
+
+
+def _renewed(present: Shown | None, source: Callable[[], Shown]) -> bool:
+    try:
+        return present is not None and source().fingerprint != present.fingerprint
+    except DbgError as error:
+        logger.error("the certificate can't be read anew: %s", error)
+        return False
+
 
 logger = logging.getLogger("dbg_broker")
 
@@ -168,3 +218,58 @@ def _error_of(done: asyncio.Future[None]) -> DbgError | None:
     if error is None or isinstance(error, DbgError):
         return error
     raise error
+
+
+MAX_SECONDS = 7 * 86400.0
+"""Seconds for which a token from memory opens connections at most; the broker's end ends it in any case."""
+
+_PROMPT = "Driver's token for this broker (empty: make one): "
+
+
+def token_source(home: Path, place: DriverTokenPlace) -> Callable[[Tokens | None], Tokens]:
+    """Return what loads the tokens of a broker; the user is asked at once for one that is typed. Raise DbgError."""
+    if place == "file":
+        return lambda before: load_tokens(home)
+    driver = _typed() if place == "ask" else None
+    return partial(load_tokens_without_files, home, driver=driver)
+
+
+def _typed() -> str:
+    text = ask_secret(_PROMPT)
+    if text:
+        return parse_token(text, source="what was typed")
+    made = new_token()
+    show_secret(f"The driver's token, shown this once:  {made}")
+    return made
+
+
+async def open_socket(
+    home: Path, material: Material, environ: Mapping[str, str], note: Callable[[Entry], None]
+) -> MemorySocket:
+    """Return the socket at which terminals of this host get a token; ``note`` gets an entry for each.
+
+    Raise BadInput if there is no place for it.
+    """
+    answer = partial(_answer, material, note)
+    opened = MemorySocket(socket_directories(environ, os.getuid()), socket_name(str(home)), answer)
+    if await opened.open() is None:
+        raise BadInput(
+            "--driver-token memory needs a directory of this host that is yours alone", "set XDG_RUNTIME_DIR to one"
+        )
+    return opened
+
+
+def _answer(material: Material, note: Callable[[Entry], None], pid: int, seconds: float) -> str:
+    seconds = min(max(seconds, 1.0), MAX_SECONDS)
+    now = time.time()
+    tokens = {role.value: material.tokens.for_a_while(role, int(now + seconds)) for role in (Role.DRIVER, Role.WATCHER)}
+    note(
+        Entry(
+            at=now,
+            what=What.TOKEN_HANDED,
+            role=Role.DRIVER.value,
+            address=f"pid {pid} of this host",
+            text=f"opens connections for {seconds:.0f} s",
+        )
+    )
+    return format_rendezvous(replace(material.rendezvous(), tokens=tokens))

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import re
 
-from dbg_broker.words.candidates import options_of, verbs_of
-from dbg_broker.words.manual import man_page
-from dbg_broker.words.parser import parser_of_the_command
+from dbg_broker.cli.completion import options_of, verbs_of
+from dbg_broker.cli.manual import man_page
+from dbg_broker.cli.parser import parser_of_the_command
 
 PARSER = parser_of_the_command()
 

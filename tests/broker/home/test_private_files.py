@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.home import path as home_path
-from dbg_broker.home.path import check_way
-from dbg_broker.home.rendezvous import open_home
+from dbg_broker.home import private_files as home_path
+from dbg_broker.home.private_files import check_way, open_home
 from dbg_wire.errors import BadSecretFile
 from tests.broker.processes import run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from dbg_broker.words.candidates import help_of, options_of, summaries_of, verbs_of
+from dbg_broker.cli.completion import help_of, options_of, summaries_of, verbs_of
 from dbg_wire.roff import ManPage
 
 SUMMARY = "the meeting point of ranks that stop in a debugger and of terminals that attach to them"

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.home.certificate import Shown
-from dbg_broker.home.given_certificate import load_given
+from dbg_broker.home.certificate import DAY_SECONDS, Shown, load_given
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.home.validity import DAY_SECONDS
-from dbg_broker.verbs.renewal import look_each_day
+from dbg_broker.verbs.credentials import look_each_day
 from dbg_wire.errors import BadSecretFile, DbgError
 from tests.support.certificates import Authority
 

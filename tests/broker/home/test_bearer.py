@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.home.bearer import Role
-from dbg_broker.home.issued import (
+from dbg_broker.home.bearer import (
     ISSUED_FILE,
     MAX_ISSUED,
     IssuedToken,
+    Role,
     load_issued,
     save_issued,
     with_token,
     without_token,
 )
-from dbg_broker.home.rendezvous import open_home, write_private
+from dbg_broker.home.private_files import open_home, write_private
 from dbg_broker.home.tokens import digest_of
 from dbg_wire.errors import BadInput, BadSecretFile
 

@@ -8,8 +8,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from dbg_broker.words.candidates import complete_words, refuse_mistyped, verbs_of
-from dbg_broker.words.parser import parser_of_the_command
+from dbg_broker.cli.completion import complete_words, refuse_mistyped, verbs_of
+from dbg_broker.cli.parser import parser_of_the_command
 from dbg_wire.completion import completion_script
 from dbg_wire.errors import BadInput, CantPrint, DbgError
 from dbg_wire.look_alikes import HANDLER
@@ -137,7 +137,7 @@ def _serve(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from dbg_broker.run.job_terminal import NO, YES
+    from dbg_broker.run.keeper import NO, YES
     from dbg_broker.run.life import run
     from dbg_broker.run.settings import RunSettings, Wishes, command_of
 
@@ -171,13 +171,13 @@ def _run(given: argparse.Namespace) -> int:
         tmux=given.tmux,
     )
     if given.tmux and not os.environ.get("TMUX"):
-        from dbg_broker.run.own_programs import own_command
+        from dbg_broker.run.environment import own_command
         from dbg_broker.run.settings import check
         from dbg_broker.run.tmux_session import run_in_session
 
         check(settings)
         words = ["run", *given.words, *(["--", *given.behind] if given.behind is not None else [])]
-        return run_in_session(own_command("dbg_broker.cli", words), os.environ, settings.directory, _say_aside)
+        return run_in_session(own_command("dbg_broker.cli.main", words), os.environ, settings.directory, _say_aside)
     return run(settings, os.environ, _say_aside)
 
 
@@ -195,7 +195,7 @@ def _status(given: argparse.Namespace) -> int:
 
 def _token(given: argparse.Namespace) -> int:
     from dbg_broker.home.bearer import Role
-    from dbg_broker.home.rendezvous import open_home
+    from dbg_broker.home.private_files import open_home
     from dbg_broker.verbs.token import MAX_SECONDS, TokenWishes, list_tokens, print_token, revoke, rotate
     from dbg_wire.duration import read_duration
 
@@ -227,7 +227,7 @@ def _refuse_beside(given: argparse.Namespace) -> None:
 
 
 def _certificate(given: argparse.Namespace) -> int:
-    from dbg_broker.home.rendezvous import open_home
+    from dbg_broker.home.private_files import open_home
     from dbg_broker.verbs.certificate import rotate, show_certificates, switch_certificate
 
     home = open_home(_home(given))
@@ -242,7 +242,7 @@ def _certificate(given: argparse.Namespace) -> int:
 
 
 def _log(given: argparse.Namespace) -> int:
-    from dbg_broker.home.rendezvous import open_home
+    from dbg_broker.home.private_files import open_home
     from dbg_broker.verbs.log import MAX_SECONDS, LogWishes, show_log
     from dbg_wire.duration import read_duration
 
@@ -252,9 +252,15 @@ def _log(given: argparse.Namespace) -> int:
 
 
 def _config(given: argparse.Namespace) -> int:
-    from dbg_broker.run.config import show_config
+    import subprocess
 
-    return show_config(None if given.home is None else _home(given), os.environ, as_json=given.json)
+    from dbg_broker.run.environment import own_command, own_environment
+    from dbg_wire.environment import HOME
+
+    # One program reads the file for both.
+    words = own_command("dbg_client.cli", ["config", *(["--json"] if given.json else [])])
+    variables = own_environment(os.environ) | ({HOME: _home(given)} if given.home is not None else {})
+    return subprocess.run(words, env=variables, check=False).returncode
 
 
 def _completion(given: argparse.Namespace) -> int:
