@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dbg_client.adopt.inject import can_remote_exec, run_remotely
 from dbg_client.adopt.payload import Answer, Outcome
-from dbg_client.adopt.remote import can_remote_exec, run_remotely
 
 ADOPTED = Answer(outcome=Outcome.ADOPTED)
 

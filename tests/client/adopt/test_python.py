@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.adopt.elf import Elf, NotElf
+from dbg_client.adopt.python import Elf, NotElf
 
 PYTHON = Path(sys.executable).resolve()
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.adopt.calls import calls_in
 from dbg_client.adopt.errors import LeftInCall
-from dbg_client.adopt.gdb import Gdb, attached, find_gdb
+from dbg_client.adopt.gdb import Gdb, attached, calls_in, find_gdb
 from dbg_client.adopt.process import auxiliary_vector, mappings
 from dbg_client.adopt.python import find_python
 from tests.support.requirements import needs_gdb
