@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.verbs.probe import answers
-from dbg_wire.finding.endpoint import THROW_AWAY_MARK, Endpoint
+from dbg_broker.verbs.broker_client import answers
+from dbg_wire.endpoint import Endpoint
+from dbg_wire.throw_away import MARK
 from tests.broker.processes import SECONDS, Serve, run, tokens
 from tests.support.tokens import written_tokens
 
