@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dbg_broker.cli.completion import complete_words, refuse_mistyped, verbs_of
 from dbg_broker.cli.parser import parser_of_the_command
-from dbg_wire.completion import completion_script
+from dbg_wire.command_line.completion import completion_script
+from dbg_wire.command_line.look_alikes import HANDLER
 from dbg_wire.errors import BadInput, CantPrint, DbgError
 
 INTERRUPTED = 130
@@ -254,7 +255,7 @@ def _config(given: argparse.Namespace) -> int:
     import subprocess
 
     from dbg_broker.run.environment import own_command, own_environment
-    from dbg_wire.environment import HOME
+    from dbg_wire.finding.environment import HOME
 
     # One program reads the file for both.
     words = own_command("dbg_client.cli", ["config", *(["--json"] if given.json else [])])

@@ -21,7 +21,6 @@ from types import MappingProxyType
 
 from dbg_broker.home.bearer import Bearer, IssuedToken, Role, load_issued
 from dbg_broker.home.private_files import make_private_directory, read_private, write_private
-from dbg_wire.endpoint import TokenRole, parse_token
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.finding.endpoint import THROW_AWAY_MARK, TokenRole, is_throw_away, parse_token
 

@@ -24,7 +24,6 @@ from typing import NoReturn
 
 from dbg_broker.home.rendezvous import NO_LOCKS_HERE
 from dbg_broker.run.environment import is_for_many_hosts
-from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.finding.environment import AUTOSTART
 

@@ -36,7 +36,6 @@ from dbg_broker.run.plan import Plan, make_plan
 from dbg_broker.run.remembered import Folder, Remembered, folder_of
 from dbg_broker.run.settings import RunSettings, Wishes, check
 from dbg_broker.run.terminal import Screen, TerminalProcess, Wakeup, is_attachable
-from dbg_wire.environment import HOME, JOB
 from dbg_wire.errors import BadInput, BadSecretFile, DbgError, printable
 from dbg_wire.finding.environment import HOME, JOB
 from dbg_wire.finding.home import home_directory

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields, replace
 
 from dbg_broker.settings import parse_listen
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.stop_points import MAX_STOPS, StopAt, StopIn, parse_stop_at, parse_stop_in
+from dbg_wire.records.stop_points import MAX_STOPS, StopAt, StopIn, parse_stop_at, parse_stop_in
+from dbg_wire.tables.engines import ENGINES
 
 LONGEST_SECONDS = 10_000_000.0
 """The most seconds that a collective, or a rank that does not move, may be given: four months."""

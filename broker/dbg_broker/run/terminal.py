@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 
 from dbg_broker.run.environment import own_command, own_environment
-from dbg_wire.environment import HOME
 from dbg_wire.errors import PeerError
 from dbg_wire.finding.environment import HOME
 from dbg_wire.messages.run_terminal import JOB_IS_OVER, Task, Told, decode_told, encode_line

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.verbs.broker_client import answers
-from dbg_wire.endpoint import Endpoint
-from dbg_wire.throw_away import MARK
+from dbg_wire.finding.endpoint import THROW_AWAY_MARK, Endpoint
 from tests.broker.processes import SECONDS, Serve, run, tokens
 from tests.support.tokens import written_tokens
 
