@@ -14,9 +14,9 @@ from dbg_client.api.broker import TIMEOUT, AsyncBroker, open_broker
 from dbg_client.api.loop_thread import LoopThread
 from dbg_client.api.ranks import AsyncJob, AsyncRanks
 from dbg_client.api.targets import Wanted
-from dbg_client.api.variables import Variables
-from dbg_client.core.news import RankChange
-from dbg_client.questions.source_text import Source
+from dbg_client.api.values import Variables
+from dbg_client.core.directory import RankChange
+from dbg_client.questions.inspection import Source
 from dbg_wire.errors import NoSuchRank
 from dbg_wire.ranks import RankInfo
 

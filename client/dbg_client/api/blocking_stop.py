@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 
 from dbg_client.api.loop_thread import LoopThread
 from dbg_client.api.stop import AsyncStop
-from dbg_client.api.variables import ExceptionInfo, Variable, Variables
+from dbg_client.api.values import ExceptionInfo, Variable, Variables
 from dbg_wire.errors import printable
 from dbg_wire.ranks import Place, RankInfo
 

@@ -6,11 +6,9 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from dbg_client.api.memory import Memory
 from dbg_client.api.ranks import AsyncJob, first_stop
-from dbg_client.api.targets import Wanted, any_target
-from dbg_client.core.broker import switchboard_to
-from dbg_client.core.switchboard import Switchboard
+from dbg_client.api.targets import Memory, Wanted, any_target
+from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 

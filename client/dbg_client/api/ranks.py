@@ -9,24 +9,20 @@ from contextlib import asynccontextmanager
 
 from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why
 from dbg_client.api.errors import RankError
-from dbg_client.api.given import given
-from dbg_client.api.memory import Memory
 from dbg_client.api.stop import AsyncStop, open_stop
-from dbg_client.api.targets import Wanted, read_wanted, target_text
-from dbg_client.api.values import At, Values
-from dbg_client.api.variables import Variables
+from dbg_client.api.targets import Memory, Wanted, read_wanted, target_text
+from dbg_client.api.values import At, Values, Variables
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
 from dbg_client.core.collective_matching import match_collectives
-from dbg_client.core.news import RankChange
+from dbg_client.core.directory import RankChange
 from dbg_client.core.rank_evidence import read_evidence
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.errors import RankEnded, TimedOut
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
 from dbg_client.questions.cause import look_for_cause, ranks_of_runs
-from dbg_client.questions.source_files import file_in_ranks
-from dbg_client.questions.source_text import Source, read_source
+from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
 from dbg_client.questions.stacks import ask_stacks
 from dbg_client.questions.values import ValueAnswer, ValueWishes, ask_values, who_is_missing
 from dbg_client.views.groups import Said, group_answers, remembered

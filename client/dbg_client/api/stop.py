@@ -8,15 +8,14 @@ from contextlib import asynccontextmanager, suppress
 
 from dbg_client.api.answers import safe_text
 from dbg_client.api.errors import KeyboardTaken, RankError, StopEnded
-from dbg_client.api.values import At, Values
-from dbg_client.api.variables import ExceptionInfo, Variable, Variables
+from dbg_client.api.values import At, ExceptionInfo, Values, Variable, Variables
 from dbg_client.attachment.attachment import Attachment
+from dbg_client.attachment.driving import Driving
 from dbg_client.attachment.effects import Effect
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready
 from dbg_client.core.link import Event
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.driving import Driving
 from dbg_client.errors import RankEnded, RankVanished, TimedOut
 from dbg_client.words.engine import Wish
 from dbg_wire.codec import Output

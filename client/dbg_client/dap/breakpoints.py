@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from dbg_client.core.directory import RankChange
 from dbg_client.core.link import Event
-from dbg_client.core.news import RankChange
-from dbg_client.dap.asked_breakpoints import asked_file, asked_wishes, exception_answer
-from dbg_client.dap.breakpoint_table import BreakpointTable, Line
+from dbg_client.dap.breakpoint_table import BreakpointTable, Line, asked_file, asked_wishes, exception_answer
 from dbg_client.dap.messages import Message
-from dbg_client.dap.paths import Paths
-from dbg_client.dap.source import Sources
+from dbg_client.dap.source import Paths, Sources
 from dbg_client.dap.window import Window
 from dbg_client.questions.breakpoints import breakpoints_in, split_wishes
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError

@@ -6,11 +6,11 @@ import asyncio
 from contextlib import suppress
 
 from dbg_client.attachment.attachment import Attachment
+from dbg_client.attachment.driving import Driving
 from dbg_client.attachment.effects import Effect, Note
 from dbg_client.core.link import Event
 from dbg_client.core.waiting import until_stopped
 from dbg_client.dap.window import Window
-from dbg_client.driving import Driving
 from dbg_client.errors import TimedOut
 from dbg_client.words.engine import Wish
 from dbg_wire.codec import Output

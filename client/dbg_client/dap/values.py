@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dbg_client.api.answers import safe_text
-from dbg_client.api.given import given
-from dbg_client.dap.frames import Frames
-from dbg_client.dap.handles import Handles
+from dbg_client.dap.frames import Frames, Handles
 from dbg_client.dap.keyboard import Keyboard
 from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
+from dbg_client.questions.inspection import given
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.inspection import MAX_VARIABLES, Inspection, Parts, Scope, Sight, Variable
 from dbg_wire.ranks import RankInfo

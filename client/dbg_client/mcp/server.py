@@ -13,7 +13,6 @@ from typing import Any
 
 from dbg_client.api.broker import AsyncBroker
 from dbg_client.errors import bug
-from dbg_client.mcp.next_step import TOOLS_OF_COMMANDS
 from dbg_client.mcp.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -30,7 +29,7 @@ from dbg_client.mcp.protocol import (
     result_line,
     text_result,
 )
-from dbg_client.mcp.rest import Rests
+from dbg_client.mcp.rest import TOOLS_OF_COMMANDS, Rests
 from dbg_client.mcp.tool import WATCHER, Tool
 from dbg_client.mcp.tools import TOOLS
 from dbg_client.words.other_faces import in_words_of

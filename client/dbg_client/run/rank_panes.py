@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dbg_client.core.breakpoint_file import read_breakpoints
+from dbg_client.core.left_breakpoints import read_breakpoints
 from dbg_client.tmux.panes import open_pane_beside
 from dbg_client.tmux.tmux import MAX_PANES, kill_pane, living_panes
 from dbg_client.words.settings import CommandSettings

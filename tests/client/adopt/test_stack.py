@@ -14,7 +14,7 @@ import pytest
 from dbg_client.adopt import adopt, stack
 from dbg_client.adopt.errors import CantAdopt
 from dbg_client.adopt.stack import find_py_spy, stack_of
-from dbg_client.core.broker import switchboard_to
+from dbg_client.core.switchboard import switchboard_to
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 import dbg_client
 from dbg_client.api.errors import KeyboardTaken
 from dbg_client.api.stop import AsyncStop
-from dbg_client.core.broker import switchboard_to
+from dbg_client.core.switchboard import switchboard_to
 from dbg_client.dap import listing
 from dbg_client.dap.adapter import Adapter
 from dbg_client.dap.messages import Message, Request

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.core.breakpoint_file import write_breakpoints
+from dbg_client.core.left_breakpoints import write_breakpoints
 from dbg_client.run import rank_panes
 from dbg_client.run.rank_panes import RankPanes
 from dbg_client.tmux.tmux import MAX_PANES, NoTmux

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dbg_agent.guard.ras_reply import parse_reply
-from dbg_client.core.ras import MAX_HOSTS, ask_ras
+from dbg_client.questions.cause import MAX_HOSTS, ask_ras
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.ras import RasCommunicator, status_rows
