@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dbg_client.api.answers import Answer, Breakpoints, Collectives, Group, Verdict, Where, Why
-    from dbg_client.api.blocking import Broker, Job, Ranks, connect
-    from dbg_client.api.blocking_stop import Stop
+    from dbg_client.api.blocking import Broker, Job, Ranks, Stop, connect
     from dbg_client.api.broker import AsyncBroker, aconnect
     from dbg_client.api.errors import KeyboardTaken, RankError, StopEnded
     from dbg_client.api.notebook import load_ipython_extension
@@ -95,7 +94,7 @@ _MODULES = {
     "RankInfo": "dbg_wire.ranks",
     "Ranks": "dbg_client.api.blocking",
     "Source": "dbg_client.questions.inspection",
-    "Stop": "dbg_client.api.blocking_stop",
+    "Stop": "dbg_client.api.blocking",
     "StopEnded": "dbg_client.api.errors",
     "TimedOut": "dbg_client.errors",
     "Variable": "dbg_client.api.values",

@@ -68,8 +68,11 @@ class AsyncBroker:
         return await first_stop(self._switchboard, self._memory, any_target(wanted, self._memory.groups), seconds)
 
     async def close(self) -> None:
-        """Close the connection; ranks stay as they are."""
+        """Close the connection and what was attached over it; ranks stay as they are."""
         await self._switchboard.close()
+
+    def __repr__(self) -> str:
+        return f"<broker at {self.url}>"
 
     async def __aenter__(self) -> AsyncBroker:
         return self

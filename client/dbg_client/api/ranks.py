@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why
+from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why, table_html
 from dbg_client.api.errors import RankError
 from dbg_client.api.stop import AsyncStop, open_stop
 from dbg_client.api.targets import Memory, Wanted, read_wanted, target_text
@@ -34,6 +34,9 @@ from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.messages import Action, Look, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Target
+
+MAX_ROWS = 100
+"""Ranks that a notebook shows one by one."""
 
 
 class AsyncRanks:
@@ -226,7 +229,7 @@ class AsyncRanks:
 
     @asynccontextmanager
     async def attach(self, engine: str | None = "pdb", *, take: bool = False) -> AsyncIterator[AsyncStop]:
-        """Hold the keyboard of the one stopped rank that this is, until the block ends; the rank stays stopped.
+        """Hold the keyboard of the one stopped rank that this is, until the ``with`` ends; the rank stays stopped.
 
         With ``take`` the keyboard is taken from another terminal. Raises NotStopped, RankEnded, or a Refused.
         """
@@ -271,13 +274,27 @@ class AsyncRanks:
     def __repr__(self) -> str:
         return f"<ranks {target_text(self._wanted)!r} of job {self._job!r}>"
 
+    def _repr_html_(self) -> str:
+        """Return these ranks as a table, for a notebook."""
+        try:
+            ranks = self.list()
+        except NoSuchRank:
+            ranks = ()
+        rows = [(rank.address, rank.state.value, _place(rank)) for rank in ranks[:MAX_ROWS]]
+        more = f", the first {MAX_ROWS}" if len(ranks) > MAX_ROWS else ""
+        return table_html(f"{len(ranks)} ranks{more}", ("rank", "state", "where"), rows)
+
 
 class AsyncJob(AsyncRanks):
     """All ranks of one job; ``job["0-7"]``, ``job[5]`` and ``job["@1"]`` are some of them."""
 
     def __init__(self, switchboard: Switchboard, memory: Memory, name: str) -> None:
         super().__init__(switchboard, memory, name, "all")
-        self.name = name
+
+    @property
+    def name(self) -> str:
+        """Return the name of the job."""
+        return self._job
 
     def __getitem__(self, wanted: Wanted) -> AsyncRanks:
         return AsyncRanks(self._switchboard, self._memory, self.name, wanted)
@@ -310,6 +327,11 @@ async def first_stop(switchboard: Switchboard, memory: Memory, target: Target, s
         return (await switchboard.until(chosen, seconds)).rank
     except asyncio.TimeoutError:
         raise TimedOut(f"{printable(target.text)} did not stop within {seconds:g} s") from None
+
+
+def _place(rank: RankInfo) -> str:
+    where = rank.where
+    return f"{where.function} {where.file.rpartition('/')[2]}:{where.line}" if where is not None else ""
 
 
 def _keys(ranks: Sequence[RankInfo]) -> set[str]:

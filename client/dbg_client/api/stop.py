@@ -30,6 +30,9 @@ SIZE = (24, 80)
 OPEN_SECONDS = 5.0
 """Seconds for a debugger to open; after them the rank is asked all the same, and says what it does."""
 
+MAX_SHOWN = 500
+"""Characters of a stop in one line."""
+
 AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that are answered at the frame at which the program looks."""
 
@@ -228,6 +231,11 @@ class AsyncStop:
             raise TimedOut(f"{printable(self.rank.address)} did not stop within {seconds:g} s") from None
         await self._seat.wait_for_debugger()
         return (self._next_stop() or stop).where
+
+    def __repr__(self) -> str:
+        rank = self.rank
+        where = f" in {rank.where.function} {rank.where.file}:{rank.where.line}" if rank.where is not None else ""
+        return printable(f"<{rank.address} {rank.state.value}{where}>", MAX_SHOWN)
 
     # --------------------------------------------------------------------------------------------------------- inner
 
