@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from dbg_client.api.answers import Answer, Breakpoints, Collectives, Group, Verdict, Where, Why
     from dbg_client.api.blocking import Broker, Job, Ranks, Stop, connect
     from dbg_client.api.broker import AsyncBroker, aconnect
-    from dbg_client.api.errors import KeyboardTaken, RankError, StopEnded
     from dbg_client.api.notebook import load_ipython_extension
     from dbg_client.api.ranks import AsyncJob, AsyncRanks
     from dbg_client.api.stop import AsyncStop
     from dbg_client.api.values import ExceptionInfo, Variable
     from dbg_client.core.directory import RankChange
     from dbg_client.errors import TimedOut
+    from dbg_client.questions.errors import KeyboardTaken, RankError, StopEnded
     from dbg_client.questions.inspection import Source
     from dbg_wire.errors import DbgError
     from dbg_wire.line_breakpoints import BreakpointState
@@ -87,15 +87,15 @@ _MODULES = {
     "ExceptionInfo": "dbg_client.api.values",
     "Group": "dbg_client.api.answers",
     "Job": "dbg_client.api.blocking",
-    "KeyboardTaken": "dbg_client.api.errors",
+    "KeyboardTaken": "dbg_client.questions.errors",
     "Place": "dbg_wire.ranks",
     "RankChange": "dbg_client.core.directory",
-    "RankError": "dbg_client.api.errors",
+    "RankError": "dbg_client.questions.errors",
     "RankInfo": "dbg_wire.ranks",
     "Ranks": "dbg_client.api.blocking",
     "Source": "dbg_client.questions.inspection",
     "Stop": "dbg_client.api.blocking",
-    "StopEnded": "dbg_client.api.errors",
+    "StopEnded": "dbg_client.questions.errors",
     "TimedOut": "dbg_client.errors",
     "Variable": "dbg_client.api.values",
     "Verdict": "dbg_client.api.answers",

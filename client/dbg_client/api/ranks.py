@@ -8,10 +8,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why, table_html
-from dbg_client.api.errors import RankError
 from dbg_client.api.stop import AsyncStop, open_stop
 from dbg_client.api.targets import Memory, Wanted, read_wanted, target_text
-from dbg_client.api.values import At, Values, Variables
+from dbg_client.api.values import At, Variables, values_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
 from dbg_client.core.collective_matching import match_collectives
@@ -31,7 +30,7 @@ from dbg_client.views.naming import Naming
 from dbg_wire.errors import NoSuchRank, printable
 from dbg_wire.inspection import Inspection, Sight
 from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
-from dbg_wire.messages import Action, Look, RankAnswer
+from dbg_wire.messages import Action, Look
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Target
 
@@ -111,12 +110,7 @@ class AsyncRanks:
         the first 200. Raises RankError, NotStopped and AmbiguousTarget.
         """
         rank = choose(self._target(), self._switchboard.directory.ranks).rank
-
-        async def ask(question: Inspection, at: At) -> RankAnswer:
-            (answer,) = await self._asker(at.timeout).ask(Action.INSPECT, [rank], inquiry=question, frame=at.frame)
-            return answer
-
-        return await Values(ask, rank.address).variables(of or None, scope, begin, count, At(frame, timeout))
+        return await values_of(self._switchboard, rank).variables(of or None, scope, begin, count, At(frame, timeout))
 
     async def source(self, file: str = "", *, begin: int = 1, count: int = 0, timeout: float | None = None) -> Source:
         """Return source as one of these ranks has loaded it: the first that is stopped, else the first.
@@ -129,10 +123,7 @@ class AsyncRanks:
         name = os.fspath(file) or (rank.where.file if rank.where is not None else "")
         path = await file_in_ranks(asker, [rank], name)
         wanted = given(Inspection, sight=Sight.SOURCE, text=path, begin=max(begin, 1), count=max(count, 0))
-        answer, source = await read_source(asker, rank, path, begin=wanted.begin, count=wanted.count)
-        if source is None:
-            raise RankError(rank.address, answer.text, answer.kind.value)
-        return source
+        return await read_source(asker, rank, path, begin=wanted.begin, count=wanted.count)
 
     async def why(self, *, timeout: float | None = None) -> Why:
         """Return why the job of these ranks does not go on; it may look several times, for some seconds."""

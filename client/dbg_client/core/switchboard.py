@@ -28,6 +28,9 @@ MAX_EVENTS = 1024
 MAX_QUESTIONS = 15
 """Pages of questions that are open at once: a broker takes one more of a program, which may have to withdraw one."""
 
+WATCHER = "watcher"
+"""The role whose tokens let a terminal look and nothing else."""
+
 LOOK_SECONDS = 0.03
 """Seconds from one look of those who wait to the next: each looks at all ranks, and a thousand may stop at once."""
 
@@ -128,6 +131,11 @@ class Switchboard:
     def welcome(self) -> Welcome | None:
         """Return what the broker last said of itself; None while the link is down."""
         return self._link.welcome
+
+    @property
+    def may_act(self) -> bool:
+        """Tell whether the token lets this program change anything, as far as the broker has told."""
+        return self.welcome is None or self.welcome.role != WATCHER
 
     @property
     def is_up(self) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
+from dbg_client.dap.source import Sources
 from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput, printable
@@ -83,23 +84,6 @@ class FrameOf(NamedTuple):
     name: str
 
 
-class Sources(Protocol):
-    """Tells an IDE where the source of a frame is."""
-
-    def source(self, rank: RankInfo, file: str) -> Message:
-        """Return the protocol's ``Source`` of a file of a rank."""
-        ...
-
-
-class PlainSources:
-    """Files that are at the same path where the IDE runs."""
-
-    def source(self, rank: RankInfo, file: str) -> Message:
-        """Return the file at its own path."""
-        path = printable(file)
-        return {"name": path.rpartition("/")[2], "path": path}
-
-
 class Frames:
     """The stacks of the ranks of a window, each kept until its rank moves."""
 
@@ -122,8 +106,8 @@ class Frames:
             raise _stale(rank)
         self._threads.focus = rank
         self._threads.seen(rank)
-        begin = _count(arguments.get("startFrame"))
-        levels = _count(arguments.get("levels")) or len(frames)
+        begin = count_of(arguments.get("startFrame"))
+        levels = count_of(arguments.get("levels")) or len(frames)
         shown = [
             self._frame(rank, version, up, place) for up, place in enumerate(frames) if begin <= up < begin + levels
         ]
@@ -188,5 +172,6 @@ def _has_failed(task: asyncio.Task[tuple[Place, ...]]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-def _count(value: object) -> int:
+def count_of(value: object) -> int:
+    """Return a number that an IDE has given, 0 for none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

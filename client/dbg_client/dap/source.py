@@ -14,8 +14,8 @@ from typing import Any
 
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
+from dbg_client.questions.inspection import source_lines
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.inspection import Inspection, Sight
 from dbg_wire.limits import MAX_PATH
 from dbg_wire.ranks import RankInfo
 
@@ -113,9 +113,6 @@ MAX_FILES = 2000
 
 MAX_COMPARED = 1024 * 1024
 """Bytes of a local file that is compared with the rank's; a longer one counts as the same."""
-
-MAX_PARTS = 400
-"""Answers that one file is put together from, at least 12,000 characters each."""
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3")
 
@@ -222,17 +219,8 @@ class Sources:
             self._window.event("invalidated", {"areas": ["stacks"]})
 
     async def _text(self, rank: RankInfo, path: str) -> str:
-        parts: list[str] = []
-        begin = 0
-        for _ in range(MAX_PARTS):
-            question = Inspection(sight=Sight.SOURCE, text=path, begin=begin)
-            found = (await self._window.inspect(self._window.now(rank), question)).sources
-            for one in found:
-                parts.append(one.lines)
-                begin = one.begin + one.lines.count("\n") + 1
-            if not found or begin >= found[-1].total:
-                break
-        return "\n".join(parts)
+        lines, _ = await source_lines(self._window.asker(), self._window.now(rank), path)
+        return "\n".join(lines)
 
 
 def _is_library(path: str) -> bool:

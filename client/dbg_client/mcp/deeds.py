@@ -17,8 +17,9 @@ from dbg_client.api.broker import AsyncBroker
 from dbg_client.api.ranks import AsyncRanks
 from dbg_client.core.choose import there
 from dbg_client.core.roll_call import call_roll
+from dbg_client.core.switchboard import WATCHER
 from dbg_client.mcp.rest import with_tools
-from dbg_client.mcp.tool import WATCHER, Given
+from dbg_client.mcp.tool import Given
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import absent_only, absent_rows
 from dbg_client.views.naming import Naming, order

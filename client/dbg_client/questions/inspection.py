@@ -12,26 +12,15 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from dbg_client.core.asking import Asker
+from dbg_client.questions.errors import RankError
 from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.inspection import Inspected, Inspection, Sight, inspected_in
+from dbg_wire.inspection import Inspection, Sight, inspected_in
 from dbg_wire.limits import MAX_PATH, MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.messages.rows import AnyInquiry
 from dbg_wire.ranks import RankInfo
-from dbg_wire.records import checked, fitted
-
-
-async def inspect(
-    asker: Asker, rank: RankInfo, question: Inspection, *, frame: str = "", live: bool = False
-) -> tuple[RankAnswer, Inspected]:
-    """Ask one rank about its values, and return its answer with what its rows tell.
-
-    What is told is empty if the answer is no value: the answer's text says why. With ``live`` a rank that runs tells
-    its source, too. Raises BadInput for an expression that is too long, and DbgError if the broker fails.
-    """
-    (answer,) = await asker.ask(Action.INSPECT, [rank], inquiry=question, live=live, frame=frame)
-    return answer, inspected_in(answer.rows)
-
+from dbg_wire.records import checked
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +32,23 @@ def given(make: Callable[P, R], *args: P.args, **values: P.kwargs) -> R:
         return checked(make(*args, **values))  # type: ignore[type-var] # a record's class
     except InvalidMessage as error:
         raise BadInput(error.suffix.strip().lstrip("."), "give another one") from None
+
+
+async def ask_one(
+    asker: Asker,
+    action: Action,
+    rank: RankInfo,
+    text: str = "",
+    *,
+    inquiry: AnyInquiry | None = None,
+    frame: str = "",
+    live: bool = False,
+) -> RankAnswer:
+    """Return the answer of one rank. Raises RankError for any other than a value, and DbgError if the broker fails."""
+    (answer,) = await asker.ask(action, [rank], text, inquiry=inquiry, frame=frame, live=live)
+    if answer.kind is not Kind.VALUE:
+        raise RankError(rank.address, answer.text, answer.kind.value)
+    return answer
 
 
 MAX_ANSWERS = 256
@@ -75,31 +81,38 @@ class Source:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-async def read_source(
-    asker: Asker, rank: RankInfo, path: str, *, begin: int = 1, count: int = 0
-) -> tuple[RankAnswer, Source | None]:
-    """Return ``count`` lines of a file of a rank from line ``begin`` on, counted from 1; all that follow for 0.
+async def source_lines(
+    asker: Asker, rank: RankInfo, path: str, *, begin: int = 0, count: int = 0, live: bool = False
+) -> tuple[list[str], int]:
+    """Return ``count`` lines of a file of a rank behind the first ``begin``, all for 0, and how many the file has.
 
-    The answer says why if there are none. Raises DbgError if the broker fails.
+    With ``live`` a rank that runs tells them, too. Raises RankError if it tells none.
     """
     lines: list[str] = []
     total = 0
     for _ in range(MAX_ANSWERS):
         left = count - len(lines) if count else 0
-        question = Inspection(sight=Sight.SOURCE, text=path, begin=begin - 1 + len(lines), count=left)
-        answer, told = await inspect(asker, rank, question, live=True)
-        if answer.kind is not Kind.VALUE:
-            return answer, None
-        new = [line for part in told.sources for line in part.lines.split("\n")][: left or None]
+        question = Inspection(sight=Sight.SOURCE, text=path, begin=begin + len(lines), count=left)
+        told = inspected_in((await ask_one(asker, Action.INSPECT, rank, inquiry=question, live=live)).rows).sources
+        new = [line for part in told for line in part.lines.split("\n")][: left or None]
         lines += new
-        total = told.sources[0].total if told.sources else total
-        if not new or begin - 1 + len(lines) >= total or len(lines) == count:
+        total = told[0].total if told else total
+        if not new or begin + len(lines) >= total or len(lines) == count:
             break
+    return lines, total
+
+
+async def read_source(asker: Asker, rank: RankInfo, path: str, *, begin: int = 1, count: int = 0) -> Source:
+    """Return ``count`` lines of a file of a rank from line ``begin`` on, counted from 1; all that follow for 0.
+
+    Raises RankError if there are none, and DbgError if the broker fails.
+    """
+    lines, total = await source_lines(asker, rank, path, begin=begin - 1, count=count, live=True)
     if not lines:
-        return fitted(RankAnswer, key=rank.key, kind=Kind.ERROR, text=f"{path} has no line {begin}"), None
+        raise RankError(rank.address, f"{path} has no line {begin}", Kind.ERROR.value)
     line = rank.where.line if rank.where is not None and rank.where.file == path else None
     shown = tuple(printable(one.expandtabs(), MAX_TEXT) for one in lines)
-    return answer, Source(path=printable(path, MAX_PATH), begin=begin, total=total, lines=shown, line=line)
+    return Source(path=printable(path, MAX_PATH), begin=begin, total=total, lines=shown, line=line)
 
 
 MAX_NAMED = 3
