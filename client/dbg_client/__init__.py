@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from dbg_client.questions.errors import KeyboardTaken, RankError, StopEnded
     from dbg_client.questions.inspection import Source
     from dbg_wire.errors import DbgError
-    from dbg_wire.line_breakpoints import BreakpointState
-    from dbg_wire.ranks import Place, RankInfo
+    from dbg_wire.records.line_breakpoints import BreakpointState
+    from dbg_wire.records.ranks import Place, RankInfo
 
 __all__ = [
     "Answer",
@@ -79,7 +79,7 @@ _MODULES = {
     "AsyncJob": "dbg_client.api.ranks",
     "AsyncRanks": "dbg_client.api.ranks",
     "AsyncStop": "dbg_client.api.stop",
-    "BreakpointState": "dbg_wire.line_breakpoints",
+    "BreakpointState": "dbg_wire.records.line_breakpoints",
     "Breakpoints": "dbg_client.api.answers",
     "Broker": "dbg_client.api.blocking",
     "Collectives": "dbg_client.api.answers",
@@ -88,10 +88,10 @@ _MODULES = {
     "Group": "dbg_client.api.answers",
     "Job": "dbg_client.api.blocking",
     "KeyboardTaken": "dbg_client.questions.errors",
-    "Place": "dbg_wire.ranks",
+    "Place": "dbg_wire.records.ranks",
     "RankChange": "dbg_client.core.directory",
     "RankError": "dbg_client.questions.errors",
-    "RankInfo": "dbg_wire.ranks",
+    "RankInfo": "dbg_wire.records.ranks",
     "Ranks": "dbg_client.api.blocking",
     "Source": "dbg_client.questions.inspection",
     "Stop": "dbg_client.api.blocking",

@@ -18,7 +18,7 @@ from dbg_client.api.targets import Wanted
 from dbg_client.api.values import ExceptionInfo, Variable, Variables
 from dbg_client.core.directory import RankChange
 from dbg_client.questions.inspection import Source
-from dbg_wire.ranks import Place, RankInfo
+from dbg_wire.records.ranks import Place, RankInfo
 
 
 class Stop(Entered[AsyncStop]):

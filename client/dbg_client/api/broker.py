@@ -10,7 +10,7 @@ from dbg_client.api.ranks import AsyncJob, first_stop
 from dbg_client.api.targets import Memory, Wanted, any_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 TIMEOUT = 10.0
 """Seconds for the broker and for answers, as on the command line."""

@@ -18,9 +18,9 @@ from dbg_client.questions.errors import KeyboardTaken, StopEnded
 from dbg_client.questions.inspection import ask_one
 from dbg_client.words.engine import Wish
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.inspection import Inspection
 from dbg_wire.messages import Action, Mode, RankAnswer, StopInfo
-from dbg_wire.ranks import Place, RankInfo, RankState
+from dbg_wire.records.inspection import Inspection
+from dbg_wire.records.ranks import Place, RankInfo, RankState
 
 MAX_SHOWN = 500
 """Characters of a stop in one line."""

@@ -12,9 +12,10 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.errors import RankError
 from dbg_client.questions.inspection import ask_one, given
-from dbg_wire import inspection
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.inspection import (
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records import inspection
+from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     MAX_VARIABLES,
     Completion,
@@ -25,8 +26,7 @@ from dbg_wire.inspection import (
     Sight,
     inspected_in,
 )
-from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from dbg_client.words.engine import Wish
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 TICK_SECONDS = 1.0
 """Seconds between two looks at the clock: a rank's grace period ends, and a status line counts seconds."""

@@ -8,7 +8,7 @@ from dbg_client.attachment.effects import Blank, Cut, Effects, LogText, Send, Sh
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Repaint, Replay
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 TAIL_BYTES = 16 * 1024
 """Bytes before the prompt that a new terminal asks for: some 100 lines of code, and no more than a person reads."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dbg_wire.messages import Change, Gone, Message, Snapshot
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 LISTS = (Snapshot, Change, Gone)
 """Messages that tell of ranks in general."""

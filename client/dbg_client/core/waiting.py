@@ -15,9 +15,9 @@ from dbg_client.core.waiting_line import WaitingLine, count_states
 from dbg_client.errors import CantDial, Declined, LostRank, RankEnded, RankVanished, TimedOut
 from dbg_wire.errors import BadTarget, BrokerUnreachable, DbgError, NoSuchRank, printable
 from dbg_wire.messages import Dial, Dialled, Refusal, RefusalCode
-from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
-from dbg_wire.records import fitted
-from dbg_wire.targets import Target, select, unique_target
+from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit
+from dbg_wire.records.record import fitted
+from dbg_wire.targets.selection import Target, select, unique_target
 
 GUARD_SECONDS = 1.0
 """Seconds within which the guard of a rank has told the signal that killed it, as a rule: it has to dial the broker."""

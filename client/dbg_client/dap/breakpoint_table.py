@@ -12,11 +12,11 @@ from dbg_client.dap.messages import EXCEPTION_FILTERS, UNCAUGHT, Message
 from dbg_client.dap.source import Paths
 from dbg_client.questions.inspection import given
 from dbg_client.views.naming import Naming
-from dbg_wire.bounds import MAX_RANK
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_CONDITION, MAX_PATH
-from dbg_wire.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.bounds import MAX_RANK
+from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.ranks import RankInfo
 
 MAX_REASONS = 3
 """Groups of ranks that one message names; the IDE shows it as a line."""

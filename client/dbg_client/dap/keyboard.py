@@ -12,10 +12,10 @@ from dbg_client.core.waiting import until_stopped
 from dbg_client.dap.window import Window
 from dbg_client.errors import TimedOut
 from dbg_client.words.engine import Wish
-from dbg_wire.engines import PDB
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Mode
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.tables.engines import PDB
 
 MAX_NOTE = 600
 """Characters of a notice: two names and a command."""

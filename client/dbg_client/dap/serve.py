@@ -34,7 +34,7 @@ from dbg_client.streams import tell
 from dbg_client.words.settings import CommandSettings
 from dbg_dial.deadline import within
 from dbg_wire.errors import BadInput
-from dbg_wire.targets import Target
+from dbg_wire.targets.selection import Target
 
 SECRET_BYTES = 16
 """Random bytes of a secret: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""

@@ -17,7 +17,7 @@ from dbg_client.dap.window import Window
 from dbg_client.questions.inspection import source_lines
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.limits import MAX_PATH
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 MAX_MAPPINGS = 100
 """Mappings of one session; each is tried for each file."""

@@ -12,8 +12,8 @@ from dbg_client.questions.inspection import ask_one
 from dbg_client.words.commands import read_scope
 from dbg_wire.errors import NoSuchRank
 from dbg_wire.messages import Action, RankAnswer
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import Target, select
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import Target, select
 
 
 class Window:

@@ -13,7 +13,7 @@ from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.hang.wording import NamedRanks, full_name, other_roots, payload_of, short_name, since, time_left
 from dbg_client.views.waits import tag_of
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 MAX_ALSO = 3
 """Further collectives that a line of evidence names."""

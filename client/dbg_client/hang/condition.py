@@ -12,12 +12,12 @@ from dbg_client.hang.verdict import MAX_EVIDENCE, VerdictKind
 from dbg_client.views.ages import Age, age_of, of_about_one_age, show_age, told_for
 from dbg_client.views.naming import clip
 from dbg_client.views.tree import is_library
-from dbg_wire.collectives import collective_of
 from dbg_wire.errors import printable
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, ThreadWait, WaitKind
 from dbg_wire.messages import Kind
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import IN_FINALIZE, LIVE_STATES, Place, RankInfo, RankState, describe_exit
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, ThreadWait, WaitKind
+from dbg_wire.records.ranks import IN_FINALIZE, LIVE_STATES, Place, RankInfo, RankState, describe_exit
+from dbg_wire.tables.collectives import collective_of
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_TEXT = 160
 """Characters of a text that a rank has told, in one line."""

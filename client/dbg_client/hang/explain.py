@@ -32,10 +32,10 @@ from dbg_client.hang.wording import NamedRanks, short_name
 from dbg_client.views.ages import show_age
 from dbg_client.views.groups import paint
 from dbg_wire.errors import printable
-from dbg_wire.evidence import CodePart, WaitKind
 from dbg_wire.messages import Kind
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.evidence import CodePart, WaitKind
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.rank_set import format_ranks
 
 PATIENT_SECONDS = 60.0
 """Seconds for which ranks may wait for one that works, before it counts as missing all the same."""

@@ -11,9 +11,9 @@ from dbg_client.views.ages import show_age
 from dbg_client.views.naming import clip
 from dbg_client.views.waits import root_of, tag_of
 from dbg_wire.errors import printable
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.target_grammar import JOB_NAME
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.grammar import JOB_NAME
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_NAMES = 40
 """Columns for the ranks of one sentence; JSON has them all."""

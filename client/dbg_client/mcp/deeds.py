@@ -24,8 +24,8 @@ from dbg_client.views.list import show_table
 from dbg_client.views.missing import absent_only, absent_rows
 from dbg_client.views.naming import Naming, order
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.inspection import MAX_VARIABLES
-from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
+from dbg_wire.records.inspection import MAX_VARIABLES
+from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit
 
 START_SECONDS = 1.0
 """Seconds in which a command that can't be started has usually ended."""

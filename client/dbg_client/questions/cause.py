@@ -18,10 +18,10 @@ from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, exp
 from dbg_client.hang.nccl_ras import ras_lines, uses_nccl, with_ras
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.errors import DbgError
-from dbg_wire.evidence import CodePart
 from dbg_wire.messages import Action, Kind, Look
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.ras import RasStatus, status_in
+from dbg_wire.records.evidence import CodePart
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ras import RasStatus, status_in
 
 MAX_HOSTS = 3
 """Hosts that are asked, one after the other, until one answers: each answer tells of the whole job."""

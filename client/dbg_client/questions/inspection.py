@@ -13,14 +13,14 @@ from typing import ParamSpec, TypeVar
 
 from dbg_client.core.asking import Asker
 from dbg_client.questions.errors import RankError
-from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.inspection import Inspection, Sight, inspected_in
 from dbg_wire.limits import MAX_PATH, MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.messages.rows import AnyInquiry
-from dbg_wire.ranks import RankInfo
-from dbg_wire.records import checked
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.inspection import Inspection, Sight, inspected_in
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.record import checked
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -17,7 +17,7 @@ from dbg_client.views.stacks import StackGroup, group_stacks, missing_from_colle
 from dbg_client.views.tree import ThreadAnswers, group_threads, show_others, show_threads, show_tree, threads_document
 from dbg_client.views.waits import recorded_standings
 from dbg_wire.messages import Action, Look
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from prompt_toolkit.output import Output
 
 from dbg_client.terminal.key_presses import ESCAPE_SECONDS, key_bytes
 from dbg_client.views.width import char_width
+from dbg_wire.command_line.look_alikes import look_alike
 from dbg_wire.errors import printable
-from dbg_wire.look_alikes import look_alike
 
 
 def wrapped(text: str, columns: int) -> list[StyleAndTextTuples]:

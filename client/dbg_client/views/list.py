@@ -12,10 +12,10 @@ from dbg_client.views.session_status import show_place
 from dbg_client.views.waits import StillRanks
 from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
-from dbg_wire.host_pattern import Span
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import RankInfo, RankState, exit_state
-from dbg_wire.targets import unique_targets
+from dbg_wire.records.ranks import RankInfo, RankState, exit_state
+from dbg_wire.targets.host_pattern import Span
+from dbg_wire.targets.rank_set import format_ranks
+from dbg_wire.targets.selection import unique_targets
 
 MAX_HOSTS = 36
 """Columns for the hosts of one row; more are counted."""

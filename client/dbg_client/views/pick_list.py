@@ -10,7 +10,7 @@ from dbg_client.core.choose import is_ready, may_be_picked
 from dbg_client.views.list import align, first_limits
 from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 
 FOLDED, UNFOLDED = "+", "-"
 """What stands before a group of which the ranks are not listed, and of which they are."""

@@ -28,7 +28,7 @@ from dbg_client.views.stacks import StackGroup, show_states, stacks_document, st
 from dbg_client.views.waits import NO_STANDINGS, StillRanks
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import Place, RankInfo, ThreadStack
+from dbg_wire.records.ranks import Place, RankInfo, ThreadStack
 
 SMALL_PART = 10
 """A place counts as odd if at most one in so many ranks is there, and another place has more.
