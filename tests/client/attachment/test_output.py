@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.attachment.effects import Cut, Effects, LogText, Send, Wake
-from dbg_client.attachment.log import (
+from dbg_client.attachment.output import (
     MAX_ASKS,
     ON_ITS_WAY_SECONDS,
     REPLAY_SECONDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Protocol
 
 from dbg_client.attachment.attachment import Attachment
@@ -12,8 +12,12 @@ from dbg_client.attachment.effects import Effect, Effects, Finish, Open, Send, W
 from dbg_client.core.directory import LISTS
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.errors import TimedOut
+from dbg_client.words.engine import Wish
 from dbg_wire.codec import Output
-from dbg_wire.errors import DbgError
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.messages import Mode
+from dbg_wire.records.ranks import RankInfo
 
 TICK_SECONDS = 1.0
 """Seconds between two looks at the clock: a rank's grace period ends, and a status line counts seconds."""
@@ -149,3 +153,82 @@ class Driving:
     def _wake(self) -> None:
         if self._ticking is not None:
             self.perform(self.attachment.tick(self.now()))
+
+
+SIZE = (24, 80)
+"""Rows and columns that a program offers a debugger; it reads values and shows no screen."""
+
+OPEN_SECONDS = 5.0
+"""Seconds for a debugger to open; after them the rank is asked all the same, and says what it does."""
+
+
+class ProgramSeat:
+    """The seat of a program or an IDE, which shows no screen: whether it is there, and why it is not."""
+
+    def __init__(self, switchboard: Switchboard, rank: RankInfo, mode: Mode, wish: Wish) -> None:
+        self.is_over = False
+        self.error: BaseException | None = None
+        self._drawn: int | None = None
+        """The debugger's session that has shown something at this seat."""
+        self._switchboard = switchboard
+        self._mode, self._wish = mode, wish
+        self.driving = Driving(switchboard, self._attachment_to(rank), self)
+
+    @property
+    def attachment(self) -> Attachment:
+        """Return what is known of the rank."""
+        return self.driving.attachment
+
+    async def wait_until_seated(self) -> None:
+        """Wait for the seat, with or without the keyboard. Raises TimedOut, or why the rank can't be attached to."""
+        attachment, seconds = self.attachment, self._switchboard.seconds
+
+        def is_seated() -> bool | None:
+            if self.error is not None:
+                raise self.error
+            return attachment.opened or None
+
+        try:
+            await self._switchboard.until(is_seated, seconds)
+        except asyncio.TimeoutError:
+            raise TimedOut(f"{printable(attachment.rank.address)} gave no seat within {seconds:g} s") from None
+
+    async def wait_for_debugger(self) -> None:
+        """Wait until the debugger is open at the stop: what is asked before that is answered as by a running rank."""
+        with suppress(asyncio.TimeoutError):
+            await self._switchboard.until(lambda: self._waits_for_user() or None, OPEN_SECONDS)
+
+    def take_again(self, rank: RankInfo) -> None:
+        """Ask for the seat anew, at the rank as it is now."""
+        self.is_over = False
+        self.driving.go_to(self._attachment_to(rank))
+
+    def opened(self) -> None:
+        """Take note that the seat is there."""
+        self.is_over, self.error = False, None
+
+    def finished(self, error: DbgError | None) -> None:
+        """Take note that the stop is over."""
+        self.is_over, self.error = True, error
+
+    def failed(self, error: BaseException) -> None:
+        """Have what waits for the seat fail, and the program's next call."""
+        self.is_over, self.error = True, error
+
+    def show(self, effect: Effect) -> None:
+        """Show nothing: a program reads values and not screens."""
+
+    async def changed(self, event: Event | None) -> None:
+        """Take note that the debugger shows something."""
+        if isinstance(event, Output):
+            self._drawn = event.session
+
+    def _waits_for_user(self) -> bool:
+        """Tell whether the debugger is open: behind ``set_trace()`` the program runs to the next line first."""
+        report = self.attachment.report
+        if self.is_over or report is None or report.stop is None or report.prompt is not None:
+            return True
+        return report.session is not None and report.session.number == self._drawn
+
+    def _attachment_to(self, rank: RankInfo) -> Attachment:
+        return Attachment(rank, self._mode, SIZE, colors=8, wish=self._wish)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.dap.paths import Paths, read_mappings
+from dbg_client.dap.source import Paths, read_mappings
 from dbg_wire.errors import BadInput
 
 names = st.lists(st.text("abc.", min_size=1, max_size=4).filter(lambda one: one not in (".", "..")), max_size=4)

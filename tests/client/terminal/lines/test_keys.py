@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.terminal.key_presses import key_bytes, key_presses
-from dbg_client.terminal.lines.input import whole_lines
+from dbg_client.terminal.lines.keys import whole_lines
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.dap.admission import Admission, random_secret
+from dbg_client.dap.serve import Admission, random_secret
 from dbg_wire.errors import BadInput
 
 
