@@ -20,9 +20,9 @@ from dbg_broker.home.tokens import Tokens, load_tokens
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.listener import listen
 from dbg_broker.net.server import Server
-from dbg_broker.ranks.probe_schedule import ProbeIntervals
+from dbg_broker.net.tcp import listen
+from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_dial.deadline import within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data

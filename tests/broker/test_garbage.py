@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dbg_broker.garbage import TICK_SECONDS, WHOLE_AT_LATEST_SECONDS, WHOLE_SECONDS, GarbageCollection
+from dbg_broker.net.loop import TICK_SECONDS, WHOLE_AT_LATEST_SECONDS, WHOLE_SECONDS, GarbageCollection
 
 
 class Circle:

@@ -9,7 +9,6 @@ import re
 
 import pytest
 
-from dbg_broker.allowed import parse_networks
 from dbg_broker.settings import (
     IDLE_SECONDS,
     Listen,
@@ -20,6 +19,7 @@ from dbg_broker.settings import (
     parse_classic,
     parse_command,
     parse_listen,
+    parse_networks,
     parse_size,
     ports_to_try,
     serve_settings,

@@ -14,16 +14,16 @@ from typing import TypeVar
 from websockets.frames import Frame, Opcode
 
 from dbg_broker.audit.entries import Entry, What, decode_entry, encode_entry
+from dbg_broker.classic.callers import answer_to_noise
 from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import ScreenSession
 from dbg_broker.classic.session import ClassicSession
-from dbg_broker.classic.strangers import answer_to_noise
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.issued import ISSUED_FILE, IssuedToken, load_issued, save_issued
 from dbg_broker.home.tokens import make_throw_away_tokens
-from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.connection import PeerConnection, logger
 from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit
+from dbg_broker.net.places import Capacity
 from dbg_broker.verbs.log import shown
 from dbg_wire.errors import BadSecretFile
 from dbg_wire.limits import MAX_FRAME_BYTES

@@ -10,13 +10,13 @@ from functools import partial
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.hub import close_codes
+from dbg_broker.hub import departures
 from dbg_broker.hub.audited import Refusals
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net import tcp
-from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.frames import CloseCode
 from dbg_broker.net.http import (
     BEARER,
     METRICS,
@@ -36,7 +36,12 @@ from dbg_broker.net.http import (
     path_shown,
     too_many,
 )
-from dbg_wire.errors import DbgError
+from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_wire import limits
+from dbg_wire.errors import DbgError, PeerError
+from dbg_wire.messages import RefusalCode, Register
+from dbg_wire.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
 
@@ -116,7 +121,7 @@ class Admission:
             self._hub.schedule(min(left, MAX_TIMER_SECONDS), look_again)
         elif connection.number in self._hub.links:
             logger.info("the connection from %s is closed: its token has expired", connection.peer)
-            connection.close(close_codes.REVOKED, "its token has expired")
+            connection.close(CloseCode.REVOKED, "its token has expired")
 
     # ------------------------------------------------------------------------------------------------------- refusals
 
@@ -203,4 +208,50 @@ class Admission:
             stays = isinstance(link, RankLink) and not link.bearer.name
             if not stays and not tokens.still_know(link.bearer):
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
-                link.connection.close(close_codes.REVOKED, "its token was revoked, or replaced by another")
+                link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
+
+
+def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
+    """Turn away another process than the one that has this rank's key, if that one is there; tell whether it was.
+
+    If that one is gone, the key changes hands: terminals that sat there are told, and may attach again.
+    """
+    known = hub.registry.find(message.key)
+    if known is None or known.is_same_process(message.secret):
+        return False
+    if _is_connected(hub, known):
+        text = f"another process is {known.address} already, and it is connected"
+        hub.refuse(link.connection, RefusalCode.TAKEN, text)
+        link.connection.close(CloseCode.DONE, "another process is this rank")
+        return True
+    former = hub.ranks.get(known.key)
+    if former is not None:
+        former.connection.abort()
+        departures.lost(hub, former.connection)
+    if known.state is not RankState.EXITED:
+        hub.registry.forget(known)
+        departures.forget(hub, known.key, f"another process is {known.address} by now; attach again to reach that one")
+    return False
+
+
+def _is_connected(hub: Hub, known: RankRecord) -> bool:
+    former = hub.ranks.get(known.key)
+    return former is not None and former.connection.seconds_since_ack() < limits.SILENT_SECONDS
+
+
+def is_of_other_job(hub: Hub, link: RankLink, key: str, said: Register | None) -> bool:
+    """Turn away a rank or guard that its token does not admit to a job; tell whether it was turned away.
+
+    ``key`` is that of the rank of which it speaks, and ``said`` the rank's registration, if it brings one. Raise
+    PeerError if the key does not name the job: nobody takes a key that the true rank of another job would come with.
+    """
+    jobs = [key.partition("/")[0], *([] if said is None else [said.job])]
+    other = next((job for job in jobs if not link.bearer.may_see(job)), None)
+    if other is not None:
+        text = f"the token is for ranks of job {link.bearer.job}, and this one is of job {other}"
+        hub.refuse(link.connection, RefusalCode.ROLE, text)
+        link.connection.close(CloseCode.DONE, "its token is for another job")
+        return True
+    if len(set(jobs)) > 1:
+        raise PeerError("register.key does not begin with the rank's job and a slash")
+    return False

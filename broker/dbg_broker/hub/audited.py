@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 
 from dbg_broker.audit.entries import Entry, What, shown_ranks
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net import tcp
+from dbg_broker.quotas import LruMap
 
 REFUSALS_SECONDS = 10.0
 """Seconds in which refusals of one address are one entry: a flood of them must not drive the other entries out."""
@@ -51,7 +52,7 @@ class Refusals:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._said: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._said: LruMap[str, tuple[float, int]] = LruMap(MAX_ADDRESSES)
         """For each host until when its further refusals are only counted, and how many there were."""
 
     def note(self, peer: str, why: str) -> None:
@@ -59,11 +60,9 @@ class Refusals:
         if self._hub.audit is None:
             return
         host, now = tcp.host_of(peer), self._hub.clock()
-        until, count = self._said.pop(host, (now, 0))
+        until, count = self._said.get(host) or (now, 0)
         if now < until:
-            self._said[host] = until, count + 1
+            self._said.put(host, (until, count + 1))
             return
-        self._said[host] = now + REFUSALS_SECONDS, 0
-        while len(self._said) > MAX_ADDRESSES:
-            self._said.popitem(last=False)
+        self._said.put(host, (now + REFUSALS_SECONDS, 0))
         self._hub.audit(Entry(at=time.time(), what=What.REFUSE, address=peer, text=why.strip(), count=count + 1))

@@ -5,15 +5,73 @@ from __future__ import annotations
 import logging
 
 from dbg_broker.audit.entries import What
-from dbg_broker.hub import audited, close_codes, lost_ranks, to_guards
+from dbg_broker.hub import audited, to_guards
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
-from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.frames import CloseCode
+from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.ranks.liveness import is_dead
 from dbg_broker.ranks.questions import passed_on
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Answer, Probe, RefusalCode
 from dbg_wire.ranks import RankState
+
+
+def fell_silent(hub: Hub, rank: RankRecord) -> None:
+    """Note that a rank, if it is connected, does not answer."""
+    if rank.is_live and rank.state is not RankState.UNRESPONSIVE:
+        hub.registry.fell_silent(rank)
+        hub.rank_changed(rank)
+        hub.listing.changed(rank.key)
+        hub.silent.add(rank.key)
+
+
+def look_for_process(hub: Hub, rank: RankRecord) -> None:
+    """Look whether the process of a rank that lost its connection is gone as well, now and again later."""
+    if hub.kernel is not None and rank.said.kernel == hub.kernel:
+        _check_death(hub, rank.key, 0, hub.clock())
+
+
+def check_deaths(hub: Hub, now: float) -> None:
+    """Look again for the processes that are due."""
+    for key, attempt in hub.death_checks.due(now):
+        _check_death(hub, key, attempt, now)
+
+
+def forget(hub: Hub, key: str, why: str = "the rank ended long ago and is forgotten") -> None:
+    """Forget a rank that the registry has removed, and tell its terminals."""
+    hub.listing.changed(key)
+    hub.recorded.forget(key)
+    hub.first_failures.forget(key)
+    hub.held_ranks.forget(key)
+    if hub.occasions is not None:
+        hub.occasions.forget(key)
+    if hub.crashed_ranks.forget(key):
+        hub.spread.changed()
+    for number in hub.seats.rank_gone(key):
+        hub.refuse(hub.terminals[number].connection, RefusalCode.GONE, why)
+
+
+def note_failure(hub: Hub, rank: RankRecord) -> None:
+    """Note how a rank has ended, and tell of the ranks that were ended since another one of their run had failed."""
+    for other in hub.first_failures.note(rank, hub.registry.ranks):
+        hub.registry.killed(other)
+        hub.listing.changed(other.key)
+
+
+def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
+    rank = hub.registry.find(key)
+    if rank is None or rank.state is not RankState.LOST:
+        return
+    if is_dead(rank.said.pid):
+        hub.registry.found_dead(rank, now)
+        hub.rank_changed(rank)
+        hub.listing.changed(key)
+        note_failure(hub, rank)
+    else:
+        hub.death_checks.put(key, attempt, now)
+
 
 logger = logging.getLogger("dbg_broker")
 
@@ -42,7 +100,7 @@ def lose(hub: Hub, rank: RankRecord) -> None:
     """Note that neither a rank nor its guard is connected any more."""
     hub.registry.disconnected(rank, hub.clock())
     if rank.state is RankState.LOST:
-        lost_ranks.look_for_process(hub, rank)
+        look_for_process(hub, rank)
     hub.rank_changed(rank)
     hub.listing.changed(rank.key)
 
@@ -52,7 +110,7 @@ def give_way(hub: Hub, number: int, why: str) -> None:
     connection = hub.terminals[number].connection
     logger.info("the terminal at %s gives way: %s", connection.peer, why)
     hub.refuse(connection, RefusalCode.FULL, why)
-    connection.close(close_codes.GIVES_WAY, why)
+    connection.close(CloseCode.GIVES_WAY, why)
     # Its place is free at once, even if the terminal takes note of the close later.
     lost(hub, connection)
 
@@ -61,7 +119,7 @@ def close_slow(hub: Hub, connection: PeerConnection) -> None:
     """Close a terminal that doesn't read; what waits for it is dropped."""
     hub.meters.disconnected += 1
     logger.info("the terminal at %s does not keep up and is disconnected", connection.peer)
-    connection.close(close_codes.SLOW, "the terminal did not keep up", flush=False)
+    connection.close(CloseCode.SLOW, "the terminal did not keep up", flush=False)
 
 
 def drop_silent(hub: Hub, connection: PeerConnection) -> None:
@@ -88,7 +146,7 @@ def bound_answers(hub: Hub) -> None:
         hub.meters.budgets.hit(Payer.DRIVER, Budget.MEMORY)
         if (link := hub.terminals.get(number)) is not None:
             logger.info("the terminal at %s is closed: it has most of too many answers", link.connection.peer)
-            link.connection.close(close_codes.SLOW, "its answers take too much memory; ask fewer ranks", flush=False)
+            link.connection.close(CloseCode.SLOW, "its answers take too much memory; ask fewer ranks", flush=False)
             # A terminal that doesn't read takes no note of the close. Its open questions would gather more
             # answers, and these would count against terminals that read.
             lost(hub, link.connection)
@@ -104,13 +162,13 @@ def bound_ranks(hub: Hub, key: str) -> None:
 
 def _close_heavy(hub: Hub, key: str, budget: Budget, why: str) -> None:
     """Close a rank and its guard, which speaks for the rank; both may come back."""
-    hub.live_bytes.forget(key)
+    hub.live_bytes.drop(key)
     hub.held_ranks.came_back(key)
     hub.meters.budgets.hit(Payer.RANK, budget)
     for link in (hub.ranks.get(key), hub.guards.get(key)):
         if link is not None:
             logger.warning("the rank at %s is closed: %s", link.connection.peer, why)
-            link.connection.close(close_codes.SLOW, "what it reports takes too much memory", flush=False)
+            link.connection.close(CloseCode.SLOW, "what it reports takes too much memory", flush=False)
             lost(hub, link.connection)
 
 
@@ -122,7 +180,7 @@ def _rank_left(hub: Hub, link: RankLink) -> None:
     hub.host_looks.remove(rank.key)
     hub.glances.forget(rank.key)
     hub.ask_rates.forget(rank.key)
-    hub.live_bytes.forget(rank.key)
+    hub.live_bytes.drop(rank.key)
     hub.probe_schedule.remove(rank.key)
     lose(hub, rank)
     ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"
@@ -138,7 +196,7 @@ def _guard_left(hub: Hub, link: RankLink) -> None:
         return
     del hub.guards[key]
     if key not in hub.ranks:
-        hub.live_bytes.forget(key)
+        hub.live_bytes.drop(key)
     rank = hub.registry.find(key)
     if rank is not None and rank.is_live and key not in hub.ranks:
         # The rank itself has never connected, and its guard is gone now.

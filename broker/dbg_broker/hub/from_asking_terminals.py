@@ -10,14 +10,14 @@ from typing import NamedTuple
 from dbg_broker.audit.entries import What
 from dbg_broker.audit.questions import text_of
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import audited, departures, onlookers, to_guards
+from dbg_broker.hub import audited, departures, notices, to_guards
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
-from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.frames import pack_message
+from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.ranks.questions import TooMuchWaits
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_broker.terminals.deeds import Deed, deed_of
+from dbg_broker.terminals.notices import VisibleAction, visible_action
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
@@ -80,7 +80,7 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
     if not keys:
         _end_question(hub, number)
         return
-    asked = _Asked(link, message, _ask_of(message, number, seconds), deed_of(message), is_too_much=is_too_much)
+    asked = _Asked(link, message, _ask_of(message, number, seconds), visible_action(message), is_too_much=is_too_much)
     hub.turns.begin(_asking(hub, asked, keys), link.share)
     if hub.questions.is_open(number):
         hub.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
@@ -94,7 +94,7 @@ class _Asked(NamedTuple):
     link: TerminalLink
     question: Question
     ask: Ask
-    deed: Deed | None
+    deed: VisibleAction | None
     is_too_much: bool
 
 
@@ -131,14 +131,14 @@ def _ask(hub: Hub, key: str, asked: _Asked, frame: bytes) -> None:
         _glance(hub, key, asked.ask)
     else:
         if asked.deed is not None:
-            onlookers.tell(hub, asked.link, asked.deed, key)
+            notices.tell_onlookers(hub, asked.link, asked.deed, key)
         _pass_on(hub, asked.ask, key, frame)
 
 
 def _answer_for(hub: Hub, asked: _Asked, known: RankAnswer) -> None:
     if asked.ask.action is Action.INTERRUPT:
         if asked.deed is not None and known.kind is Kind.RUNNING:
-            onlookers.tell(hub, asked.link, asked.deed, known.key)
+            notices.tell_onlookers(hub, asked.link, asked.deed, known.key)
         # A rank that is stuck in C code stops when that returns; its answer is not waited for.
         hub.tell_rank(known.key, asked.ask.replace(request=NOBODY))
     finished = hub.questions.know(asked.ask.request, known)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 
-from dbg_broker.hub import close_codes, departures, lost_ranks, other_jobs, to_guards
+from dbg_broker.hub import admission, departures, to_guards
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
+from dbg_broker.net.frames import CloseCode
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import GUARD_ACTIONS, Action, Answer, Ask, Finding, Kind, Message, Probe, RefusalCode, Testimony
@@ -22,17 +23,17 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     """Take what a guard has found. Raise PeerError if it breaks the protocol."""
     if link.rank is not None or link.guard_of not in (None, message.key):
         raise PeerError("a `testimony` from somebody else's connection")
-    if other_jobs.is_turned_away(hub, link, message.key, message.registration):
+    if admission.is_of_other_job(hub, link, message.key, message.registration):
         return
     known = hub.registry.find(message.key)
     if known is not None and not known.is_same_process(message.secret):
         hub.refuse(link.connection, RefusalCode.TAKEN, f"another process is {known.address}, and this is not its guard")
-        link.connection.close(close_codes.DONE, "it is not the guard of this rank's process")
+        link.connection.close(CloseCode.DONE, "it is not the guard of this rank's process")
         return
     rank = known or _enter(hub, message)
     if rank is None:
         hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, f"no rank has the key {message.key!r}")
-        link.connection.close(close_codes.DONE, "this broker does not know the rank")
+        link.connection.close(CloseCode.DONE, "this broker does not know the rank")
         return
     if link.guard_of is None:
         link.guard_of = message.key
@@ -43,7 +44,7 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     spoke_for_rank, link.finding = link.finding in to_guards.WAITS_FOR_RANK, message.kind
     logger.info("%s (%s) is found %s by its guard", rank.address, rank.key, message.kind.value)
     if message.kind in to_guards.WAITS_FOR_RANK:
-        lost_ranks.fell_silent(hub, rank)
+        departures.fell_silent(hub, rank)
     elif message.kind is not Finding.CALLED:
         _note_signal(rank, message)
     elif spoke_for_rank:
@@ -53,7 +54,7 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     hub.registry.last_words(rank, message.frames or rank.frames, rank.detail)
     if message.kind is Finding.ENDED:
         _ended(hub, rank)
-        link.connection.close(close_codes.DONE, "the rank has ended")
+        link.connection.close(CloseCode.DONE, "the rank has ended")
 
 
 def _enter(hub: Hub, message: Testimony) -> RankRecord | None:
@@ -131,4 +132,4 @@ def _ended(hub: Hub, rank: RankRecord) -> None:
         hub.rank_changed(rank)
     hub.registry.killed(rank)
     hub.listing.changed(rank.key)
-    lost_ranks.note_failure(hub, rank)
+    departures.note_failure(hub, rank)

@@ -7,18 +7,11 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dbg_broker.hub import (
-    close_codes,
-    departures,
-    from_guards,
-    impostors,
-    log_texts,
-    lost_ranks,
-    other_jobs,
-)
+from dbg_broker.hub import admission, departures, from_guards, notices
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net import tcp
+from dbg_broker.net.frames import CloseCode
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.codec import encode
@@ -98,12 +91,12 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     now = hub.clock()
     if link.rank is not None and link.rank.key != message.key:
         raise PeerError("a second `register` with another key")
-    if other_jobs.is_turned_away(hub, link, message.key, message) or impostors.is_turned_away(hub, link, message):
+    if admission.is_of_other_job(hub, link, message.key, message) or admission.is_impostor(hub, link, message):
         return
     registration = hub.registry.register(message, now, link.prefix)
     rank = registration.rank
     if registration.gone is not None:
-        lost_ranks.forget(hub, registration.gone, f"its process is {rank.address} of job {rank.said.job} by now")
+        departures.forget(hub, registration.gone, f"its process is {rank.address} of job {rank.said.job} by now")
     former = hub.ranks.get(rank.key)
     if former is not None and former is not link:
         _replace(hub, former, rank.key)
@@ -131,7 +124,7 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
 def _replace(hub: Hub, former: RankLink, key: str) -> None:
     """Close a rank's former connection after a newer one took over; its open questions stay without an answer."""
     former.rank = None
-    former.connection.close(close_codes.REPLACED, "a newer connection of this rank took over")
+    former.connection.close(CloseCode.REPLACED, "a newer connection of this rank took over")
     for finished in hub.questions.rank_ended(key, "it connected anew", hub.given_to_guard(key)):
         hub.deliver(finished)
 
@@ -165,7 +158,7 @@ def _pass_on(hub: Hub, rank: RankRecord, message: Applied | Discarded | Replied 
 
 def _notice(hub: Hub, rank: RankRecord, message: Notice) -> None:
     if message.is_log:
-        log_texts.tell(hub, rank, message)
+        notices.tell_log(hub, rank, message)
     else:
         hub.tell_terminals(rank.key, message)
 
@@ -197,7 +190,7 @@ def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
         hub.deliver(finished)
     hub.rank_changed(rank)
     hub.listing.changed(rank.key)
-    lost_ranks.note_failure(hub, rank)
+    departures.note_failure(hub, rank)
 
 
 _METHODS: Mapping[type[Message], Callable[[Hub, RankRecord, Any], None]] = {

@@ -10,9 +10,8 @@ from typing import Any
 
 from dbg_broker.audit.entries import What
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import audited, departures, from_asking_terminals, from_line_terminals, hang_verdicts
+from dbg_broker.hub import audited, departures, from_asking_terminals
 from dbg_broker.hub.from_asking_terminals import with_status
-from dbg_broker.hub.from_line_terminals import FOR_DRIVERS
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
@@ -44,6 +43,57 @@ from dbg_wire.messages import (
 )
 from dbg_wire.ranks import RankState
 from dbg_wire.records import fitted
+
+REPLAY_COST = limits.MAX_INPUT_PER_SECOND
+"""Bytes that a replay counts: one a second for a terminal, since it may be 1 MiB for each terminal at the rank."""
+
+FOR_DRIVERS = (Reply, Complete, Interrupt)
+"""What only the driver may send."""
+
+
+def _pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt) -> None:
+    """Pass a message of the driver on to the rank, and refuse it from another terminal.
+
+    The message is lost if the rank is lost: the terminal gets a new seat when the rank is back, and sends it again.
+    """
+    verdict = hub.seats.judge_input(link.number, message.generation)
+    viewer = hub.seats.viewer(link.number)
+    if verdict is InputVerdict.NOT_ATTACHED or viewer is None:
+        hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
+    elif verdict is InputVerdict.NOT_DRIVING:
+        text = "another terminal types at this rank; take the keyboard first"
+        hub.refuse(link.connection, RefusalCode.NOT_DRIVING, text)
+    elif verdict is InputVerdict.STALE:
+        text = "it was typed for an earlier turn at the keyboard"
+        hub.refuse(link.connection, RefusalCode.NOT_DRIVING, text)
+    else:
+        if isinstance(message, Interrupt):
+            audited.note(hub, link, What.INTERRUPT, [viewer.key])
+        elif isinstance(message, Reply) and hub.audits_input:
+            audited.note(hub, link, What.INPUT, [viewer.key], text=message.text)
+        if isinstance(message, Reply):
+            hub.recorded.typed(viewer.key, f"{message.text}\r".encode("utf-8", "replace"))
+        hub.tell_rank(viewer.key, message)
+
+
+def _replay(hub: Hub, link: TerminalLink, message: Replay) -> None:
+    """Ask the rank for its log for a terminal that sits there; the log goes to all terminals there."""
+    viewer = hub.seats.viewer(link.number)
+    if viewer is None:
+        hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
+        return
+    seconds = link.rate.spend(REPLAY_COST, hub.clock())
+    if seconds > 0:
+        link.connection.rest(seconds)
+    hub.tell_rank(viewer.key, message)
+
+
+def _verdict(hub: Hub, link: TerminalLink, message: Hang) -> None:
+    """Pass a verdict on; one of a watcher, or on a job that its token is not for, is dropped."""
+    if hub.occasions is None or link.role is Role.WATCHER or link.bearer.job not in (None, message.job):
+        return
+    hub.occasions.hang(message, link.bearer.shown if link.bearer.name else "")
+
 
 CONTROL_RESERVE = 128 * limits.KIB
 """Bytes of a rank's queue that input leaves free, so that control messages have room even if the rank doesn't read."""
@@ -225,10 +275,10 @@ _METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
     Resize: _resize,
     Repaint: _repaint,
     Question: from_asking_terminals.take,
-    Reply: from_line_terminals.pass_on,
-    Complete: from_line_terminals.pass_on,
-    Interrupt: from_line_terminals.pass_on,
-    Replay: from_line_terminals.replay,
+    Reply: _pass_on,
+    Complete: _pass_on,
+    Interrupt: _pass_on,
+    Replay: _replay,
     Dial: _dial,
-    Hang: hang_verdicts.take,
+    Hang: _verdict,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from dbg_broker.hub.links import NOBODY, TerminalLink
 from dbg_broker.net.frames import pack_message, pack_text
-from dbg_broker.net.line import Share
+from dbg_broker.net.turns import Account
 from dbg_broker.ranks.questions import OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
@@ -52,7 +52,7 @@ class Listing:
         *,
         clock: Callable[[], float],
         schedule: Callable[[float, Callable[[], None]], object],
-        begin: Callable[[Iterator[None], Share], None],
+        begin: Callable[[Iterator[None], Account], None],
     ) -> None:
         self._registry = registry
         self._seats = seats

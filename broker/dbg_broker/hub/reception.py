@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.hub import close_codes, departures, from_ranks, from_terminals
+from dbg_broker.hub import departures, from_ranks, from_terminals
 from dbg_broker.hub.admission import Admission, ReadTokens
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.hub.sweeper import Sweeper
-from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.frames import MESSAGE_SECONDS, CloseCode
 from dbg_broker.net.http import HttpAnswer, Upgrade
-from dbg_broker.net.rate import RateLimit
-from dbg_broker.net.unfinished import MESSAGE_SECONDS
+from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import UnknownType, decode
 from dbg_wire.errors import PeerError
@@ -110,7 +110,7 @@ class Reception:
             hub.rank_places.take(connection.number, bearer.shared_digest, connection.network)
             hub.link_rank(connection, bearer=bearer)
             return
-        link = TerminalLink(connection, bearer, RateLimit(hub.clock(), limits.MAX_INPUT_PER_SECOND))
+        link = TerminalLink(connection, bearer, TokenBucket(hub.clock(), limits.MAX_INPUT_PER_SECOND))
         link.told = None if bearer.job is None else set()
         hub.links[connection.number] = hub.terminals[connection.number] = link
         if bearer.role is Role.WATCHER:
@@ -187,7 +187,7 @@ class Reception:
             if not connection.is_open:
                 connection.abort()
         for link in tuple(hub.links.values()):
-            link.connection.close(close_codes.SHUTDOWN, "the broker shuts down")
+            link.connection.close(CloseCode.SHUTDOWN, "the broker shuts down")
         if not hub.connected:
             then()
 
@@ -286,7 +286,7 @@ class Reception:
             return link.rank is not None and hub.seats.driver(link.rank.key) is not None
         return link is not None and hub.seats.generation_of(link.number) is not None
 
-    def _charge(self, connection: PeerConnection, rate: RateLimit, size: int) -> None:
+    def _charge(self, connection: PeerConnection, rate: TokenBucket, size: int) -> None:
         seconds = rate.spend(size, self._hub.clock())
         if seconds > 0:
             connection.rest(seconds)
@@ -300,10 +300,10 @@ class Reception:
         self._hub.unfinished.drop(number)
         connection = self._hub.links[number].connection
         logger.info("the connection from %s is closed: %s", connection.peer, reason)
-        connection.close(close_codes.SLOW, reason, flush=False)
+        connection.close(CloseCode.SLOW, reason, flush=False)
         return connection
 
     def _close_bad(self, connection: PeerConnection, error: PeerError) -> None:
         logger.info("the connection from %s is closed: %s", connection.peer, error)
         self._hub.refuse(connection, RefusalCode.BAD_MESSAGE, error.reason)
-        connection.close(close_codes.BAD_MESSAGE, error.reason)
+        connection.close(CloseCode.BAD_MESSAGE, error.reason)

@@ -14,37 +14,28 @@ from functools import partial
 from dbg_broker.audit.entries import Entry
 from dbg_broker.events.occasions import Occasions
 from dbg_broker.home.bearer import ANY_RANK, Bearer
-from dbg_broker.hub import close_codes
 from dbg_broker.hub.links import NOBODY, RankLink, RankPeer, TerminalLink, Unread
 from dbg_broker.hub.listing import Listing
 from dbg_broker.hub.recorded import RecordedStops
-from dbg_broker.net.arrivals import Arrivals
-from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.entrance import Entrance
-from dbg_broker.net.frames import pack_data, pack_message
-from dbg_broker.net.loop_times import LoopTimes
+from dbg_broker.net.frames import CloseCode, Unfinished, pack_data, pack_message
+from dbg_broker.net.loop import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
-from dbg_broker.net.rank_places import RankPlaces
-from dbg_broker.net.rate import RateLimit
+from dbg_broker.net.places import Arrivals, Capacity, RankPlaces
+from dbg_broker.net.reputation import Reputation
 from dbg_broker.net.spare import SpareDescriptors, SpareMemory
-from dbg_broker.net.standings import Standings
-from dbg_broker.net.turns import Turns
-from dbg_broker.net.unfinished import Unfinished
-from dbg_broker.ranks.ask_rates import AskRates
-from dbg_broker.ranks.crashes import CrashedRanks
-from dbg_broker.ranks.death_checks import DeathChecks
-from dbg_broker.ranks.first_failures import FirstFailures
+from dbg_broker.net.turns import Entrance, Turns
+from dbg_broker.quotas import TokenBucket
+from dbg_broker.ranks.broadcast import Broadcasts
+from dbg_broker.ranks.failures import CrashedRanks, FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
-from dbg_broker.ranks.host_looks import HostLooks
-from dbg_broker.ranks.live_bytes import LiveBytes
-from dbg_broker.ranks.probe_schedule import ProbeIntervals, ProbeSchedule
-from dbg_broker.ranks.questions import Finished, OpenQuestions
+from dbg_broker.ranks.liveness import DeathChecks, HostLooks, ProbeIntervals, ProbeSchedule
+from dbg_broker.ranks.memory import LiveBytes
+from dbg_broker.ranks.questions import AskRates, Finished, OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
-from dbg_broker.ranks.spread import Spread
 from dbg_broker.terminals.glances import Glances
-from dbg_broker.terminals.log_listeners import LogListeners
+from dbg_broker.terminals.notices import LogListeners
 from dbg_broker.terminals.seats import Decision, Seats
 from dbg_wire import limits
 from dbg_wire.engines import LINE_ENGINE
@@ -119,7 +110,7 @@ class Hub:
         self.first_failures = FirstFailures()
         self.held_ranks = HeldRanks(self.registry)
         self.crashed_ranks = CrashedRanks()
-        self.spread = Spread((self.held_ranks, self.crashed_ranks), pack_message, self._tell_frame, clock, schedule)
+        self.spread = Broadcasts((self.held_ranks, self.crashed_ranks), pack_message, self._tell_frame, clock, schedule)
         # The seats of terminals, and what is sent to terminals.
         self.seats = Seats()
         self._seats_due: dict[int, None] = {}
@@ -135,13 +126,13 @@ class Hub:
             begin=self.turns.begin,
         )
         self.entrance = Entrance(time.thread_time, schedule)
-        self.standings = Standings()
+        self.standings = Reputation()
 
     # ---------------------------------------------------------------------------------------------------- connections
 
     def link_rank(self, peer: RankPeer, prefix: str = "", bearer: Bearer = ANY_RANK) -> RankLink:
         """Take a connection of an agent, or of what stands in for one, as a rank's link; it registers next."""
-        rate = RateLimit(self.clock(), limits.MAX_REPORTED_PER_SECOND)
+        rate = TokenBucket(self.clock(), limits.MAX_REPORTED_PER_SECOND)
         self.links[peer.number] = link = RankLink(peer, rate, prefix=prefix, bearer=bearer)
         return link
 
@@ -202,7 +193,7 @@ class Hub:
     def refuse(self, connection: RankPeer, code: str, text: str, request: int | None = None) -> None:
         """Tell a peer which request can't be done and why; a peer that reads no refusals is closed."""
         if not connection.send_message(Refusal(code=code, text=printable(text, 500), request=request)):
-            connection.close(close_codes.SLOW, "it does not read why its requests are refused", flush=False)
+            connection.close(CloseCode.SLOW, "it does not read why its requests are refused", flush=False)
 
     def tell_rank(self, key: str, message: Message, instead_of: Hashable = None) -> None:
         """Send a message to a rank, if it is connected."""
@@ -264,13 +255,14 @@ class Hub:
         A line debugger has a log instead; a terminal asks for the part of it that it lacks.
         """
         link = self.ranks.get(key)
-        if link is None or self.has_log(key):
+        if link is None or link.repaint_is_due or self.has_log(key):
             return
-        delay = link.repaints.want(self.clock())
-        if delay == 0.0:
-            self._repaint(key, link)
-        elif delay is not None:
+        link.repaint_is_due = True
+        delay = link.repaints.seconds_until(1, self.clock())
+        if delay > 0:
             self.schedule(delay, partial(self._repaint, key, link))
+        else:
+            self._repaint(key, link)
 
     def slow_down(self, link: TerminalLink, cost: int) -> None:
         """Count what a request costs beside its own bytes; beyond its rate a terminal is read later."""
@@ -336,7 +328,8 @@ class Hub:
         self.terminals[number].connection.send_message(seat)
 
     def _repaint(self, key: str, link: RankLink) -> None:
-        link.repaints.sent(self.clock())
+        link.repaint_is_due = False
+        link.repaints.spend(1, self.clock())
         if self.ranks.get(key) is link:
             self.meters.repaints += 1
             link.connection.send_message(Repaint(), "repaint")

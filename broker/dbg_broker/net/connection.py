@@ -19,13 +19,20 @@ from websockets.server import ServerProtocol
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.net import tcp
-from dbg_broker.net.frames import Fragments, pack_data, pack_message, whole_frame
-from dbg_broker.net.http import HttpAnswer, Upgrade
-from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, read_request, switching, upgrade_of
-from dbg_broker.net.incoming import UNREAD_BYTES, IncomingBytes
-from dbg_broker.net.outgoing import OutgoingFrames
+from dbg_broker.net.frames import UNREAD_BYTES, Fragments, IncomingBytes, pack_data, pack_message, whole_frame
+from dbg_broker.net.http import (
+    HttpAnswer,
+    NoRequest,
+    Upgrade,
+    answer_bytes,
+    read_head,
+    read_request,
+    switching,
+    upgrade_of,
+)
+from dbg_broker.net.outbox import OutgoingFrames
 from dbg_broker.net.owner import Owner
-from dbg_broker.net.standings import network_of
+from dbg_broker.net.reputation import network_of
 from dbg_broker.net.tls import SecureTransport
 from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits

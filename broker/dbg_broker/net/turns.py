@@ -8,11 +8,118 @@ ranks or terminals waits in the same line, for the one who sent the message.
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from typing import NamedTuple, Protocol
 
-from dbg_broker.net.line import Line, Share, Worker
+
+class Account(NamedTuple):
+    """Whose time some work takes: a token's, there an address's, and there one connection's."""
+
+    token: Hashable
+    address: Hashable
+    connection: Hashable
+
+
+class Worker(Protocol):
+    """Connection with bytes to take, or other work that can be done in slices."""
+
+    def work(self, is_over: Callable[[], bool]) -> bool:
+        """Take what came until the slice is over, at least one piece; return whether there is more to take now."""
+
+
+class _Node:
+    """A token, an address or a connection, and those below it that wait."""
+
+    __slots__ = ("below", "level", "used", "waiting", "waits", "worker")
+
+    def __init__(self) -> None:
+        self.used = 0.0
+        self.level = 0.0
+        """Seconds used by the one below that was served last."""
+        self.waits = False
+        self.waiting: list[tuple[float, int, Hashable]] = []
+        """The names of those below that wait, as a heap by seconds used and order of coming."""
+        self.below: dict[Hashable, _Node] = {}
+        self.worker: Worker | None = None
+
+
+class FairQueue:
+    """Workers that wait. The length is their number."""
+
+    def __init__(self) -> None:
+        self._root = _Node()
+        self._serial = 0
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def put(self, worker: Worker, share: Account) -> None:
+        """Have a worker wait, which must not wait already."""
+        place = self._root
+        for name in share:
+            below = place.below.get(name)
+            if below is None:
+                below = place.below[name] = _Node()
+            self._join(place, name, below)
+            place = below
+        place.worker = worker
+        self._size += 1
+
+    def take(self) -> tuple[Worker, Account]:
+        """Take the first worker out; :meth:`charge` follows when its slice is over. Raise IndexError if empty."""
+        place, names = self._root, []
+        while place.worker is None:
+            place.level, _, name = heapq.heappop(place.waiting)
+            place = place.below[name]
+            place.waits = False
+            names.append(name)
+        worker, place.worker = place.worker, None
+        self._size -= 1
+        return worker, Account(*names)
+
+    def charge(self, share: Account, seconds: float) -> None:
+        """Note the seconds that a worker has used, which has been taken out."""
+        path: list[tuple[_Node, Hashable, _Node]] = []
+        above = self._root
+        for name in share:
+            below = above.below.get(name)
+            if below is None:
+                break
+            below.used += seconds
+            path.append((above, name, below))
+            above = below
+        # From below, as a token waits if one of its addresses does.
+        for above, name, place in reversed(path):
+            if place.waiting:
+                self._join(above, name, place)
+        if not self._size:
+            # Nobody is to be compared with anybody.
+            self._root = _Node()
+
+    def forget(self, share: Account) -> None:
+        """Forget a connection that has ended, unless it waits."""
+        token = self._root.below.get(share.token)
+        address = token.below.get(share.address) if token is not None else None
+        if token is None or address is None:
+            return
+        for above, name in ((address, share.connection), (token, share.address), (self._root, share.token)):
+            place = above.below.get(name)
+            if place is None or place.waits or place.below:
+                return
+            del above.below[name]
+
+    def _join(self, above: _Node, name: Hashable, place: _Node) -> None:
+        if place.waits:
+            return
+        place.waits = True
+        place.used = max(place.used, above.level)
+        self._serial += 1
+        heapq.heappush(above.waiting, (place.used, self._serial, name))
+
 
 logger = logging.getLogger("dbg_broker")
 
@@ -34,7 +141,7 @@ class _Lane:
     """A line, and the seconds that it has used of the present turn, or of the last ones if those were short."""
 
     def __init__(self) -> None:
-        self.line = Line()
+        self.line = FairQueue()
         self.spent = 0.0
 
     @property
@@ -74,7 +181,7 @@ class Turns:
     def __len__(self) -> int:
         return len(self._since)
 
-    def take(self, worker: Worker, share: Share, *, types: bool) -> bool:
+    def take(self, worker: Worker, share: Account, *, types: bool) -> bool:
         """Have a worker that doesn't wait here take its bytes, now if there is time; ``types`` if these are keys.
 
         Return whether it waits here now.
@@ -87,10 +194,10 @@ class Turns:
             self._begin_later()
         return waits
 
-    def begin(self, steps: Iterator[object], share: Share) -> None:
+    def begin(self, steps: Iterator[object], share: Account) -> None:
         """Begin work whose steps are the iterator's, and go on in slices; each step takes well below a millisecond."""
         self._count += 1
-        own = Share(share.token, share.address, (share.connection, self._count))
+        own = Account(share.token, share.address, (share.connection, self._count))
         self.take(_Work(steps), own, types=False)
 
     def after(self, call: Callable[[], None]) -> None:
@@ -100,12 +207,12 @@ class Turns:
         else:
             call()
 
-    def forget(self, share: Share) -> None:
+    def forget(self, share: Account) -> None:
         """Forget what a connection that has ended has used."""
         self._keys.line.forget(share)
         self._others.line.forget(share)
 
-    def _put(self, lane: _Lane, worker: Worker, share: Share) -> None:
+    def _put(self, lane: _Lane, worker: Worker, share: Account) -> None:
         self._count += 1
         self._since[worker] = self._count
         lane.line.put(worker, share)
@@ -142,3 +249,81 @@ class Turns:
             self._put(lane, worker, share)
         while self._due and (not self._since or next(iter(self._since.values())) > self._due[0][0]):
             self._due.popleft()[1]()
+
+
+STRANGERS_SECONDS = 0.001
+"""Time of one turn of the event loop for all strangers. The last one may end a TLS handshake late, 1 ms; with the 10 ms
+that `turns.py` gives, a turn stays far below 50 ms."""
+
+_Queue = OrderedDict[str, deque[Worker]]
+"""Connections that wait, by address; the address at the front is the next."""
+
+
+class _Call:
+    """One call in place of bytes to take."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def work(self, _is_over: Callable[[], bool]) -> bool:
+        self._call()
+        return False
+
+
+class Entrance:
+    """The order in which strangers take their bytes; ``spent`` returns the broker's processor time."""
+
+    def __init__(self, spent: Callable[[], float], schedule: Callable[[float, Callable[[], None]], object]) -> None:
+        self._clock = spent
+        self._schedule = schedule
+        self._line: _Queue = OrderedDict()
+        self._slow_line: _Queue = OrderedDict()
+        self._is_scheduled = False
+
+    def __len__(self) -> int:
+        return sum(len(workers) for line in (self._line, self._slow_line) for workers in line.values())
+
+    def take(self, worker: Worker, address: str, *, is_slow: bool, is_ahead: bool = False) -> None:
+        """Have a worker that doesn't wait here take its bytes when it is its turn.
+
+        One that ``is_ahead`` of others, as its TLS handshake is complete, goes first among those of its address: it
+        needs one step more, and what was spent on it isn't lost.
+        """
+        line = self._slow_line if is_slow else self._line
+        waiting = line.setdefault(address, deque())
+        if is_ahead:
+            waiting.appendleft(worker)
+        else:
+            waiting.append(worker)
+        self._begin_later()
+
+    def call(self, begin: Callable[[], None], address: str, *, is_slow: bool) -> None:
+        """Call something when a new connection of an address has its turn."""
+        self.take(_Call(begin), address, is_slow=is_slow)
+
+    def _begin_later(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._schedule(0, self._begin)
+
+    def _begin(self) -> None:
+        self._is_scheduled = False
+        ends = self._clock() + STRANGERS_SECONDS
+        while self._line and self._clock() < ends:
+            self._serve(self._line)
+        # The slow line moves even if the other one takes all the time.
+        is_first = True
+        while self._slow_line and (is_first or self._clock() < ends):
+            self._serve(self._slow_line)
+            is_first = False
+        if self._line or self._slow_line:
+            self._begin_later()
+
+    def _serve(self, line: _Queue) -> None:
+        """Let the first connection of the first address read one piece, and put both at the end of their lines."""
+        address, workers = line.popitem(last=False)
+        worker = workers.popleft()
+        if worker.work(lambda: True):
+            workers.append(worker)
+        if workers:
+            line[address] = workers

@@ -6,7 +6,7 @@ import hmac
 import logging
 from dataclasses import dataclass
 
-from dbg_broker.ranks.weight import weight
+from dbg_broker.ranks.memory import weight
 from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import printable
 from dbg_wire.messages import Pulse, RankReport, Register

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Mapping
 
-from dbg_broker.net.listener import BACKLOG, PortTaken, listen
+from dbg_broker.net.tcp import BACKLOG, PortTaken, listen
 from dbg_broker.settings import LOOPBACK, Listen, ports_to_try
 from dbg_wire.errors import BadInput
 

@@ -21,7 +21,6 @@ from dbg_broker.audit.writer import AuditLog
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.events.command import OnEvent
 from dbg_broker.events.occasions import Occasions
-from dbg_broker.garbage import GarbageCollection
 from dbg_broker.home.certificate import load_own
 from dbg_broker.home.given_certificate import load_given
 from dbg_broker.home.in_use import Leaving
@@ -36,9 +35,8 @@ from dbg_broker.home.tokens import (
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
 from dbg_broker.log import start_log
-from dbg_broker.net.capacity import MANY, Capacity
-from dbg_broker.net.loop_times import LoopTimes
-from dbg_broker.net.measured_loop import new_times, run_measured
+from dbg_broker.net.loop import GarbageCollection, LoopTimes, new_times, run_measured
+from dbg_broker.net.places import MANY, Capacity
 from dbg_broker.net.server import Server
 from dbg_broker.net.spare import SpareMemory
 from dbg_broker.recording.directory import open_directory

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.classic.crowd import MAX_CALLERS, MIN_DRAWN
-from dbg_broker.classic.hosts import short_name
-from dbg_broker.classic.sessions import StockSessions
+from dbg_broker.classic.callers import MAX_CALLERS, MIN_DRAWN
+from dbg_broker.classic.sessions import StockSessions, short_name
 from dbg_broker.home.bearer import Role
-from dbg_broker.net.listener import listen
+from dbg_broker.net.tcp import listen
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Action,

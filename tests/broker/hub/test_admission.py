@@ -14,11 +14,11 @@ from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import admission
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
-from dbg_broker.net import standings
-from dbg_broker.net.budgets import Budget, Payer
+from dbg_broker.net import reputation
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import HttpAnswer, Upgrade
-from dbg_broker.net.standings import FORGIVEN, PAGES_AT_ONCE
+from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.net.reputation import FORGIVEN, PAGES_AT_ONCE
 from dbg_dial.deadline import within
 from dbg_wire.errors import BadSecretFile, DbgError
 from tests.broker.peers import SECONDS, Broker
@@ -52,8 +52,8 @@ async def test_the_first_wrong_tokens_are_told_at_once_and_later_ones_wait(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await refused(broker)).response.status_code == 401
-    monkeypatch.setattr(standings, "FIRST_DELAY_SECONDS", LONG)
-    monkeypatch.setattr(standings, "LAST_DELAY_SECONDS", LONG)
+    monkeypatch.setattr(reputation, "FIRST_DELAY_SECONDS", LONG)
+    monkeypatch.setattr(reputation, "LAST_DELAY_SECONDS", LONG)
     spoil(broker)
     waiting = asyncio.ensure_future(refused(broker))
     await asyncio.sleep(0)
@@ -66,7 +66,7 @@ async def test_the_first_wrong_tokens_are_told_at_once_and_later_ones_wait(
 
 
 async def test_a_refusal_that_has_waited_is_told_whole(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standings, "LAST_DELAY_SECONDS", 0.05)
+    monkeypatch.setattr(reputation, "LAST_DELAY_SECONDS", 0.05)
     spoil(broker)
     error = await refused(broker)
     assert error.response.status_code == 401
@@ -78,7 +78,7 @@ async def test_a_refusal_that_has_waited_is_told_whole(broker: Broker, monkeypat
 async def test_of_more_refusals_than_may_wait_each_is_told_to_come_back_later(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standings, "MAX_HELD_OF_ADDRESS", 0)
+    monkeypatch.setattr(reputation, "MAX_HELD_OF_ADDRESS", 0)
     spoil(broker)
     error = await refused(broker)
     assert error.response.status_code == 429
@@ -90,7 +90,7 @@ async def test_of_more_refusals_than_may_wait_each_is_told_to_come_back_later(
 async def test_only_the_first_of_many_requests_on_one_connection_is_read(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standings, "LAST_DELAY_SECONDS", 0.05)
+    monkeypatch.setattr(reputation, "LAST_DELAY_SECONDS", 0.05)
     spoil(broker)
     answer = await ask(broker, f"GET /reload HTTP/1.1\r\nAuthorization: Bearer {UNKNOWN}\r\n\r\n" * 50)
     assert answer.count("HTTP/1.1 401") == 1
@@ -100,7 +100,7 @@ async def test_only_the_first_of_many_requests_on_one_connection_is_read(
 async def test_pages_are_answered_until_too_many_were_asked_for(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standings, "PAGES_PER_SECOND", 0.0)
+    monkeypatch.setattr(reputation, "PAGES_PER_SECOND", 0.0)
     answers = [await ask(broker, "GET /healthz HTTP/1.1\r\n\r\n") for _ in range(int(PAGES_AT_ONCE) + 1)]
     assert ["200 OK" in answer for answer in answers] == [True] * int(PAGES_AT_ONCE) + [False]
     assert "429 Too Many Requests" in answers[-1]

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import close_codes, from_asking_terminals, reception
+from dbg_broker.hub import from_asking_terminals, reception
 from dbg_broker.net import frames
-from dbg_broker.ranks import answer_budget, questions
+from dbg_broker.net.frames import CloseCode
+from dbg_broker.ranks import questions
 from dbg_wire import limits
 from dbg_wire.messages import (
     Action,
@@ -294,7 +295,7 @@ async def test_questions_of_a_terminal_that_left_are_forgotten(broker: Broker) -
 async def test_answers_that_come_late_to_one_that_is_closed_for_them_count_no_more(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer_budget, "MAX_BYTES", 8_000)
+    broker.hub.questions.budget.most = 8_000
     first, second = [await broker.rank(number) for number in range(2)]
     greedy, reader = [await broker.terminal(name) for name in ("greedy@h", "reader@h")]
     await greedy.say(question(key(0), key(1), seconds=60.0))
@@ -315,9 +316,9 @@ async def test_a_question_that_is_too_much_itself_ends_with_who_asked_it(
 ) -> None:
     await broker.rank()
     terminal = await broker.terminal()
-    monkeypatch.setattr(answer_budget, "MAX_BYTES", 0)
+    broker.hub.questions.budget.most = 0
     await terminal.say(question(key(0)))
-    assert await terminal.closed() == (close_codes.SLOW, "its answers take too much memory; ask fewer ranks")
+    assert await terminal.closed() == (CloseCode.SLOW, "its answers take too much memory; ask fewer ranks")
     assert broker.hub.questions.budget.size == 0
     assert not broker.hub.questions.is_asked(key(0))
     assert not any(record.exc_info for record in caplog.records)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.net.rate import RateLimit
+from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
@@ -106,13 +106,13 @@ async def test_who_sits_nowhere_gets_no_log(broker: Broker) -> None:
 
 async def test_replays_are_paced(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     rests: list[float] = []
-    spend = RateLimit.spend
+    spend = TokenBucket.spend
 
-    def watched(pace: RateLimit, size: int, now: float) -> float:
+    def watched(pace: TokenBucket, size: int, now: float) -> float:
         rests.append(spend(pace, size, now))
         return rests[-1]
 
-    monkeypatch.setattr(RateLimit, "spend", watched)
+    monkeypatch.setattr(TokenBucket, "spend", watched)
     await broker.rank(report=AT_PROMPT)
     terminal = await broker.seated(KEY)
     await terminal.say(Replay(session=1, offset=0))

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.hub import close_codes, reception
+from dbg_broker.hub import reception
 from dbg_broker.hub.from_ranks import PULSE_BEGINS
+from dbg_broker.net.frames import CloseCode
 from dbg_broker.ranks import rank_record
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Message, Pulse, Question, RankAnswer, Sender
@@ -126,4 +127,4 @@ async def test_wrong_pulse_is_no_stack_and_one_that_would_be_passed_on_ends_the_
     again = await broker.rank(report=RUNNING)
     await broker.seated(KEY)
     await again.websocket.send(wrong)
-    assert (await again.closed())[0] == close_codes.BAD_MESSAGE
+    assert (await again.closed())[0] == CloseCode.BAD_MESSAGE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.hub import close_codes
+from dbg_broker.net.frames import CloseCode
 from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Finding, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
@@ -23,7 +23,7 @@ async def knocking(broker: Broker) -> Peer:
 async def turned_away(peer: Peer, says: str) -> None:
     refusal = await peer.expect(Refusal)
     assert (refusal.code, says in refusal.text) == (RefusalCode.TAKEN, True)
-    assert (await peer.closed())[0] == close_codes.DONE
+    assert (await peer.closed())[0] == CloseCode.DONE
 
 
 @pytest.mark.parametrize("secret", ["", OTHER])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.net.budgets import Budget, Payer
-from dbg_broker.terminals import log_listeners
+from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.terminals import notices
 from dbg_wire.messages import Logged, Mode, Notice, Snapshot, Subscribe
 from tests.broker.peers import STOPPED, Broker, Peer, registration
 
@@ -43,7 +43,7 @@ async def test_clients_that_ask_for_them_get_the_texts_of_all_ranks_and_terminal
 async def test_a_long_text_is_cut(broker: Broker) -> None:
     rank, ide = await broker.rank(0), await listening(broker)
     await rank.say(Notice(text="x" * 10_000, is_log=True))
-    assert (await ide.expect(Logged)).text == "x" * (log_listeners.MAX_TEXT - 1) + "…"
+    assert (await ide.expect(Logged)).text == "x" * (notices.MAX_TEXT - 1) + "…"
 
 
 async def test_a_client_at_the_rank_gets_each_text_once(broker: Broker) -> None:
@@ -72,7 +72,7 @@ async def test_a_client_that_asks_no_more_or_is_gone_gets_none(broker: Broker) -
 async def test_of_a_flood_a_part_comes_and_the_others_are_counted(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_listeners, "MAX_A_SECOND", 5)
+    monkeypatch.setattr(notices, "MAX_A_SECOND", 5)
     rank, ide = await broker.rank(0), await listening(broker)
     for number in range(40):
         await rank.say(Notice(text=f"loss {number}", is_log=True))

@@ -11,7 +11,8 @@ import pytest_asyncio
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.issued import IssuedToken, save_issued
 from dbg_broker.home.tokens import digest_of
-from dbg_broker.hub import close_codes, lost_ranks
+from dbg_broker.hub import departures
+from dbg_broker.net.frames import CloseCode
 from dbg_wire.limits import ENDED_RANK_SECONDS
 from dbg_wire.messages import (
     Action,
@@ -69,7 +70,7 @@ async def turned_away(peer: Peer, says: str) -> None:
     refusal = await peer.expect(Refusal)
     assert refusal.code == RefusalCode.ROLE
     assert says in refusal.text
-    assert await peer.closed() == (close_codes.DONE, "its token is for another job")
+    assert await peer.closed() == (CloseCode.DONE, "its token is for another job")
 
 
 async def test_ranks_of_the_job_come_in_and_no_others(broker: Broker) -> None:
@@ -168,7 +169,7 @@ async def test_a_terminal_is_told_that_a_rank_of_its_job_is_forgotten(broker: Br
     await alice.say(Subscribe())
     await alice.expect(Snapshot, lambda page: page.ranks[0].state is RankState.EXITED)
     for key in broker.hub.registry.expire(broker.hub.clock() + 2 * ENDED_RANK_SECONDS):
-        lost_ranks.forget(broker.hub, key)
+        departures.forget(broker.hub, key)
     gone = await alice.next()
     assert isinstance(gone, Gone)
     assert gone.key == OURS.key

@@ -10,8 +10,9 @@ from websockets.exceptions import InvalidStatus
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.hub import admission, close_codes
-from dbg_broker.net import capacity, rank_places
+from dbg_broker.hub import admission
+from dbg_broker.net import places
+from dbg_broker.net.frames import CloseCode
 from dbg_wire import limits
 from dbg_wire.messages import Audience, Mode, Refusal, RefusalCode, Seat
 from tests.broker.peers import SECONDS, Broker, Peer, attach, registration
@@ -25,7 +26,7 @@ async def gives_way(watcher: Peer, why: str) -> None:
     assert refusal.code == RefusalCode.FULL
     assert why in refusal.text
     code, reason = await watcher.closed()
-    assert code == close_codes.GIVES_WAY
+    assert code == CloseCode.GIVES_WAY
     assert reason is not None
     assert why in reason
 
@@ -52,8 +53,8 @@ async def test_a_rank_full_of_watchers_takes_its_driver(broker: Broker, monkeypa
 async def test_the_token_of_one_job_leaves_places_to_ranks_of_others(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rank_places, "FEW", 2)
-    broker.hub.rank_places = rank_places.RankPlaces(2)
+    monkeypatch.setattr(places, "FEW_RANKS", 2)
+    broker.hub.rank_places = places.RankPlaces(2)
     first, _ = [await broker.dial("/agent", broker.tokens.for_job("mine")) for _ in range(2)]
     with pytest.raises(InvalidStatus) as refused:
         await broker.dial("/agent", broker.tokens.for_job("mine"))
@@ -77,8 +78,8 @@ async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypa
 
 
 async def test_strangers_of_one_address_leave_room_for_others(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capacity, "MAX_PENDING", 8)
-    monkeypatch.setattr(capacity, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(places, "MAX_PENDING", 8)
+    monkeypatch.setattr(places, "PATIENCE_SECONDS", 0.0)
     port = broker.endpoint.port
     idle = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(6)]
     another = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.3", 0))
@@ -94,8 +95,8 @@ async def test_strangers_of_one_address_leave_room_for_others(broker: Broker, mo
 async def test_one_that_has_just_come_is_not_sent_away_for_the_next(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capacity, "MAX_PENDING", 2)
-    monkeypatch.setattr(capacity, "PATIENCE_SECONDS", SECONDS)
+    monkeypatch.setattr(places, "MAX_PENDING", 2)
+    monkeypatch.setattr(places, "PATIENCE_SECONDS", SECONDS)
     ranks = await asyncio.gather(*(broker.rank(number) for number in range(20)))
     assert len(ranks) == 20
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.hub import silences
+from dbg_broker.hub import sweeper
 from dbg_broker.net.connection import PeerConnection
 from dbg_wire import limits
 from dbg_wire.messages import Change, Probe, Pulse, Seat, Subscribe
@@ -22,9 +22,9 @@ KEY = registration().key
 @pytest.fixture
 async def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
     """Run a broker whose times of silence are a twentieth of the real ones, in the tests' unit of time."""
-    monkeypatch.setattr(silences, "LOOK_SECONDS", seconds(0.05))
-    monkeypatch.setattr(silences, "PING_SECONDS", seconds(0.125))
-    monkeypatch.setattr(silences, "SEAT_SECONDS", seconds(1.25))
+    monkeypatch.setattr(sweeper, "LOOK_SECONDS", seconds(0.05))
+    monkeypatch.setattr(sweeper, "PING_SECONDS", seconds(0.125))
+    monkeypatch.setattr(sweeper, "SEAT_SECONDS", seconds(1.25))
     monkeypatch.setattr(limits, "SILENT_SECONDS", seconds(0.225))
     monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: 0.0)
     async with running_broker(tmp_path) as running:
@@ -65,7 +65,7 @@ async def test_terminal_that_answers_pings_and_says_nothing_keeps_its_seat(broke
     await broker.rank()
     await broker.seated(KEY, "quiet@h")
     passed = asyncio.Event()
-    broker.hub.schedule(2 * silences.SEAT_SECONDS, passed.set)
+    broker.hub.schedule(2 * sweeper.SEAT_SECONDS, passed.set)
     await passed.wait()
     assert (broker.hub.seats.driver(KEY), broker.hub.seats.is_driver_silent(KEY)) == ("quiet@h", False)
 
@@ -98,7 +98,7 @@ async def test_ranks_of_a_host_are_looked_at_by_one_look_for_all_and_told_within
         return max(0.0, now - cut)
 
     monkeypatch.setattr(PeerConnection, "seconds_since_ack", since_ack)
-    watch, cut = silences.Silences(broker.hub), now + 60.0
+    watch, cut = sweeper.Silences(broker.hub), now + 60.0
     while now < cut:
         watch.look(now)
         now += 0.25

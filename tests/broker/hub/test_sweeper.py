@@ -13,7 +13,7 @@ import pytest
 
 from dbg_broker.hub import sweeper
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.ranks.probe_schedule import ProbeIntervals
+from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_wire import limits
 from dbg_wire.messages import (
     Change,

@@ -18,9 +18,9 @@ from websockets.typing import Subprotocol
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub.admission import FIGURES_SECONDS
-from dbg_broker.net import capacity, connection
+from dbg_broker.net import connection, places
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.http_parts import Request
+from dbg_broker.net.http import Request
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, encode
 from dbg_wire.messages import (
@@ -360,7 +360,7 @@ async def test_half_a_handshake_is_given_up(any_broker: Broker, monkeypatch: pyt
 async def test_waiting_strangers_are_bounded_and_the_oldest_goes(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capacity, "MAX_PENDING", 2)
+    monkeypatch.setattr(places, "MAX_PENDING", 2)
     first, *others = [await asyncio.open_connection("127.0.0.1", broker.endpoint.port) for _ in range(3)]
     with contextlib.suppress(ConnectionError):
         assert await asyncio.wait_for(first[0].read(), SECONDS) == b""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dbg_broker.net.entrance import STRANGERS_SECONDS, Entrance
+from dbg_broker.net.turns import STRANGERS_SECONDS, Entrance
 
 COST = STRANGERS_SECONDS / 4
 """Seconds that each piece of work takes here, in simulated time."""

@@ -10,9 +10,8 @@ from collections.abc import Callable
 import pytest
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.net.line import Share
 from dbg_broker.net.outbox import FRAME_COST, Fate, Outbox
-from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Turns
+from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Account, Turns
 from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Goodbye, Refusal, Sender
@@ -49,8 +48,8 @@ class Loop:
         return self.now - began
 
 
-def share(connection: object) -> Share:
-    return Share("job", "10.0.0.1", connection)
+def share(connection: object) -> Account:
+    return Account("job", "10.0.0.1", connection)
 
 
 class Flood:

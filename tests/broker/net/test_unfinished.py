@@ -8,8 +8,8 @@ import pytest
 from websockets.frames import Frame, Opcode
 
 from dbg_broker.hub import reception
-from dbg_broker.net import unfinished
-from dbg_broker.net.unfinished import MAX_UNFINISHED_BYTES, MESSAGE_SECONDS, Unfinished
+from dbg_broker.net import frames
+from dbg_broker.net.frames import MAX_UNFINISHED_BYTES, MESSAGE_SECONDS, Unfinished
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from tests.broker.peers import Broker, Peer, registration
@@ -55,7 +55,7 @@ async def send_part(peer: Peer, size: int) -> None:
 async def test_a_message_that_never_ends_is_closed_with_a_sentence(
     any_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unfinished, "MESSAGE_SECONDS", 0.2)
+    monkeypatch.setattr(frames, "MESSAGE_SECONDS", 0.2)
     monkeypatch.setattr(reception, "MESSAGE_SECONDS", 0.2)
     slow, honest = await any_broker.rank(0), await any_broker.rank(1)
     terminal = await any_broker.seated(registration(1).key)
@@ -68,14 +68,14 @@ async def test_a_message_that_never_ends_is_closed_with_a_sentence(
 
 
 async def test_parts_of_fragmented_messages_count_too(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unfinished, "MESSAGE_SECONDS", 0.2)
+    monkeypatch.setattr(frames, "MESSAGE_SECONDS", 0.2)
     rank = await broker.rank()
     rank.websocket.transport.write(Frame(Opcode.TEXT, bytes(1000), fin=False).serialize(mask=True))
     assert (await rank.closed())[0] == 4001
 
 
-async def test_all_parts_together_are_bounded(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unfinished, "MAX_UNFINISHED_BYTES", 4 * PART)
+async def test_all_parts_together_are_bounded(broker: Broker) -> None:
+    broker.hub.unfinished.most = 4 * PART
     honest = await broker.rank(99)
     await send_part(honest, 20_000)
     for number in range(12):

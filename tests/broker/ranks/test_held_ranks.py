@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dbg_broker.ranks import held_ranks
-from dbg_broker.ranks.crashes import CrashedRanks
+from dbg_broker.ranks.failures import CrashedRanks
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry

@@ -28,9 +28,9 @@ def ask(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds:
     return Ask(request=number, action=action, rows=rows, columns=80, seconds=seconds)
 
 
-def said(glances: Glances, question: Ask, now: float) -> None:
-    glances.wait(KEY, question, now)
-    assert glances.answered(KEY, question.request, TEXT, now) == [question.request]
+def said(glances: Glances, question: Ask, now: float, key: str = KEY) -> None:
+    glances.wait(key, question, now)
+    assert glances.answered(key, question.request, TEXT, now) == [question.request]
 
 
 def test_what_was_said_is_known_for_a_moment_and_to_the_same_question() -> None:
@@ -57,10 +57,10 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminals.glances, "MAX_BYTES", 3 * len(TEXT))
     glances = Glances()
     for number in range(9):
-        said(glances, ask(number, Action.SCREEN, rows=20 + number), 1.0)
+        said(glances, ask(number), 1.0, f"{number}")
     assert len(glances) == 3
     assert glances.size <= terminals.glances.MAX_BYTES
-    assert glances.known(KEY, ask(9, Action.SCREEN, rows=28), 1.0) is not None
+    assert glances.known("8", ask(9), 1.0) is not None
 
 
 def test_one_answer_is_for_all_that_asked_the_same() -> None:
