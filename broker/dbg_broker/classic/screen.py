@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from dbg_broker.classic.session import QUIET_SECONDS, ClassicSession, Deed, Write
 from dbg_wire import limits
-from dbg_wire.engines import PUDB
 from dbg_wire.errors import printable
 from dbg_wire.messages import Notice, Report
+from dbg_wire.tables.engines import PUDB
 
 _SWITCH = re.compile(rb"\x1b\[\?(?:47|1047|1049)([hl])")
 _BEGUN_SWITCH = re.compile(rb"\x1b(?:\[(?:\?(?:4|47|1|10|104|1047|1049)?)?)?\Z")

@@ -41,7 +41,7 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.errors import DbgError, PeerError
 from dbg_wire.messages import RefusalCode, Register
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
 

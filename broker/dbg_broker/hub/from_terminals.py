@@ -41,8 +41,8 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
-from dbg_wire.ranks import RankState
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import RankState
+from dbg_wire.records.record import fitted
 
 REPLAY_COST = limits.MAX_INPUT_PER_SECOND
 """Bytes that a replay counts: one a second for a terminal, since it may be 1 MiB for each terminal at the rank."""

@@ -18,8 +18,8 @@ from dbg_broker.net.loop import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters, metrics
 from dbg_broker.net.places import Capacity
 from dbg_wire import limits
-from dbg_wire.endpoint import MIN_TOKEN
 from dbg_wire.errors import printable
+from dbg_wire.finding.endpoint import MIN_TOKEN
 from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
 
 TEXT = "text/plain; charset=utf-8"

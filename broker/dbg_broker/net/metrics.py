@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from dbg_broker.net.loop import BOUNDS, Histogram, LoopTimes
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 
 class Payer(enum.Enum):

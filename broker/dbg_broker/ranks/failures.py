@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from dbg_broker.ranks.broadcast import Broadcast
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Kept
-from dbg_wire.ranks import LIVE_STATES, RankState
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import LIVE_STATES, RankState
+from dbg_wire.records.record import fitted
 
 FOLLOWS_SECONDS = 60.0
 """Seconds after a failure within which a launcher ends the other ranks, by SIGKILL half a minute after SIGTERM."""

@@ -10,7 +10,7 @@ from dbg_broker.ranks.memory import Ended, weight
 from dbg_broker.ranks.registry import Registry
 from dbg_wire import limits
 from dbg_wire.messages import Register
-from dbg_wire.ranks import Breakpoint, Place
+from dbg_wire.records.ranks import Breakpoint, Place
 from tests.broker.peers import RUNNING, registration
 
 
