@@ -30,6 +30,16 @@ class RankPeer(Protocol):
         Return False if it had no room.
         """
 
+    def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a message of which ``frame`` is the form on the wire, as :meth:`send_message` does."""
+
+    def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a control message that many ranks are sent, as :meth:`send_message` does."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether a frame sent now would not wait."""
+
     def send_data(self, data: bytes, reserve: int) -> bool:
         """Send a frame of keys unless less than ``reserve`` bytes of room would be left; tell whether it was taken."""
 
@@ -51,26 +61,25 @@ REPAINT_SECONDS = 0.1
 class RankLink:
     """A rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
 
-    ``prefix`` stands before a number that is not a rank's. If a guard is at the other end, ``guard_of`` is the key of
+    If a guard is at the other end, ``guard_of`` is the key of
     its rank, ``finding`` is what it has said last, and ``asks`` are the questions that it has not answered.
     """
 
     connection: RankPeer
     rate: TokenBucket
     rank: RankRecord | None = None
-    prefix: str = ""
     guard_of: str | None = None
     finding: Finding | None = None
     asks: dict[int, Ask] = field(default_factory=dict)
     repaints: TokenBucket = field(default_factory=lambda: TokenBucket(0.0, 1 / REPAINT_SECONDS, 1))
     repaint_is_due: bool = False
     bearer: Bearer = ANY_RANK
-    share: Account = field(init=False)
+    account: Account = field(init=False)
     """Whose time its work takes."""
 
     def __post_init__(self) -> None:
         """Note whose time it takes, which every message is asked for."""
-        self.share = share_of(self.bearer, self.connection)
+        self.account = account_of(self.bearer, self.connection)
 
 
 class PendingChanges:
@@ -148,12 +157,12 @@ class TerminalLink:
     """What it is told of the deeds of others at the rank where it sits."""
     is_supplied: bool = False
     """Whether what waits for it is being sent, in slices."""
-    share: Account = field(init=False)
+    account: Account = field(init=False)
     """Whose time its work takes."""
 
     def __post_init__(self) -> None:
         """Note whose time it takes, which every message is asked for."""
-        self.share = share_of(self.bearer, self.connection)
+        self.account = account_of(self.bearer, self.connection)
 
     @property
     def role(self) -> Role:
@@ -166,7 +175,7 @@ class TerminalLink:
         return self.connection.number
 
 
-def share_of(bearer: Bearer, peer: RankPeer | PeerConnection) -> Account:
+def account_of(bearer: Bearer, peer: RankPeer | PeerConnection) -> Account:
     """Return whose time is taken by work for a peer: one token's, one address's of it, one connection's of that."""
     return Account((bearer.role, bearer.digest), tcp.host_of(peer.peer), peer.number)
 

@@ -24,16 +24,16 @@ DEED_COST = 64
 
 def tell_onlookers(hub: Hub, link: TerminalLink, deed: VisibleAction, key: str) -> None:
     """Tell all other terminals at a rank what one does there, within the pace of each."""
-    numbers = [number for number in hub.seats.viewers(key) if not _is_same(link, hub.terminals[number])]
+    numbers = [number for number in hub.terminals.seats.viewers(key) if not _is_same(link, hub.terminals.links[number])]
     if not numbers:
         return
-    hub.slow_down(link, DEED_COST * len(numbers))
+    hub.connections.charge(link.connection, link.rate, DEED_COST * len(numbers))
     for number in numbers:
-        _tell(hub, hub.terminals[number], key, link, deed)
+        _tell(hub, hub.terminals.links[number], key, link, deed)
 
 
 def _tell(hub: Hub, onlooker: TerminalLink, key: str, link: TerminalLink, deed: VisibleAction) -> None:
-    now, sentence = hub.clock(), f"{_who(link)} {deed.text}"
+    now, sentence = hub.timers.clock(), f"{_who(link)} {deed.text}"
     if onlooker.deeds is None or onlooker.deeds.key != key:
         onlooker.deeds = NoticePaces(key)
     pace = onlooker.deeds.of(link.number, deed, now)
@@ -41,20 +41,20 @@ def _tell(hub: Hub, onlooker: TerminalLink, key: str, link: TerminalLink, deed: 
     if onlooker.connection.is_ready and pace.may_tell(now):
         onlooker.connection.send_message(Notice(text=sentence, ends_stop=deed.ends_stop))
         return
-    hub.meters.budgets.hit(Payer.DRIVER, Budget.DEEDS)
+    hub.connections.meters.budgets.hit(Payer.DRIVER, Budget.DEEDS)
     wait = pace.count(sentence, now)
     if wait is not None:
-        hub.schedule(wait, partial(_tell_more, hub, onlooker, onlooker.deeds, pace))
+        hub.timers.schedule(wait, partial(_tell_more, hub, onlooker, onlooker.deeds, pace))
 
 
 def _tell_more(hub: Hub, onlooker: TerminalLink, deeds: NoticePaces, pace: NoticePace) -> None:
-    viewer = hub.seats.viewer(onlooker.number)
+    viewer = hub.terminals.seats.viewer(onlooker.number)
     if viewer is None or onlooker.deeds is not deeds or viewer.key != deeds.key:
         # It has left the rank, and what was counted there is of no use elsewhere.
         return
     if not onlooker.connection.is_ready:
-        hub.schedule(SECONDS_FOR_ONE, partial(_tell_more, hub, onlooker, deeds, pace))
-    elif (sentence := pace.more(hub.clock())) is not None:
+        hub.timers.schedule(SECONDS_FOR_ONE, partial(_tell_more, hub, onlooker, deeds, pace))
+    elif (sentence := pace.more(hub.timers.clock())) is not None:
         onlooker.connection.send_message(Notice(text=sentence))
 
 
@@ -79,25 +79,27 @@ LAST_SECONDS = 0.5
 
 def tell_log(hub: Hub, rank: RankRecord, notice: Notice) -> None:
     """Send the text of a rank's log point to the terminals at the rank, and to the clients that ask for such texts."""
-    seated = [number for number in hub.seats.viewers(rank.key) if number not in hub.log_listeners.behind]
+    seated = [
+        number for number in hub.terminals.seats.viewers(rank.key) if number not in hub.terminals.log_listeners.behind
+    ]
     if seated:
         frame = pack_message(notice)
         for number in seated:
-            hub.terminals[number].connection.send_control(frame)
-    if hub.log_listeners.behind:
+            hub.terminals.links[number].connection.send_control(frame)
+    if hub.terminals.log_listeners.behind:
         text = notice.text
         _tell_listeners(hub, rank, text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…")
 
 
 def _tell_listeners(hub: Hub, rank: RankRecord, text: str) -> None:
-    now = hub.clock()
-    pace = hub.log_listeners.pace(rank.said.job, now)
-    if hub.log_listeners.may_send(pace, now):
+    now = hub.timers.clock()
+    pace = hub.terminals.log_listeners.pace(rank.said.job, now)
+    if hub.terminals.log_listeners.may_send(pace, now):
         _send(hub, rank.key, text, pace.left_out())
         return
-    hub.meters.budgets.hit(Payer.RANK, Budget.LOGS)
+    hub.connections.meters.budgets.hit(Payer.RANK, Budget.LOGS)
     if pace.leave_out(rank.key, text):
-        hub.schedule(LAST_SECONDS, partial(_send_last, hub, pace))
+        hub.timers.schedule(LAST_SECONDS, partial(_send_last, hub, pace))
 
 
 def _send_last(hub: Hub, pace: LogPace) -> None:
@@ -106,10 +108,10 @@ def _send_last(hub: Hub, pace: LogPace) -> None:
 
 
 def _send(hub: Hub, key: str, text: str, left_out: int) -> None:
-    behind = hub.log_listeners.behind
+    behind = hub.terminals.log_listeners.behind
     for number, missed in tuple(behind.items()):
-        link = hub.terminals.get(number)
-        if link is None or not hub.listing.may_see(link, key):
+        link = hub.terminals.links.get(number)
+        if link is None or not hub.terminals.listing.may_see(link, key):
             continue
         left_out_here = left_out + missed
         # A client that is behind gets its list and its answers before the texts of log points.

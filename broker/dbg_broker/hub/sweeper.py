@@ -37,7 +37,7 @@ class Silences:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._looked_at = hub.clock()
+        self._looked_at = hub.timers.clock()
         self._looked_for = self._looked_at
         self._round: Iterator[str] = iter(())
 
@@ -48,7 +48,7 @@ class Silences:
         looks = self._look_at_ranks(now, LOOKS_AT_ONCE)
         if looks < LOOKS_AT_ONCE and now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
-            self._round = self._hub.host_looks.due(now)
+            self._round = self._hub.ranks.liveness.hosts.due(now)
             self._look_at_ranks(now, LOOKS_AT_ONCE - looks)
             self._look_at_terminals(now, absent)
 
@@ -62,11 +62,11 @@ class Silences:
 
     def _look_at_rank(self, key: str, now: float) -> None:
         hub = self._hub
-        link, rank = hub.ranks.get(key), hub.registry.find(key)
+        link, rank = hub.ranks.links.get(key), hub.ranks.registry.find(key)
         if link is None:
             return
         unheard = link.connection.seconds_since_ack()
-        if not hub.host_looks.seen(key, unheard, now) or rank is None:
+        if not hub.ranks.liveness.hosts.seen(key, unheard, now) or rank is None:
             return
         if unheard >= limits.SILENT_SECONDS:
             departures.fell_silent(hub, rank)
@@ -75,19 +75,19 @@ class Silences:
             link.connection.send_message(Probe(), "probe")
 
     def _look_at_terminals(self, now: float, absent: bool) -> None:
-        for link in tuple(self._hub.terminals.values()):
+        for link in tuple(self._hub.terminals.links.values()):
             connection = link.connection
             if absent:
                 connection.heard_at = max(now, connection.heard_at)
             unheard = now - connection.heard_at
             if unheard >= SEAT_SECONDS:
-                departures.drop_silent(self._hub, connection)
+                departures.drop_silent(self._hub.connections.meters, connection)
                 continue
             if unheard >= PING_SECONDS:
                 connection.ping()
-            key = self._hub.seats.note_silence(link.number, unheard >= limits.SILENT_SECONDS)
+            key = self._hub.terminals.seats.note_silence(link.number, unheard >= limits.SILENT_SECONDS)
             if key is not None:
-                self._hub.listing.changed(key)
+                self._hub.terminals.listing.changed(key)
 
 
 STALL_SECONDS = 60.0
@@ -105,7 +105,7 @@ class Sweeper:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._ack_check_at = hub.clock()
+        self._ack_check_at = hub.timers.clock()
         self._silences = Silences(hub)
 
     def sweep(self, now: float) -> None:
@@ -115,16 +115,16 @@ class Sweeper:
         self._check_silent(now)
         departures.check_deaths(self._hub, now)
         self._drop_stalled(now)
-        for key in self._hub.registry.expire(now):
+        for key in self._hub.ranks.registry.expire(now):
             departures.forget(self._hub, key)
 
     def _probe(self, now: float) -> None:
         hub = self._hub
-        due = hub.probe_schedule.due(now)
+        due = hub.ranks.liveness.probes.due(now)
         for key in due.probe:
-            hub.tell_rank_frame(key, PROBE, PROBE_FRAME, "probe")
+            hub.ranks.tell_packed(key, PROBE, PROBE_FRAME, "probe")
         for key in due.silent:
-            rank = hub.registry.find(key)
+            rank = hub.ranks.registry.find(key)
             if rank is not None:
                 departures.fell_silent(hub, rank)
 
@@ -133,14 +133,14 @@ class Sweeper:
         if now < self._ack_check_at:
             return
         self._ack_check_at = now + ACK_CHECK_SECONDS
-        for key in tuple(self._hub.silent):
-            rank, link = self._hub.registry.find(key), self._hub.ranks.get(key)
+        for key in tuple(self._hub.ranks.liveness.silent):
+            rank, link = self._hub.ranks.registry.find(key), self._hub.ranks.links.get(key)
             if rank is None or link is None or rank.state is not RankState.UNRESPONSIVE:
-                self._hub.silent.discard(key)
+                self._hub.ranks.liveness.silent.discard(key)
             elif link.connection.seconds_since_ack() >= limits.CONNECTION_DEAD_SECONDS:
                 link.connection.abort()
 
     def _drop_stalled(self, now: float) -> None:
-        for link in tuple(self._hub.terminals.values()):
+        for link in tuple(self._hub.terminals.links.values()):
             if link.connection.is_stalled(now, STALL_SECONDS):
-                departures.close_slow(self._hub, link.connection)
+                departures.close_slow(self._hub.connections.meters, link.connection)

@@ -31,14 +31,17 @@ from dbg_broker.net.http import (
     upgrade_of,
 )
 from dbg_broker.net.outbox import OutgoingFrames
-from dbg_broker.net.owner import Owner
 from dbg_broker.net.reputation import network_of
 from dbg_broker.net.tls import SecureTransport
+from dbg_broker.net.turns import Account
 from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.log_form import LogForm
 from dbg_wire.messages import Message
+
+if typing.TYPE_CHECKING:
+    from dbg_broker.net.connections import Connections
 
 logger = logging.getLogger("dbg_broker")
 
@@ -73,6 +76,7 @@ class PeerConnection(asyncio.Protocol):
         "_waits_its_turn",
         "_was_lost",
         "_websocket",
+        "account",
         "cancel_start",
         "has_failed",
         "heard_at",
@@ -87,7 +91,7 @@ class PeerConnection(asyncio.Protocol):
         self,
         number: int,
         peer: str,
-        owner: Owner[PeerConnection],
+        owner: Connections,
         loop: asyncio.AbstractEventLoop,
         secure: SecureTransport | None = None,
     ) -> None:
@@ -97,6 +101,8 @@ class PeerConnection(asyncio.Protocol):
         self.was_made = False
         self.has_failed = False
         """Whether the owner has counted it as a stranger's."""
+        self.account: Account | None = None
+        """Whose time its work takes, once that is known."""
         self.is_open = False
         self.heard_at = loop.time()
         """When the peer was heard last, or will be read again, on the loop's clock."""
@@ -234,7 +240,7 @@ class PeerConnection(asyncio.Protocol):
             self._websocket.reader.buffer.clear()
             self._websocket.parser.close()
         try:
-            self._owner.lost(self)
+            self._owner.handlers.lost(self)
         except Exception:
             logger.exception("an error of the broker after the connection from %s ended", self.peer)
 
@@ -300,7 +306,7 @@ class PeerConnection(asyncio.Protocol):
             if head.rest:
                 self._receive(head.rest)
         else:
-            answer = self._owner.admit(self, Upgrade(head.target, None, None, (), head.method))
+            answer = self._owner.handlers.admit(self, Upgrade(head.target, None, None, (), head.method))
             self._is_decided_later = answer is None
             if isinstance(answer, HttpAnswer):
                 self.respond(answer, with_body=head.method != "HEAD")
@@ -311,7 +317,7 @@ class PeerConnection(asyncio.Protocol):
         except NoRequest as error:
             self._fail(str(error))
             return
-        answer = self._owner.admit(self, upgrade_of(request))
+        answer = self._owner.handlers.admit(self, upgrade_of(request))
         if isinstance(answer, HttpAnswer):
             self.respond(answer)
             return
@@ -348,7 +354,7 @@ class PeerConnection(asyncio.Protocol):
         size = len(websocket.reader.buffer) + len(self._fragments)
         if size or self._has_unfinished:
             self._has_unfinished = size > 0
-            self._owner.unfinished(self, size, is_new=self._has_finished)
+            self._owner.note_unfinished(self, size, is_new=self._has_finished)
         self._has_finished = False
 
     def _handle_frame(self, frame: Frame) -> None:
@@ -356,15 +362,15 @@ class PeerConnection(asyncio.Protocol):
         if whole is not None:
             self._handle_message(*whole)
         if not frame.fin or frame.opcode in (Opcode.PING, Opcode.PONG):
-            self._owner.frame_received(self)
+            self._owner.handlers.frame(self)
 
     def _handle_message(self, opcode: Opcode, payload: bytes) -> None:
         self._has_finished = True
         if opcode is Opcode.BINARY:
-            self._owner.data_received(self, payload)
+            self._owner.handlers.data(self, payload)
         else:
             # A wrong byte becomes a character that no known name has, so the text is refused like any wrong message.
-            self._owner.text_received(self, payload.decode("utf-8", "replace"))
+            self._owner.handlers.text(self, payload.decode("utf-8", "replace"))
 
     # ---------------------------------------------------------------------------------------------------- what goes out
 
@@ -404,7 +410,7 @@ class PeerConnection(asyncio.Protocol):
             return False
         if self._outgoing.send_control(frame, instead_of):
             return True
-        self._owner.overflowed(self)
+        self._owner.handlers.overflowed(self)
         return False
 
     def send_output(self, frame: bytes, most: int | None = None) -> bool:
@@ -473,7 +479,7 @@ class PeerConnection(asyncio.Protocol):
             return
         self._outgoing.pump()
         if self.is_ready:
-            self._owner.drained(self)
+            self._owner.handlers.drained(self)
 
     def _write_library_frames(self, websocket: ServerProtocol) -> None:
         """Write what the library answers by itself: pongs and closes."""

@@ -19,6 +19,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from dbg_broker.timers import Timers
+
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Upper bounds in seconds of a histogram's classes; 0.05 is the promise to keys, and the others show how far it is."""
 
@@ -173,14 +175,9 @@ NEVER = 1_000_000
 class GarbageCollection:
     """The collection of garbage of this process; ``types`` tells whether a terminal is at a rank to type there."""
 
-    def __init__(
-        self,
-        types: Callable[[], bool],
-        clock: Callable[[], float],
-        schedule: Callable[[float, Callable[[], None]], object],
-    ) -> None:
-        self._types, self._clock, self._schedule = types, clock, schedule
-        self._whole_at = clock()
+    def __init__(self, types: Callable[[], bool], timers: Timers) -> None:
+        self._types, self._clock, self._schedule = types, timers.clock, timers.schedule
+        self._whole_at = timers.clock()
 
     def begin(self) -> None:
         """Set aside what there is, and look again and again."""

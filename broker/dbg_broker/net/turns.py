@@ -1,4 +1,4 @@
-"""Shares of the broker's time for connections, so that bytes of one connection don't delay keys of another. Pure.
+"""Fair queues of the broker's time, so that bytes of one connection don't delay keys of another. Pure.
 
 What came on a connection is taken at once while the present turn of the event loop has time left and nobody waits.
 Otherwise the connection waits in line, and the line has a bounded part of each of the next turns. Keys of a terminal
@@ -12,7 +12,27 @@ import heapq
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+from dbg_broker.timers import Timers
+
+logger = logging.getLogger("dbg_broker")
+
+SLICE_SECONDS = 0.0005
+"""Longest time for one connection before others have theirs. It is processor time of the broker: time that other
+processes of the host take doesn't count against a connection."""
+
+TURN_SECONDS = 0.002
+"""Time of one turn of the event loop for keys and their echo, and as much again for all else. Either may end one
+message late; the longest takes 20 ms. The sum is below 50 ms, the longest time that a flood may delay a key."""
+
+COUNTED_SECONDS = TURN_SECONDS / 2
+"""Time of one or several turns that is counted as one's. A turn of its own only to begin the count anew, for each short
+message, would cost a third of what the message does."""
+
+STRANGERS_SECONDS = 0.001
+"""Time of one turn of the event loop for all strangers. The last one may end a TLS handshake late, 1 ms; with the 10 ms
+that others have, a turn stays far below 50 ms."""
 
 
 class Account(NamedTuple):
@@ -23,17 +43,17 @@ class Account(NamedTuple):
     connection: Hashable
 
 
-class Worker(Protocol):
-    """Connection with bytes to take, or other work that can be done in slices."""
+Work = Callable[[Callable[[], bool]], bool]
+"""Work of a connection, or other work that can be done in slices.
 
-    def work(self, is_over: Callable[[], bool]) -> bool:
-        """Take what came until the slice is over, at least one piece; return whether there is more to take now."""
+It is told how to learn that the slice is over, does at least one piece, and returns whether there is more to do now.
+"""
 
 
 class _Node:
     """A token, an address or a connection, and those below it that wait."""
 
-    __slots__ = ("below", "level", "used", "waiting", "waits", "worker")
+    __slots__ = ("below", "level", "used", "waiting", "waits", "work")
 
     def __init__(self) -> None:
         self.used = 0.0
@@ -43,11 +63,17 @@ class _Node:
         self.waiting: list[tuple[float, int, Hashable]] = []
         """The names of those below that wait, as a heap by seconds used and order of coming."""
         self.below: dict[Hashable, _Node] = {}
-        self.worker: Worker | None = None
+        self.work: Work | None = None
 
 
 class FairQueue:
-    """Workers that wait. The length is their number."""
+    """Fair queue of work: every token, every address of it and every connection of that has a fair share of the time.
+
+    Who has used least time is first. A thousand connections of one token have the share of one, and among themselves
+    the connection that asks for little does not wait for those that ask for much. Who comes into the queue counts as
+    having used as much as the one that was served last, so that nobody saves up time by being silent. The length is
+    the number of those that wait.
+    """
 
     def __init__(self) -> None:
         self._root = _Node()
@@ -57,35 +83,35 @@ class FairQueue:
     def __len__(self) -> int:
         return self._size
 
-    def put(self, worker: Worker, share: Account) -> None:
-        """Have a worker wait, which must not wait already."""
+    def put(self, work: Work, account: Account) -> None:
+        """Have work wait, which must not wait already."""
         place = self._root
-        for name in share:
+        for name in account:
             below = place.below.get(name)
             if below is None:
                 below = place.below[name] = _Node()
             self._join(place, name, below)
             place = below
-        place.worker = worker
+        place.work = work
         self._size += 1
 
-    def take(self) -> tuple[Worker, Account]:
-        """Take the first worker out; :meth:`charge` follows when its slice is over. Raise IndexError if empty."""
+    def take(self) -> tuple[Work, Account]:
+        """Take the first one out; :meth:`charge` follows when its slice is over. Raise IndexError if empty."""
         place, names = self._root, []
-        while place.worker is None:
+        while place.work is None:
             place.level, _, name = heapq.heappop(place.waiting)
             place = place.below[name]
             place.waits = False
             names.append(name)
-        worker, place.worker = place.worker, None
+        work, place.work = place.work, None
         self._size -= 1
-        return worker, Account(*names)
+        return work, Account(*names)
 
-    def charge(self, share: Account, seconds: float) -> None:
-        """Note the seconds that a worker has used, which has been taken out."""
+    def charge(self, account: Account, seconds: float) -> None:
+        """Note the seconds that work has used which was taken out."""
         path: list[tuple[_Node, Hashable, _Node]] = []
         above = self._root
-        for name in share:
+        for name in account:
             below = above.below.get(name)
             if below is None:
                 break
@@ -100,13 +126,13 @@ class FairQueue:
             # Nobody is to be compared with anybody.
             self._root = _Node()
 
-    def forget(self, share: Account) -> None:
+    def forget(self, account: Account) -> None:
         """Forget a connection that has ended, unless it waits."""
-        token = self._root.below.get(share.token)
-        address = token.below.get(share.address) if token is not None else None
+        token = self._root.below.get(account.token)
+        address = token.below.get(account.address) if token is not None else None
         if token is None or address is None:
             return
-        for above, name in ((address, share.connection), (token, share.address), (self._root, share.token)):
+        for above, name in ((address, account.connection), (token, account.address), (self._root, account.token)):
             place = above.below.get(name)
             if place is None or place.waits or place.below:
                 return
@@ -121,22 +147,6 @@ class FairQueue:
         heapq.heappush(above.waiting, (place.used, self._serial, name))
 
 
-logger = logging.getLogger("dbg_broker")
-
-SLICE_SECONDS = 0.0005
-"""Longest time for one connection before others have theirs. It is processor time of the broker: time that other
-processes of the host take doesn't count against a connection."""
-
-TURN_SECONDS = 0.002
-"""Time of one turn of the event loop for keys and their echo, and as much again for all else. Either may end one
-message late; the longest takes 20 ms. The sum is below 50 ms, the longest time that a flood may delay a key."""
-
-
-COUNTED_SECONDS = TURN_SECONDS / 2
-"""Time of one or several turns that is counted as one's. A turn of its own only to begin the count anew, for each short
-message, would cost a third of what the message does."""
-
-
 class _Lane:
     """A line, and the seconds that it has used of the present turn, or of the last ones if those were short."""
 
@@ -149,31 +159,29 @@ class _Lane:
         return not self.line and self.spent < TURN_SECONDS
 
 
-class _Work:
-    """Work in steps, of which each takes less than a slice; an error ends this work and nothing else."""
+def _in_steps(steps: Iterator[object]) -> Work:
+    """Return work in steps, of which each takes less than a slice; an error ends this work and nothing else."""
 
-    def __init__(self, steps: Iterator[object]) -> None:
-        self._steps = steps
-
-    def work(self, is_over: Callable[[], bool]) -> bool:
+    def work(is_over: Callable[[], bool]) -> bool:
         try:
-            for _ in self._steps:
+            for _ in steps:
                 if is_over():
                     return True
         except Exception:
             logger.exception("an error of the broker in work that was done in slices")
         return False
 
+    return work
+
 
 class Turns:
-    """The order in which connections take their bytes; ``spent`` returns the broker's processor time."""
+    """The order in which connections take their bytes."""
 
-    def __init__(self, spent: Callable[[], float], schedule: Callable[[float, Callable[[], None]], object]) -> None:
-        self._clock = spent
-        self._schedule = schedule
+    def __init__(self, timers: Timers) -> None:
+        self._clock, self._schedule = timers.spent, timers.schedule
         self._keys, self._others = _Lane(), _Lane()
         # When each one that waits came or had its last slice, in this order.
-        self._since: OrderedDict[Worker, int] = OrderedDict()
+        self._since: OrderedDict[Work, int] = OrderedDict()
         self._count = 0
         self._due: deque[tuple[int, Callable[[], None]]] = deque()
         self._is_scheduled = False
@@ -181,46 +189,46 @@ class Turns:
     def __len__(self) -> int:
         return len(self._since)
 
-    def take(self, worker: Worker, share: Account, *, types: bool) -> bool:
-        """Have a worker that doesn't wait here take its bytes, now if there is time; ``types`` if these are keys.
+    def take(self, work: Work, account: Account, *, types: bool) -> bool:
+        """Do work that doesn't wait here, now if there is time; ``types`` if these are keys.
 
         Return whether it waits here now.
         """
         lane = self._keys if types else self._others
-        waits = not lane.is_free or self._serve(lane, worker, SLICE_SECONDS)
+        waits = not lane.is_free or self._serve(lane, work, SLICE_SECONDS)
         if waits:
-            self._put(lane, worker, share)
+            self._put(lane, work, account)
         if waits or lane.spent >= COUNTED_SECONDS:
             self._begin_later()
         return waits
 
-    def begin(self, steps: Iterator[object], share: Account) -> None:
+    def begin(self, steps: Iterator[object], account: Account) -> None:
         """Begin work whose steps are the iterator's, and go on in slices; each step takes well below a millisecond."""
         self._count += 1
-        own = Account(share.token, share.address, (share.connection, self._count))
-        self.take(_Work(steps), own, types=False)
+        own = Account(account.token, account.address, (account.connection, self._count))
+        self.take(_in_steps(steps), own, types=False)
 
-    def after(self, call: Callable[[], None]) -> None:
+    def call_after_current_queue(self, call: Callable[[], None]) -> None:
         """Call something when all that wait now have had a slice; at once if none waits."""
         if self._since:
             self._due.append((self._count, call))
         else:
             call()
 
-    def forget(self, share: Account) -> None:
+    def forget(self, account: Account) -> None:
         """Forget what a connection that has ended has used."""
-        self._keys.line.forget(share)
-        self._others.line.forget(share)
+        self._keys.line.forget(account)
+        self._others.line.forget(account)
 
-    def _put(self, lane: _Lane, worker: Worker, share: Account) -> None:
+    def _put(self, lane: _Lane, work: Work, account: Account) -> None:
         self._count += 1
-        self._since[worker] = self._count
-        lane.line.put(worker, share)
+        self._since[work] = self._count
+        lane.line.put(work, account)
 
-    def _serve(self, lane: _Lane, worker: Worker, seconds: float) -> bool:
+    def _serve(self, lane: _Lane, work: Work, seconds: float) -> bool:
         began = self._clock()
         ends = began + seconds
-        has_more = worker.work(lambda: self._clock() >= ends)
+        has_more = work(lambda: self._clock() >= ends)
         lane.spent += self._clock() - began
         return has_more
 
@@ -240,51 +248,41 @@ class Turns:
             self._begin_later()
 
     def _serve_first(self, lane: _Lane) -> None:
-        worker, share = lane.line.take()
-        del self._since[worker]
+        work, account = lane.line.take()
+        del self._since[work]
         before = lane.spent
-        has_more = self._serve(lane, worker, min(SLICE_SECONDS, TURN_SECONDS - before))
-        lane.line.charge(share, lane.spent - before)
+        has_more = self._serve(lane, work, min(SLICE_SECONDS, TURN_SECONDS - before))
+        lane.line.charge(account, lane.spent - before)
         if has_more:
-            self._put(lane, worker, share)
+            self._put(lane, work, account)
         while self._due and (not self._since or next(iter(self._since.values())) > self._due[0][0]):
             self._due.popleft()[1]()
 
 
-STRANGERS_SECONDS = 0.001
-"""Time of one turn of the event loop for all strangers. The last one may end a TLS handshake late, 1 ms; with the 10 ms
-that `turns.py` gives, a turn stays far below 50 ms."""
-
-_Queue = OrderedDict[str, deque[Worker]]
+_Queue = OrderedDict[str, deque[Work]]
 """Connections that wait, by address; the address at the front is the next."""
 
 
-class _Call:
-    """One call in place of bytes to take."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-
-    def work(self, _is_over: Callable[[], bool]) -> bool:
-        self._call()
-        return False
-
-
 class Entrance:
-    """The order in which strangers take their bytes; ``spent`` returns the broker's processor time."""
+    """The order in which strangers take their bytes: those whose token is not known yet.
 
-    def __init__(self, spent: Callable[[], float], schedule: Callable[[float, Callable[[], None]], object]) -> None:
-        self._clock = spent
-        self._schedule = schedule
+    All of them together have a bounded part of each turn of the event loop, whatever they ask for: a TLS handshake, a
+    page, or a refusal. Addresses take it in turn, and the connections of one address in the order in which they sent
+    something. So no address delays another one. Addresses with many failed attempts wait in a slow line: it has one
+    connection's share of each turn, and all the time that the other line leaves.
+    """
+
+    def __init__(self, timers: Timers) -> None:
+        self._clock, self._schedule = timers.spent, timers.schedule
         self._line: _Queue = OrderedDict()
         self._slow_line: _Queue = OrderedDict()
         self._is_scheduled = False
 
     def __len__(self) -> int:
-        return sum(len(workers) for line in (self._line, self._slow_line) for workers in line.values())
+        return sum(len(works) for line in (self._line, self._slow_line) for works in line.values())
 
-    def take(self, worker: Worker, address: str, *, is_slow: bool, is_ahead: bool = False) -> None:
-        """Have a worker that doesn't wait here take its bytes when it is its turn.
+    def take(self, work: Work, address: str, *, is_slow: bool, is_ahead: bool = False) -> None:
+        """Do work that doesn't wait here when it is its turn.
 
         One that ``is_ahead`` of others, as its TLS handshake is complete, goes first among those of its address: it
         needs one step more, and what was spent on it isn't lost.
@@ -292,14 +290,19 @@ class Entrance:
         line = self._slow_line if is_slow else self._line
         waiting = line.setdefault(address, deque())
         if is_ahead:
-            waiting.appendleft(worker)
+            waiting.appendleft(work)
         else:
-            waiting.append(worker)
+            waiting.append(work)
         self._begin_later()
 
     def call(self, begin: Callable[[], None], address: str, *, is_slow: bool) -> None:
         """Call something when a new connection of an address has its turn."""
-        self.take(_Call(begin), address, is_slow=is_slow)
+
+        def work(_is_over: Callable[[], bool]) -> bool:
+            begin()
+            return False
+
+        self.take(work, address, is_slow=is_slow)
 
     def _begin_later(self) -> None:
         if not self._is_scheduled:
@@ -321,9 +324,9 @@ class Entrance:
 
     def _serve(self, line: _Queue) -> None:
         """Let the first connection of the first address read one piece, and put both at the end of their lines."""
-        address, workers = line.popitem(last=False)
-        worker = workers.popleft()
-        if worker.work(lambda: True):
-            workers.append(worker)
-        if workers:
-            line[address] = workers
+        address, works = line.popitem(last=False)
+        work = works.popleft()
+        if work(lambda: True):
+            works.append(work)
+        if works:
+            line[address] = works

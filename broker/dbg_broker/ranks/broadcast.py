@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from dbg_broker.timers import Timers
 from dbg_wire.messages import Chosen, Kept
 
 MAX_REST_SECONDS = 1.0
@@ -42,12 +43,8 @@ class Broadcast(NamedTuple):
     name: Hashable
 
 
-class NewsSource(Protocol):
-    """Source of what is still to be told."""
-
-    def tell(self) -> Iterator[Broadcast]:
-        """Return what is to be told to which ranks now; it counts as told then."""
-
+News = Callable[[], Iterator[Broadcast]]
+"""Return what is to be told to which ranks now; it counts as told then."""
 
 Tell = Callable[[bytes, str, Hashable], None]
 """Send a frame to the rank of this key; the last argument is the telling's name."""
@@ -58,17 +55,15 @@ class Broadcasts:
 
     def __init__(
         self,
-        sources: Iterable[NewsSource],
+        sources: Iterable[News],
         pack: Callable[[Chosen | Kept], bytes],
         tell: Tell,
-        clock: Callable[[], float],
-        schedule: Callable[[float, Callable[[], None]], object],
+        timers: Timers,
     ) -> None:
         self._sources = tuple(sources)
         self._pack = pack
         self._tell = tell
-        self._clock = clock
-        self._schedule = schedule
+        self._clock, self._schedule = timers.clock, timers.schedule
         self._waiting: deque[tuple[bytes, str, Hashable]] = deque()
         self._tellings: Iterator[Broadcast] = iter(())
         self._told = 0
@@ -85,7 +80,7 @@ class Broadcasts:
         # Changes during a telling wait for the next one; otherwise a rank could hear the new state before the old.
         self._is_due = True
         self._told = 0
-        self._tellings = chain.from_iterable(source.tell() for source in self._sources)
+        self._tellings = chain.from_iterable(source() for source in self._sources)
         self._go_on()
 
     def _go_on(self) -> None:

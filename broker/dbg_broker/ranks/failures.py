@@ -143,7 +143,7 @@ class CrashedRanks:
         return len(self._launches)
 
     def changed(self, rank: RankRecord) -> bool:
-        """Take in a change of a rank; tell whether :meth:`tell` has something for a rank."""
+        """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
         run = (rank.said.job, rank.said.run)
         if self._run_of.get(rank.key, run) != run:
             self.forget(rank.key)
@@ -166,7 +166,7 @@ class CrashedRanks:
         self._drop_empty(rank.key, run)
         return bool(self._due)
 
-    def tell(self) -> Iterator[Broadcast]:
+    def news(self) -> Iterator[Broadcast]:
         """Return what is to be told to which ranks now; it counts as told then."""
         due, self._due = self._due, {}
         for run in due:

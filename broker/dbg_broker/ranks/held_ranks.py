@@ -66,7 +66,7 @@ class HeldRanks:
         """Ranks that others wait for, counted once for each group."""
 
     def changed(self, rank: RankRecord) -> bool:
-        """Take in a change of a rank; tell whether :meth:`tell` has something for a rank."""
+        """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
         run = (rank.said.job, rank.said.run)
         if rank.child is None and (rank.is_live or (run, rank.said.rank) not in self._keys):
             # A rank that ended may still change when a relaunched rank has its number already.
@@ -79,7 +79,7 @@ class HeldRanks:
                 self._due[group] = None
         return bool(self._due)
 
-    def tell(self) -> Iterator[Broadcast]:
+    def news(self) -> Iterator[Broadcast]:
         """Return what is to be told to which ranks now, in order for each rank; it counts as told then."""
         due, self._due = self._due, {}
         for group in due:

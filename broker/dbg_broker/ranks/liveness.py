@@ -263,3 +263,27 @@ class DeathChecks:
             _, key, attempt = heapq.heappop(self._heap)
             found.append((key, attempt))
         return found
+
+
+class Liveness:
+    """What is looked at by the clock: ranks by probes, their hosts, and the processes of lost ranks of this host.
+
+    ``silent`` are the ranks that do not answer; ``kernel`` is the name of this host's kernel.
+    """
+
+    def __init__(self, kernel: str | None, intervals: ProbeIntervals) -> None:
+        self.kernel = kernel
+        self.probes = ProbeSchedule(intervals)
+        self.hosts = HostLooks()
+        self.deaths = DeathChecks()
+        self.silent: set[str] = set()
+
+    def add(self, key: str, host: Hashable, now: float) -> None:
+        """Begin with a rank that was just heard; ``host`` is the same for all ranks that are silent together."""
+        self.probes.add(key, now)
+        self.hosts.add(key, host, now)
+
+    def remove(self, key: str) -> None:
+        """End with a rank that is not connected any more."""
+        self.probes.remove(key)
+        self.hosts.remove(key)

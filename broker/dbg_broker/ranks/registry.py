@@ -151,20 +151,15 @@ class Registry:
 
     # ------------------------------------------------------------------------------------------------ what ranks say
 
-    def register(self, message: Register, now: float, prefix: str = "") -> Registration:
-        """Enter a rank, or one that came back. Raise PeerError if it has no pid.
-
-        A message with a ``prefix`` is the broker's own, for a stock debugger.
-        """
-        if message.pid == 0 and not prefix:
-            raise PeerError("register.pid is 0, which is no rank's")
+    def register(self, message: Register, now: float) -> Registration:
+        """Enter a rank, or one that came back."""
         message = _sharing(message, self._texts)
         old = self._ranks.get(message.key)
         if old is not None and old.state is RankState.EXITED:
             self._remove(old)
             old = None
         if old is None:
-            return self._enter(message, now, prefix)
+            return self._enter(message, now)
         same_family = old.family == family_of(message)
         self.children.leave(old)
         self._forget_lost(old)
@@ -174,7 +169,7 @@ class Registry:
         self._ended.drop(old.key)
         return Registration(old, renamed)
 
-    def _enter(self, message: Register, now: float, prefix: str) -> Registration:
+    def _enter(self, message: Register, now: float) -> Registration:
         state = move_rank(None, _EVENT_OF_REPORT[message.report.state])
         rank = RankRecord(
             said=message,
@@ -184,7 +179,6 @@ class Registry:
             since=_began(message.report, now),
             heard=now,
             entered=now,
-            prefix=prefix,
         )
         lost = self._ranks.get(self._lost.get((message.kernel, message.pid), "")) if message.kernel else None
         # Anybody may name a kernel and a pid; its secret says that this is the process which was lost.
@@ -279,7 +273,7 @@ class Registry:
             self._lost[rank.said.kernel, rank.said.pid] = rank.key
         else:
             self._forget_lost(rank)
-        self._ended.put(rank.key, rank.said.job, rank.weight(), now, is_stock=bool(rank.prefix))
+        self._ended.put(rank.key, rank.said.job, rank.weight(), now, is_stock=rank.is_stock)
         if rank.state is RankState.EXITED:
             self.children.ended(rank)
 

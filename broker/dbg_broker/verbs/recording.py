@@ -15,8 +15,8 @@ def start_recorder(settings: RecordSettings, hub: Hub) -> Recorder:
     """Return what records the stops of a hub, with its thread begun."""
     return Recorder(
         RecordingWriter(RecordingDirectory(Path(settings.directory), settings.max_bytes)),
-        clock=hub.clock,
-        schedule=hub.schedule,
-        want_repaint=hub.want_repaint,
+        clock=hub.timers.clock,
+        schedule=hub.timers.schedule,
+        want_repaint=hub.ranks.want_repaint,
         records_input=settings.records_input,
     )

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from dbg_broker.classic.connection import BYTES_PER_SECOND, MICROSECONDS_PER_SECOND, SLICE_BYTES, CallerTurns
+from dbg_broker.timers import Timers
 
 
 class Machine:
@@ -19,7 +20,7 @@ class Machine:
         self.order: list[int] = []
         self.due: deque[tuple[float, Callable[[], None]]] = deque()
         self.turns = CallerTurns(
-            self.take, spent=lambda: self.used, clock=lambda: self.now, schedule=lambda s, do: self.due.append((s, do))
+            self.take, Timers(lambda: self.now, lambda s, do: self.due.append((s, do)), spent=lambda: self.used)
         )
 
     def take(self, number: int) -> tuple[int, bool]:

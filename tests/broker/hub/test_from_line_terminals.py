@@ -139,7 +139,7 @@ async def test_who_missed_a_part_of_the_log_is_told_where_it_sits_though_nothing
     slow = await broker.seated(KEY)
     piece = b"x" * limits.MAX_DATA_BYTES
     sent = 0
-    while not broker.hub.meters.dropped_frames:
+    while not broker.hub.connections.meters.dropped_frames:
         await rank.send(Output(1, sent, piece))
         sent += len(piece)
 

@@ -59,13 +59,13 @@ async def test_a_client_that_asks_no_more_or_is_gone_gets_none(broker: Broker) -
     rank = await broker.rank(0)
     former, gone, other = await listening(broker), await listening(broker), await listening(broker)
     await listen(former, logs=False)
-    number = max(broker.hub.terminals) - 1
-    assert number in broker.hub.log_listeners.behind
+    number = max(broker.hub.terminals.links) - 1
+    assert number in broker.hub.terminals.log_listeners.behind
     await gone.cut()
-    await broker.left(lambda hub: number not in hub.terminals)
+    await broker.left(lambda hub: number not in hub.terminals.links)
     await rank.say(Notice(text="loss", is_log=True))
     await other.expect(Logged)
-    assert list(broker.hub.log_listeners.behind) == [number + 1]
+    assert list(broker.hub.terminals.log_listeners.behind) == [number + 1]
     assert not [message for message in await former.all_so_far() if isinstance(message, Logged)]
 
 
@@ -81,4 +81,4 @@ async def test_of_a_flood_a_part_comes_and_the_others_are_counted(
         said.append(await ide.expect(Logged))
     assert [one.text for one in said[:5]] == [f"loss {number}" for number in range(5)]
     assert len(said) + sum(one.left_out for one in said) == 40
-    assert broker.hub.meters.budgets.of(Payer.RANK, Budget.LOGS) >= 30
+    assert broker.hub.connections.meters.budgets.of(Payer.RANK, Budget.LOGS) >= 30

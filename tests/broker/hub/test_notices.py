@@ -76,7 +76,7 @@ async def test_a_flood_is_summed_up_and_counted(broker: Broker, monkeypatch: pyt
     assert said[: notices.TOLD_AT_ONCE] == [f'"bob@login1" asked `x{number}`' for number in range(notices.TOLD_AT_ONCE)]
     assert sum(more) + len(said) == count
     assert more
-    assert broker.hub.meters.budgets.of(Payer.DRIVER, Budget.DEEDS) >= sum(more)
+    assert broker.hub.connections.meters.budgets.of(Payer.DRIVER, Budget.DEEDS) >= sum(more)
 
 
 async def test_what_was_counted_at_a_rank_is_not_told_at_another(
@@ -91,6 +91,6 @@ async def test_what_was_counted_at_a_rank_is_not_told_at_another(
         await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="1"))
     await terminal.say(attach(registration(1).key))
     done = asyncio.Event()
-    broker.hub.schedule(2 * notices.SECONDS_FOR_ONE, done.set)
+    broker.hub.timers.schedule(2 * notices.SECONDS_FOR_ONE, done.set)
     await done.wait()
     assert "more before" not in str(await terminal.all_so_far())

@@ -112,7 +112,7 @@ async def test_a_key_begins_with_the_job_whatever_the_token(broker: Broker, mess
     peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
     await peer.say(message)
     assert (await peer.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
-    assert not broker.hub.registry.keys()
+    assert not broker.hub.ranks.registry.keys()
 
 
 async def test_a_rank_of_another_job_does_not_push_a_lost_rank_off_the_list(broker: Broker) -> None:
@@ -124,7 +124,7 @@ async def test_a_rank_of_another_job_does_not_push_a_lost_rank_off_the_list(brok
     impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.job)), Sender.AGENT)
     await impostor.say(registration(0, pid=THEIRS.pid, kernel=THEIRS.kernel))
     await impostor.expect(Welcome)
-    assert set(broker.hub.registry.keys()) == {OURS.key, THEIRS.key}
+    assert set(broker.hub.ranks.registry.keys()) == {OURS.key, THEIRS.key}
 
 
 async def test_a_guard_says_nothing_of_another_job(broker: Broker) -> None:
@@ -168,7 +168,7 @@ async def test_a_terminal_is_told_that_a_rank_of_its_job_is_forgotten(broker: Br
     alice = await terminal(broker)
     await alice.say(Subscribe())
     await alice.expect(Snapshot, lambda page: page.ranks[0].state is RankState.EXITED)
-    for key in broker.hub.registry.expire(broker.hub.clock() + 2 * ENDED_RANK_SECONDS):
+    for key in broker.hub.ranks.registry.expire(broker.hub.timers.clock() + 2 * ENDED_RANK_SECONDS):
         departures.forget(broker.hub, key)
     gone = await alice.next()
     assert isinstance(gone, Gone)

@@ -25,7 +25,7 @@ async def test_a_connection_given_up_in_its_tls_handshake_counts_once(
     await any_broker.rank()
     await asyncio.wait_for(any_broker.reception.forgot.wait(), SECONDS)
     first.close()
-    assert any_broker.hub.meters.failures == 1
+    assert any_broker.hub.connections.meters.failures == 1
     assert [record.getMessage() for record in caplog.records if "is closed" in record.getMessage()] == [
         record.getMessage() for record in caplog.records if "too many connections wait" in record.getMessage()
     ]

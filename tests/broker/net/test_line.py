@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.net.turns import Account, FairQueue
+from dbg_broker.net.turns import Account, FairQueue, Work
 
 
-class Named:
-    """A worker that is only told apart from others."""
-
-    def __init__(self, share: Account) -> None:
-        self.share = share
-
-    def work(self, is_over: Callable[[], bool]) -> bool:
-        return not is_over()
+def named() -> Work:
+    """Return work that is only told apart from other work."""
+    return lambda is_over: not is_over()
 
 
 def serve(line: FairQueue, slices: int, seconds: float = 1.0) -> list[Account]:
@@ -35,7 +29,7 @@ def serve(line: FairQueue, slices: int, seconds: float = 1.0) -> list[Account]:
 def line_of(*shares: Account) -> FairQueue:
     line = FairQueue()
     for share in shares:
-        line.put(Named(share), share)
+        line.put(named(), share)
     return line
 
 
@@ -58,7 +52,7 @@ def test_who_asks_for_little_waits_for_one_slice_though_a_whole_crowd_floods() -
     serve(line, 250)
     light = Account("job", "10.0.0.1", "light")
     for _ in range(5):
-        line.put(Named(light), light)
+        line.put(named(), light)
         before = serve_until(line, light)
         assert before <= 51  # half of the crowd had two slices, and half three
         serve(line, 100)
@@ -85,7 +79,7 @@ def test_all_that_wait_are_served_and_nobody_else(events: list[tuple[str, Accoun
     waiting: set[Account] = set()
     for event, share in events:
         if event == "put" and share not in waiting:
-            line.put(Named(share), share)
+            line.put(named(), share)
             waiting.add(share)
         elif event in ("serve", "end") and waiting:
             worker, served = line.take()

@@ -13,6 +13,7 @@ from dbg_broker.ranks.failures import CrashedRanks
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
+from dbg_broker.timers import Timers
 from dbg_wire.messages import Arrival, Chosen, Kept, RankReport, Waiting
 from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration
@@ -43,7 +44,9 @@ class Job:
         self.holds = HeldRanks(self.registry)
         self.crashes = CrashedRanks()
         self.behind: set[str] = set()
-        self.spread = Broadcasts((self.holds, self.crashes), self.pack, self.tell, lambda: self.now, self.schedule)
+        self.spread = Broadcasts(
+            (self.holds.news, self.crashes.news), self.pack, self.tell, Timers(lambda: self.now, self.schedule)
+        )
         self.ranks = [self.registry.register(registration(n, report=RUNNING), 0.0).rank for n in range(RANKS)]
         for rank in self.ranks:
             self.changed(rank)

@@ -107,7 +107,7 @@ def test_sessions_of_stock_debuggers_push_no_crashed_rank_off_the_list() -> None
     crashed = registry.register(registration(99_999), 0.0).rank
     registry.goodbye(crashed, 1, 0.0)
     for number in range(5200):
-        fake = registry.register(registration(number, job="classic"), 1.0, "?").rank
+        fake = registry.register(registration(number, job="classic", pid=0), 1.0).rank
         registry.goodbye(fake, None, 1.0)
         registry.expire(1.0)
     assert registry.find(crashed.key) is crashed

@@ -53,14 +53,14 @@ class Job:
         return self.hold_tellings()
 
     def hold_tellings(self) -> dict[str, Chosen]:
-        return {key: telling.message for telling in self.holds.tell() for key in telling.keys}  # type: ignore[misc]
+        return {key: telling.message for telling in self.holds.news() for key in telling.keys}  # type: ignore[misc]
 
     def kept(self, rank: RankRecord) -> dict[str, Kept]:
         self.crashes.changed(rank)
         return self.crash_tellings()
 
     def crash_tellings(self) -> dict[str, Kept]:
-        return {key: telling.message for telling in self.crashes.tell() for key in telling.keys}  # type: ignore[misc]
+        return {key: telling.message for telling in self.crashes.news() for key in telling.keys}  # type: ignore[misc]
 
 
 def chosen(arrived: int, completed: int, state: RankState | None) -> Chosen:

@@ -131,7 +131,7 @@ async def test_who_may_type_is_answered_by_the_rank_itself(broker: Broker) -> No
 
 async def test_a_watcher_hears_at_once_that_a_rank_has_stopped(broker: Broker) -> None:
     rank = await broker.rank(report=RUNNING)
-    said(broker.hub.glances, ask(), asyncio.get_running_loop().time())
+    said(broker.hub.ranks.glances, ask(), asyncio.get_running_loop().time())
     watcher = await broker.terminal("w@h", Role.WATCHER)
     await watcher.say(Subscribe())
     await watcher.expect(Snapshot)
@@ -150,7 +150,7 @@ async def test_one_that_asked_and_left_keeps_nobody_waiting(broker: Broker) -> N
     asked = await rank.expect(Ask)
     await second.say(question())
     await first.cut()
-    await broker.left(lambda hub: len(hub.terminals) == 1)
+    await broker.left(lambda hub: len(hub.terminals.links) == 1)
     await rank.say(STACK.replace(request=asked.request))
     assert (await second.expect(Answers)).answers[0].frames == STACK.frames
 
@@ -162,4 +162,4 @@ async def test_a_question_that_ends_before_its_occasion_ends_as_silence(broker: 
         await watcher.say(question(number, seconds=0.1))
     for _ in range(2):
         assert (await watcher.expect(Answers)).answers[0].kind is Kind.SILENT
-    assert len(broker.hub.questions) == 0
+    assert len(broker.hub.ranks.questions) == 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import from_asking_terminals, reception
+from dbg_broker.hub import asking, reception
 from dbg_broker.net import frames
 from dbg_broker.net.frames import CloseCode
 from dbg_broker.ranks import questions
@@ -99,10 +99,10 @@ async def test_no_probe_follows_a_question_that_was_answered(broker: Broker) -> 
         await terminal.say(question(key(0)))
         await reply(rank)
         await answers(terminal)
-    later = broker.hub.clock() + limits.PROBE_ATTENDED_SECONDS
-    broker.reception.sweep(0.0)
-    assert broker.hub.probe_schedule.due(later).probe == []
-    broker.hub.tell_rank(key(0), Repaint())
+    later = broker.hub.timers.clock() + limits.PROBE_ATTENDED_SECONDS
+    broker.hub.connections.sweep(0.0)
+    assert broker.hub.ranks.liveness.probes.due(later).probe == []
+    broker.hub.ranks.tell(key(0), Repaint())
     # Nothing else has come.
     assert await rank.next() == Repaint()
 
@@ -128,7 +128,7 @@ async def test_who_does_not_answer_is_named_at_the_deadline(broker: Broker) -> N
 
 
 async def test_who_asked_is_told_again_and_again_how_far_it_is(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(from_asking_terminals, "PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr(asking, "PROGRESS_SECONDS", 0.01)
     ranks = [await broker.rank(number) for number in range(3)]
     terminal = await broker.terminal()
     await terminal.say(question(key(0), key(1), key(2)))
@@ -140,7 +140,7 @@ async def test_who_asked_is_told_again_and_again_how_far_it_is(broker: Broker, m
     for rank in (ranks[0], ranks[2]):
         await reply(rank)
     await answers(terminal)
-    assert not len(broker.hub.questions)
+    assert not len(broker.hub.ranks.questions)
 
 
 async def test_a_question_that_is_answered_at_once_has_no_progress(broker: Broker) -> None:
@@ -247,9 +247,9 @@ async def test_rank_that_answers_garbage_is_lost_at_once_and_the_others_are_hear
 
 async def test_break_in_of_an_unresponsive_rank_is_answered_at_once_and_passed_on(broker: Broker) -> None:
     rank = await broker.rank()
-    found = broker.hub.registry.find(key(0))
+    found = broker.hub.ranks.registry.find(key(0))
     assert found is not None
-    broker.hub.registry.fell_silent(found)
+    broker.hub.ranks.registry.fell_silent(found)
     terminal = await broker.terminal()
     await terminal.say(question(key(0), action=Action.INTERRUPT, seconds=600.0))
     said = (await answers(terminal))[key(0)]
@@ -269,7 +269,7 @@ async def test_answer_that_nobody_asked_for_is_ignored(broker: Broker) -> None:
 
 
 async def test_open_questions_of_a_terminal_are_bounded(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(from_asking_terminals, "MAX_QUESTIONS", 1)
+    monkeypatch.setattr(asking, "MAX_QUESTIONS", 1)
     rank = await broker.rank()
     terminal = await broker.terminal()
     await terminal.say(question(key(0)))
@@ -289,13 +289,13 @@ async def test_questions_of_a_terminal_that_left_are_forgotten(broker: Broker) -
     await other.say(question(key(0)))
     await reply(rank)
     assert (await answers(other))[key(0)].kind is Kind.VALUE
-    assert not broker.hub.questions.is_asked(key(0))
+    assert not broker.hub.ranks.questions.is_asked(key(0))
 
 
 async def test_answers_that_come_late_to_one_that_is_closed_for_them_count_no_more(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker.hub.questions.budget.most = 8_000
+    broker.hub.ranks.questions.budget.most = 8_000
     first, second = [await broker.rank(number) for number in range(2)]
     greedy, reader = [await broker.terminal(name) for name in ("greedy@h", "reader@h")]
     await greedy.say(question(key(0), key(1), seconds=60.0))
@@ -316,9 +316,9 @@ async def test_a_question_that_is_too_much_itself_ends_with_who_asked_it(
 ) -> None:
     await broker.rank()
     terminal = await broker.terminal()
-    broker.hub.questions.budget.most = 0
+    broker.hub.ranks.questions.budget.most = 0
     await terminal.say(question(key(0)))
     assert await terminal.closed() == (CloseCode.SLOW, "its answers take too much memory; ask fewer ranks")
-    assert broker.hub.questions.budget.size == 0
-    assert not broker.hub.questions.is_asked(key(0))
+    assert broker.hub.ranks.questions.budget.size == 0
+    assert not broker.hub.ranks.questions.is_asked(key(0))
     assert not any(record.exc_info for record in caplog.records)

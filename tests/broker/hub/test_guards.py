@@ -70,7 +70,7 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     witness = await guard(broker, found())
     assert (await witness.expect(Welcome)).address == "gpu013:0"
     await listed(watcher, RankState.UNRESPONSIVE)
-    assert [known.key for known in broker.hub.registry.ranks()] == [KEY]
+    assert [known.key for known in broker.hub.ranks.registry.ranks()] == [KEY]
     await ask_where(watcher)
     ask = await witness.expect(Ask)
     await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="stuck", frames=OTHER_FRAMES))
@@ -85,7 +85,7 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     again = await rank.expect(Ask)
     await rank.say(Answer(request=again.request, kind=Kind.VALUE, text="running"))
     assert (await watcher.expect(Answers)).answers[0].text == "running"
-    assert [known.state for known in broker.hub.registry.ranks()] == [RankState.STOPPED]
+    assert [known.state for known in broker.hub.ranks.registry.ranks()] == [RankState.STOPPED]
 
 
 async def test_a_guard_answers_what_its_rank_was_asked_before_the_guard_came(broker: Broker) -> None:
@@ -112,7 +112,7 @@ async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Brok
     witness = await guard(broker, found(Finding.SUSPENDED))
     await listed(watcher, RankState.UNRESPONSIVE)
     await witness.cut()
-    await broker.left(lambda hub: not hub.guards)
+    await broker.left(lambda hub: not hub.ranks.guards)
     await ask_where(watcher)
     (answer,) = (await watcher.expect(Answers)).answers
     assert (answer.kind, answer.frames) == (Kind.VALUE, FRAMES)
@@ -139,7 +139,7 @@ async def test_a_killed_rank_is_exited_with_its_signal(broker: Broker, fatal_fir
     witness = await guard(broker, found(first, signal=signal.SIGSEGV, core=core))
     if fatal_first:
         await witness.expect(Welcome)
-        assert [known.state for known in broker.hub.registry.ranks()] == [RankState.STOPPED]
+        assert [known.state for known in broker.hub.ranks.registry.ranks()] == [RankState.STOPPED]
         await witness.say(found(Finding.ENDED, signal=signal.SIGSEGV, core=core))
     # The rank is on another host, so the broker can't see by itself that the process is gone.
     info = await listed(watcher, RankState.EXITED, -signal.SIGSEGV)
@@ -173,7 +173,7 @@ async def test_a_guard_of_an_unknown_rank_is_sent_away(broker: Broker) -> None:
     witness = await guard(broker, found())
     assert (await witness.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
     assert (await witness.closed())[0] == 1000
-    assert broker.hub.guards == {}
+    assert broker.hub.ranks.guards == {}
 
 
 @pytest.mark.parametrize(

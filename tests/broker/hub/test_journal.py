@@ -9,7 +9,7 @@ from websockets.exceptions import InvalidStatus
 
 from dbg_broker.audit.entries import Entry, What
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import audited
+from dbg_broker.hub import journal
 from dbg_wire.codec import Input
 from dbg_wire.messages import Action, Answers, Detach, Interrupt, Mode, Question, Seat, Take
 from dbg_wire.records.inspection import Inspection, Sight
@@ -21,7 +21,7 @@ KEY = registration().key
 @pytest.fixture
 def noted(broker: Broker) -> list[Entry]:
     entries: list[Entry] = []
-    broker.hub.audit = entries.append
+    broker.hub.journal.audit = entries.append
     return entries
 
 
@@ -38,7 +38,7 @@ async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list
     await driver.send(Input(session=1, stop=1, generation=2, offset=0, data=b"secret"))
     await driver.say(Detach())
     await watcher.cut()
-    await broker.left(lambda hub: len(hub.terminals) == 1)
+    await broker.left(lambda hub: len(hub.terminals.links) == 1)
     seen = [(entry.what, entry.action, entry.role, entry.terminal, entry.job, entry.ranks) for entry in noted]
     me = ("driver", "me@login1")
     there = ("4711.0", "gpu013:0")
@@ -58,7 +58,7 @@ async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list
 
 
 async def test_what_is_typed_is_noted_if_that_is_wished(broker: Broker, noted: list[Entry]) -> None:
-    broker.hub.audits_input = True
+    broker.hub.journal.audits_input = True
     rank = await broker.rank()
     driver = await broker.seated(KEY)
     await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"p x\xff"))
@@ -98,24 +98,23 @@ async def test_refused_tokens_of_one_address_are_counted_together(
 
     for _ in range(5):
         await knock()
-    monkeypatch.setattr(broker.hub, "clock", lambda: 10**9)
+    monkeypatch.setattr(broker.hub.timers, "clock", lambda: 10**9)
     await knock()
     assert [(entry.what, entry.count) for entry in noted] == [(What.REFUSE, 1), (What.REFUSE, 5)]
     assert "does not know the token" in noted[0].text
 
 
 async def test_refusals_of_many_addresses_are_bounded(broker: Broker, noted: list[Entry]) -> None:
-    refusals = audited.Refusals(broker.hub)
-    for number in range(2 * audited.MAX_ADDRESSES):
-        refusals.note(f"h{number}:1", "no")
-    assert len(noted) == 2 * audited.MAX_ADDRESSES
-    refusals.note(f"h{2 * audited.MAX_ADDRESSES - 1}:2", "no")
-    assert len(noted) == 2 * audited.MAX_ADDRESSES
-    refusals.note("h0:1", "no")
-    assert len(noted) == 2 * audited.MAX_ADDRESSES + 1
+    for number in range(2 * journal.MAX_ADDRESSES):
+        broker.hub.journal.note_refusal(f"h{number}:1", "no")
+    assert len(noted) == 2 * journal.MAX_ADDRESSES
+    broker.hub.journal.note_refusal(f"h{2 * journal.MAX_ADDRESSES - 1}:2", "no")
+    assert len(noted) == 2 * journal.MAX_ADDRESSES
+    broker.hub.journal.note_refusal("h0:1", "no")
+    assert len(noted) == 2 * journal.MAX_ADDRESSES + 1
 
 
 async def test_without_a_log_nothing_is_noted(broker: Broker) -> None:
     await broker.rank()
     await broker.seated(KEY, mode=Mode.WATCH)
-    assert broker.hub.audit is None
+    assert broker.hub.journal.audit is None

@@ -47,14 +47,14 @@ async def test_a_rank_full_of_watchers_takes_its_driver(broker: Broker, monkeypa
     assert (await second.expect(Seat)).generation == 2
     assert (await driver.expect(Seat, lambda seat: seat.generation is None)).driver == "second@h"
     await gives_way(watchers[-1], "gpu013:0 has as many terminals as it may")
-    assert broker.hub.seats.watchers(KEY) == 3
+    assert broker.hub.terminals.seats.watchers(KEY) == 3
 
 
 async def test_the_token_of_one_job_leaves_places_to_ranks_of_others(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places, "FEW_RANKS", 2)
-    broker.hub.rank_places = places.RankPlaces(2)
+    broker.hub.connections.rank_places = places.RankPlaces(2)
     first, _ = [await broker.dial("/agent", broker.tokens.for_job("mine")) for _ in range(2)]
     with pytest.raises(InvalidStatus) as refused:
         await broker.dial("/agent", broker.tokens.for_job("mine"))
@@ -74,7 +74,7 @@ async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypa
     drivers = [await broker.terminal(f"driver{number}@h") for number in range(8)]
     for watcher in reversed(watchers):
         await gives_way(watcher, "the broker is full")
-    assert len(broker.hub.terminals) == len(drivers)
+    assert len(broker.hub.terminals.links) == len(drivers)
 
 
 async def test_strangers_of_one_address_leave_room_for_others(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ async def test_strangers_of_one_address_leave_room_for_others(broker: Broker, mo
     idle.append(await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)))
     with contextlib.suppress(ConnectionError):
         assert await asyncio.wait_for(idle[0][0].read(), SECONDS) == b""
-    assert len(broker.hub.arrivals) == 7
+    assert len(broker.hub.connections.arrivals) == 7
     assert await broker.rank()
     for _, writer in (another, *idle):
         writer.transport.abort()
@@ -112,5 +112,5 @@ async def test_one_named_token_has_a_share_of_the_places(broker: Broker, monkeyp
     assert b"2 terminals use the token alice already" in (refused.value.response.body or b"")
     await broker.dial("/client", "bob")
     first.transport.abort()
-    await broker.left(lambda hub: len(hub.terminals) == 2)
+    await broker.left(lambda hub: len(hub.terminals.links) == 2)
     await broker.dial("/client", "alice")
