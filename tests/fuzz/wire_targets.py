@@ -116,7 +116,7 @@ def inquiries(data: bytes) -> None:
             assert isinstance(question, Question)
             assert length_of(question.inquiry) <= MAX_TEXT
             text_of_question(question, audits_input=True)
-            deed = deed_of(question)
+            deed = visible_action(question)
             assert deed is None or deed.text.isprintable()
 
 
