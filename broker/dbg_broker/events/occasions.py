@@ -11,9 +11,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 
-from dbg_broker.events import sentences
-from dbg_broker.events.event import Event, EventKind
-from dbg_broker.events.sentences import Seen
+from dbg_broker.events import event
+from dbg_broker.events.event import Event, EventKind, Seen
 from dbg_broker.ranks.failures import CRASH, has_failed
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.limits import notice_seconds

@@ -11,8 +11,10 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from dbg_broker.home.bearer import Role
+from dbg_broker.home.tokens import THROW_AWAY_DIRECTORY, TOKENS_DIRECTORY
 from dbg_broker.net.tcp import BACKLOG, PortTaken, listen
-from dbg_broker.settings import LOOPBACK, Listen, ports_to_try
+from dbg_broker.settings import LOOPBACK, Listen, ServeSettings, ports_to_try
 from dbg_wire.errors import BadInput
 from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.version import RELEASE

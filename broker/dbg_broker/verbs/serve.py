@@ -20,8 +20,7 @@ from dbg_broker.audit.writer import AuditLog, Shares
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.events.command import OnEvent
 from dbg_broker.events.occasions import Occasions
-from dbg_broker.home.certificate import load_own
-from dbg_broker.home.given_certificate import load_given
+from dbg_broker.home.certificate import load_given, load_own
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import HomeLock, lock, read_rendezvous, remove_rendezvous
@@ -31,20 +30,25 @@ from dbg_broker.home.tokens import (
 )
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
-from dbg_broker.log import start_log
 from dbg_broker.net.connections import Connections
 from dbg_broker.net.loop import GarbageCollection, LoopTimes, new_times, run_measured
 from dbg_broker.net.places import MANY, Capacity
 from dbg_broker.net.server import Server
 from dbg_broker.net.spare import SpareMemory
-from dbg_broker.recording.directory import open_directory
-from dbg_broker.settings import ServeSettings
+from dbg_broker.recording.recorder import Recorder
+from dbg_broker.recording.writer import RecordingDirectory, RecordingWriter, open_directory
+from dbg_broker.settings import RecordSettings, ServeSettings
 from dbg_broker.timers import Timers
-from dbg_broker.verbs.announcing import announce
-from dbg_broker.verbs.kept_token import open_socket, token_source
-from dbg_broker.verbs.listening import address_of, host_for_others, inherited, listen_for_peers, listen_for_stock
-from dbg_broker.verbs.material import Material, Sources
-from dbg_broker.verbs.recording import start_recorder
+from dbg_broker.verbs.broker_client import answers
+from dbg_broker.verbs.credentials import Material, Sources, open_socket, token_source
+from dbg_broker.verbs.listening import (
+    address_of,
+    announce,
+    host_for_others,
+    inherited,
+    listen_for_peers,
+    listen_for_stock,
+)
 from dbg_broker.verbs.service_manager import ServiceManager, status_line
 from dbg_broker.verbs.stderr_log import start_log
 from dbg_dial.kernel import kernel_name
@@ -103,9 +107,9 @@ def start_recorder(settings: RecordSettings, hub: Hub) -> Recorder:
     """Return what records the stops of a hub, with its thread begun."""
     return Recorder(
         RecordingWriter(RecordingDirectory(Path(settings.directory), settings.max_bytes)),
-        clock=hub.clock,
-        schedule=hub.schedule,
-        want_repaint=hub.want_repaint,
+        clock=hub.timers.clock,
+        schedule=hub.timers.schedule,
+        want_repaint=hub.ranks.want_repaint,
         records_input=settings.records_input,
     )
 
