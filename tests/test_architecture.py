@@ -119,7 +119,7 @@ def test_each_lock_is_in_the_table() -> None:
     assert told == locks()
 
 
-MAKES_THREADS = "agent/own_threads.py"
+MAKES_THREADS = "agent/process/threads.py"
 """Makes threads for other modules, each of which gives its own a name."""
 
 

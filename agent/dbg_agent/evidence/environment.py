@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from dbg_agent.launch.launchers import ROWS
-from dbg_agent.log import keyed_digest
+from dbg_agent.process.log import keyed_digest
 from dbg_wire.errors import printable
 
 MAX_VALUE = 1000

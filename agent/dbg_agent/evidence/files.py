@@ -13,9 +13,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
-from dbg_agent.own_threads import own_thread
+from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.loaded_sources import file_of, is_edited, process_started
-from dbg_agent.stop.own_frames import is_users_file
+from dbg_agent.stop.user_frames import is_users_file
 
 WAIT_SECONDS = 0.3
 """Seconds that a look waits for the reading: hundreds of files take some 30 ms on a disk."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from dbg_agent.evidence.system_calls import read_text
-from dbg_agent.own_threads import BoundedThreads
+from dbg_agent.process.threads import BoundedThreads
 
 MAX_SECONDS = 0.1
 """Seconds after which one search through the processes of the host ends."""

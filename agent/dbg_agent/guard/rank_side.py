@@ -24,10 +24,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from dbg_agent.bounded import within
 from dbg_agent.guard.dumps import BEAT, CALL, CALM, END, LEAVE, MARK
 from dbg_agent.link import lookup
-from dbg_agent.own_threads import own_thread
+from dbg_agent.process.threads import own_thread, within
 from dbg_wire.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 BEAT_SECONDS = 2.5

@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import keyword
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
-from dbg_agent.engines.safe_completion import runs_nothing
 from dbg_agent.inspection.namespaces import Namespaces
 from dbg_wire.inspection import Completion
 from dbg_wire.limits import MAX_COMPLETIONS
 from dbg_wire.records import fitted
+
+_USUAL = {
+    name: tuple(getattr(kind, name) for kind in (object, type, ModuleType)) for name in ("__getattribute__", "__dir__")
+}
+"""The methods that find and list attributes, unless a class overrides them."""
+
+
+def runs_nothing(namespace: Mapping[str, Any], dotted: str) -> bool:
+    """Tell whether only code of the interpreter runs when the attributes of ``a.b`` are listed for ``a.b.c``."""
+    first, *names = dotted.split(".")[:-1] or [""]
+    value = namespace.get(first)
+    for name in names:
+        if _has_own_ways(value):
+            return False
+        value = inspect.getattr_static(value, name, None)
+        if value is None or inspect.getattr_static(type(value), "__get__", None) is not None:
+            return False
+    return not _has_own_ways(value)
+
+
+def _has_own_ways(value: object) -> bool:
+    kind = type(value)
+    if inspect.getattr_static(kind, "__getattr__", None) is not None:
+        return True
+    return any(inspect.getattr_static(kind, name) not in usual for name, usual in _USUAL.items())
+
 
 _TYPED = re.compile(r"(?:(?P<owner>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\.)?(?P<word>[^\W\d]\w*)?\Z")
 """A dotted name, perhaps unfinished, at the end of a text."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
 
-from dbg_agent.engines.port import ShownStop
 from dbg_agent.inspection.completing import completions
 from dbg_agent.inspection.evaluation import Evaluation
 from dbg_agent.inspection.expressions import root_of
@@ -20,7 +19,6 @@ from dbg_agent.inspection.part import Opened, Part
 from dbg_agent.inspection.seen_exception import seen_exception
 from dbg_agent.inspection.source_text import source_text
 from dbg_agent.stop.frame_locals import release
-from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.values.answer_text import abridged, error_text
 from dbg_agent.values.describe import describe
 from dbg_wire.inspection import (
@@ -56,11 +54,7 @@ class InspectedRank(Clock, Protocol):
     """What the answers need of the rank."""
 
     @property
-    def loaded(self) -> Loaded:
-        """Return the sources of the process."""
-
-    @property
-    def stopping(self) -> ShownStop:
+    def stopping(self) -> Any:
         """Return the stop."""
 
 
@@ -97,7 +91,7 @@ class Inspector:
             return self._completions(question, names)
         if question.sight is Sight.SOURCE:
             frames = [frame for frame, _ in self._rank.stopping.view.frames()]
-            return source_text(question.text, question.begin, question.count, frames, self._rank.loaded)
+            return source_text(question.text, question.begin, question.count, frames, self._rank.stopping.sources)
         return self._exception()
 
     def _opened(self, question: Inspection, names: Namespaces) -> Opened:

@@ -13,14 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from dbg_agent.link.fork_safety import ForkSafety
-from dbg_agent.link.lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, find
-from dbg_agent.link.name_servers import Lookups
+from dbg_agent.link.lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, Lookups, find
 from dbg_agent.link.outgoing import Outgoing, ReportNow
 from dbg_agent.link.timers import Timers
-from dbg_agent.log import Logger, Shown
-from dbg_agent.own_threads import own_thread
-from dbg_agent.stop.waits import SIGNAL_SECONDS, wait_for
-from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, SilentFile, WrongHost
+from dbg_agent.process.log import Logger, Shown
+from dbg_agent.process.threads import SIGNAL_SECONDS, own_thread, wait_for
+from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, SilentFile, WrongHost, error_line
 from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 
 if TYPE_CHECKING:
@@ -477,4 +475,4 @@ class Link:
 
 
 def _fault(error: Exception) -> DbgError:
-    return BrokerUnreachable("its address", f"{type(error).__name__}: {error}")
+    return BrokerUnreachable("its address", error_line(error))

@@ -9,18 +9,35 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FrameType
 
-from dbg_agent.log import Logger
+from dbg_agent.process.log import Logger
+from dbg_agent.process.threads import wait_for
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.stop.stacks import is_own, place_of
-from dbg_agent.stop.waits import wait_for
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.ranks import Place, RankState
 from dbg_wire.records import fitted
 from dbg_wire.states import StopEvent, StopPhase, move_stop
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crash:
+    """The exception of a crash; ``ends`` says what ends by it once the rank is let go, empty if nothing does."""
+
+    error: BaseException
+    ends: str = ""
+
+    @property
+    def what_continue_does(self) -> str:
+        """Return what happens if the rank leaves this stop, as a clause without a subject."""
+        return f"let {self.ends} end by its exception" if self.ends else "let the program go on behind post_mortem()"
+
+
 logger = Logger("dbg_agent.stop")
+
+NOTHING_MOVES = "it is kept after a crash, where nothing moves; `c` lets it end"
 
 HELD = "hold"
 """Reason of a stop of a rank that was not chosen to stop: it waits for ranks that are stopped."""

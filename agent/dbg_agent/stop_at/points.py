@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Protocol
 
-from dbg_agent.stderr import say
-from dbg_agent.stop.compiled_sources import compiled_sources
+from dbg_agent.process.stderr import say
+from dbg_agent.stop.loaded_sources import compiled_sources
 from dbg_agent.stop.room import make_room
 from dbg_agent.stop_at import reached
 from dbg_agent.stop_at.at_frame import evaluate_at

@@ -22,7 +22,7 @@ LONG = seconds(60)
 
 FORK_WHILE_DIALLING = """\
 import os, sys, threading, time
-import dbg_agent, dbg_agent.link.dial, dbg_dial.dial
+import dbg_agent, dbg_agent.link.dialling, dbg_dial.dial
 
 inside, forking = threading.Event(), threading.Event()
 lock = threading.Lock()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dbg_agent
-from dbg_agent.stop import all_frames as module
+from dbg_agent.stop import stacks as module
 from dbg_agent.stop.stacks import all_frames
 from tests.support.processes import Processes
 from tests.support.time_unit import seconds
@@ -97,4 +97,4 @@ def test_collections_are_on_again_after_a_failed_look(monkeypatch: pytest.Monkey
 def test_all_looks_of_ours_are_made_so() -> None:
     folder = Path(dbg_agent.__file__).parent
     looking = [str(path.relative_to(folder)) for path in folder.rglob("*.py") if "_current_frames(" in path.read_text()]
-    assert looking == ["stop/all_frames.py"]
+    assert looking == ["stop/stacks.py"]
