@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from dbg_wire.engines import ENGINES
-from dbg_wire.environment import BROKER, EXEC
 from dbg_wire.errors import printable
+from dbg_wire.finding.environment import BROKER, EXEC
 from dbg_wire.limits import MAX_ITEMS
-from dbg_wire.ranks import Coordinate
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Coordinate
+from dbg_wire.records.record import fitted
+from dbg_wire.tables.engines import ENGINES
 
 MAX_AXES = 8
 """Axes of a mesh; the largest trainings use five or six."""
@@ -154,7 +154,7 @@ class _Reader:
         self, name: str, default: _T, convert: Callable[[object], _T], wanted: str, variable: str | None = None
     ) -> _T:
         variable = variable or f"DBG_{name.upper()}"
-        # DBG_BROKER is read later by the rules of dbg_wire.endpoint, which also know its fingerprint.
+        # DBG_BROKER is read later by the rules of dbg_wire.finding.endpoint, which also know its fingerprint.
         from_environ = self.environ.get(variable) if variable != BROKER else None
         taken, wrong = default, []
         for value, source in ((self.arguments.get(name), f"{self.function}({name}=…)"), (from_environ, variable)):
@@ -208,7 +208,7 @@ def _as_policy(value: object) -> str:
 
 
 def _as_ranks(value: object) -> tuple[int, ...] | None:
-    from dbg_wire.rank_set import parse_ranks
+    from dbg_wire.targets.rank_set import parse_ranks
 
     if isinstance(value, bool):
         raise TypeError

@@ -24,8 +24,8 @@ from dbg_agent.rank.console import UNWINDING, Console
 from dbg_agent.rank.engine import Engine
 from dbg_agent.stop.capture import talking_to
 from dbg_agent.stop.inbox import MOVES, BreakPrompt, WayOut
-from dbg_wire.engines import PDB
 from dbg_wire.messages import PromptState
+from dbg_wire.tables.engines import PDB
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

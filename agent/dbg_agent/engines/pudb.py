@@ -11,7 +11,7 @@ from dbg_agent.engines.faults import Busy, is_fault, words_of
 from dbg_agent.engines.pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
 from dbg_agent.rank.engine import Engine
 from dbg_agent.stop.inbox import Redraw, SwitchDebugger, WayOut
-from dbg_wire.engines import PUDB
+from dbg_wire.tables.engines import PUDB
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

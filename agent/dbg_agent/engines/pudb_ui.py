@@ -23,7 +23,7 @@ from dbg_agent.engines.pudb_command_line import MAX_ENTRY
 from dbg_agent.engines.pudb_import import unwarned
 from dbg_agent.engines.screen import NoFile
 from dbg_wire.messages import Notice
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from dbg_agent.inspection.namespaces import Namespaces
-from dbg_wire.inspection import Completion
 from dbg_wire.limits import MAX_COMPLETIONS
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import Completion
+from dbg_wire.records.record import fitted
 
 _USUAL = {
     name: tuple(getattr(kind, name) for kind in (object, type, ModuleType)) for name in ("__getattribute__", "__dir__")

@@ -16,10 +16,10 @@ from dbg_agent.inspection.source_text import NotLoaded, source_text
 from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_wire.errors import error_line, printable
-from dbg_wire.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
-from dbg_wire.line_breakpoints import BreakpointsWish
 from dbg_wire.messages import Ask, Kind, Notice
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
+from dbg_wire.records.line_breakpoints import BreakpointsWish
+from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

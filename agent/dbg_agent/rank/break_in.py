@@ -21,7 +21,7 @@ from dbg_agent.stop.stacks import is_under_ours, thread_frame
 from dbg_agent.stop.user_frames import NoSuchFrame, is_at_end
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Answer, Ask, Kind
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

@@ -22,7 +22,7 @@ from dbg_agent.stop.inbox import (
 )
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import PromptInfo, PromptState, Replied
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_agent.rank.console import Console
 from dbg_agent.stop.terminal import Terminal
-from dbg_wire.engines import DEFAULT_ENGINE, PDB, PUDB
 from dbg_wire.errors import error_line
 from dbg_wire.states import StopPhase
+from dbg_wire.tables.engines import DEFAULT_ENGINE, PDB, PUDB
 
 if TYPE_CHECKING:
     from dbg_agent.rank.engine import Engine

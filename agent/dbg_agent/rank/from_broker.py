@@ -10,7 +10,6 @@ from dbg_agent.link.lookup import find_ranks_broker, told
 from dbg_agent.process.log import Logger, Shown, hide
 from dbg_agent.rank.console import PROMPT_GONE
 from dbg_agent.stop.inbox import OpenDebugger, Redraw, RunJob, Switch
-from dbg_wire.engines import LINE_ENGINE, PUDB
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import (
     Action,
@@ -32,14 +31,15 @@ from dbg_wire.messages import (
     Report,
     Welcome,
 )
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
+from dbg_wire.tables.engines import LINE_ENGINE, PUDB
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
     from dbg_dial.find import Opening
     from dbg_wire.codec import Input
-    from dbg_wire.endpoint import Reach
+    from dbg_wire.finding.endpoint import Reach
 
 
 logger = Logger("dbg_agent.rank")

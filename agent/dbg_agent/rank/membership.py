@@ -12,7 +12,7 @@ from dbg_agent.launch.this_process import Identity, ancestors, this_process
 from dbg_agent.process.log import Logger, Shown
 from dbg_agent.settings import coordinates
 from dbg_wire.messages import Register, Welcome
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 if TYPE_CHECKING:

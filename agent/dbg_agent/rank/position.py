@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from dbg_agent.stop.stacks import all_frames, outward, place_of, stack_of, thread_frame, thread_stacks, traceback_of
 from dbg_agent.stop.user_frames import FrameAt, NoSuchFrame, find_frame, frames_of, frames_of_traceback, users_frame
 from dbg_wire.messages import Notice
-from dbg_wire.ranks import Place, ThreadStack
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Place, ThreadStack
+from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

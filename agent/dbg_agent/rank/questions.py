@@ -26,9 +26,9 @@ from dbg_agent.stop.stops import NOTHING_MOVES, SLOW_STEP_SECONDS
 from dbg_agent.stop.user_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from dbg_wire.errors import error_line, printable
 from dbg_wire.messages import Action, Answer, Ask, Kind, Look, sendable
-from dbg_wire.parts import PartsQuestion
-from dbg_wire.ranks import Place
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import PartsQuestion
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from dbg_agent.rank.engine import Engine
     from dbg_agent.rank.evaluate import Evaluated
     from dbg_agent.rank.rank import Rank
-    from dbg_wire.evidence import EvidenceRecord
     from dbg_wire.messages.rows import AnyRow
+    from dbg_wire.records.evidence import EvidenceRecord
 
 STILL_SECONDS = 0.1
 """Seconds without a move after which a look may hold Python's lock for longer: the program waits, and loses nothing."""
@@ -71,8 +71,8 @@ NEEDED = (
     "dbg_agent.rank.evaluate",
     "dbg_agent.rank.beside",
     "dbg_agent.rank.beside",
-    "dbg_wire.evidence",
-    "dbg_wire.stop_states",
+    "dbg_wire.records.evidence",
+    "dbg_wire.records.line_breakpoints",
 )
 """The modules that answers import when a question needs them: a rank that nobody asks does without."""
 
@@ -205,7 +205,7 @@ class Questions:
             return evidence_of(ask.look, halted=halted, is_still=is_still)
         except Exception as error:
             # The place of the rank is known all the same, and the link must live.
-            from dbg_wire.evidence import SourceSeen
+            from dbg_wire.records.evidence import SourceSeen
 
             lack = f"the evidence can't be read ({error_line(error)})"
             return (fitted(SourceSeen, library="dbg-agent", lack=lack),)

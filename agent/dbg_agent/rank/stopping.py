@@ -26,11 +26,11 @@ from dbg_agent.stop.loaded_sources import Loaded, source_message
 from dbg_agent.stop.room import DEBUGGER_FRAMES, make_room
 from dbg_agent.stop.stacks import is_own, outward, place_of
 from dbg_agent.stop.stops import HELD, SLOW_STEP_SECONDS, Crash
-from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.messages import Applied, Message, Notice
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
+from dbg_wire.tables.engines import LINE_ENGINE
 
 if TYPE_CHECKING:
     from dbg_agent.rank.engine import Engine

@@ -19,7 +19,7 @@ from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.stacks import outward, place_of
 from dbg_wire.limits import MAX_LINE_TEXT, SOURCE_LINES
 from dbg_wire.messages import Source
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 compiled_sources: dict[str, bytes] = {}
 """The sources by the absolute paths of their files. A thread that writes here never removes anything."""

@@ -13,8 +13,8 @@ from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MAX_THREAD_FRAMES, MAX_THREADS, MAX_THREADS_BYTES
-from dbg_wire.ranks import Place, ThreadStack
-from dbg_wire.records import fitted, size_of
+from dbg_wire.records.ranks import Place, ThreadStack
+from dbg_wire.records.record import fitted, size_of
 
 LOOK_MAY_LOCK_UP = (3, 11) <= sys.version_info < (3, 11, 12)
 """Whether ``sys._current_frames`` may stop the whole process for ever (CPython issue 106883). In these releases a

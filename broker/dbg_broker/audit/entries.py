@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import Enum
 
-from dbg_wire.rank_set import format_ranks
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_TEXT = 2000
 """Characters of a question, or of any other text of an entry: an expression is shorter, a pasted block is cut."""

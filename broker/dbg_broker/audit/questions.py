@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from dbg_wire.beside import CommandLine
-from dbg_wire.inspection import Inspection, Sight
-from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.messages import Question
+from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.inspection import Inspection, Sight
+from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish
 
 
 def text_of(question: Question, *, audits_input: bool) -> str | None:

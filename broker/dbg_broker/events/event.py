@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 
 from dbg_wire.errors import printable
-from dbg_wire.ranks import Place
+from dbg_wire.records.ranks import Place
 
 MAX_SENTENCE = 500
 """Characters of a sentence: a message to a phone, and no more of a rank's exception than that needs."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dbg_broker.events.event import Event, EventKind
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Hang
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.targets.rank_set import format_ranks
 
 MINUTE = 60.0
 

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from dbg_broker.home.rendezvous import read_private, write_private
-from dbg_wire.endpoint import fingerprint_of
 from dbg_wire.errors import BadInput, BadSecretFile, printable
+from dbg_wire.finding.endpoint import fingerprint_of
 
 CERTIFICATE_FILE = "certificate.pem"
 KEY_FILE = "key.pem"

@@ -11,8 +11,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from dbg_wire.environment import SOLE_USER
-from dbg_wire.home import ANOTHER_HOME, check_above, is_closed
+from dbg_wire.finding.environment import SOLE_USER
+from dbg_wire.finding.home import ANOTHER_HOME, check_above, is_closed
 
 MAX_LINKS = 40
 """Symbolic links on one way, Linux's own bound."""

@@ -17,8 +17,8 @@ from dbg_broker.home.path import check_way
 from dbg_dial.apart import apart
 from dbg_dial.find import DRIVER_FILE, RENDEZVOUS_FILE, check_own, open_at_once
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.home import ANOTHER_HOME, check_closed
-from dbg_wire.rendezvous import Rendezvous, format_driver_tokens, format_rendezvous, parse_rendezvous
+from dbg_wire.finding.home import ANOTHER_HOME, check_closed
+from dbg_wire.finding.rendezvous import Rendezvous, format_driver_tokens, format_rendezvous, parse_rendezvous
 
 LOCK_FILE = "serve.lock"
 

@@ -15,7 +15,7 @@ from dbg_broker.recording.happenings import Ended, Happening, Missing, Said, See
 from dbg_broker.recording.stop_cast import About
 from dbg_broker.recording.writer import Entry, Recording, RecordingWriter, new_recording
 from dbg_wire.messages import PromptInfo, StopInfo
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 TOGETHER_SECONDS = 0.1
 """Seconds in which what happens is handed over together; a broker that is killed loses as much."""

@@ -11,10 +11,10 @@ from typing import Any
 from dbg_broker.recording.asciicast import INPUT, MARKER, OUTPUT, RESIZE, encode_event, encode_header
 from dbg_broker.recording.happenings import Ended, Happening, Missing, Said, Seen, Shown, Typed
 from dbg_wire.codec import Output, decode_data
-from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.messages import PromptInfo, Sender
 from dbg_wire.sequences import QueryFilter, TextFilter
+from dbg_wire.tables.engines import LINE_ENGINE
 
 CLEARED = "\x0f\x1b(B\x1b[0m\x1b[2J\x1b[H\x1b[?25h"
 """An empty screen without colours, and a cursor."""

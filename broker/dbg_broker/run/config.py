@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 
 from dbg_broker.run.own_programs import own_command, own_environment
-from dbg_wire.environment import HOME
+from dbg_wire.finding.environment import HOME
 
 
 def show_config(home: str | None, environ: Mapping[str, str], *, as_json: bool) -> int:

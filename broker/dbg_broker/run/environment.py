@@ -7,8 +7,18 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise, takewhile
 
 from dbg_broker.run.settings import Wishes
-from dbg_wire.environment import COLLECTIVE_TIMEOUT, ENGINE, HOME, JOB, POST_MORTEM, RANKS, STOP_AT, STOP_IN, TOKEN_FILE
-from dbg_wire.stop_points import StopAt, StopIn
+from dbg_wire.finding.environment import (
+    COLLECTIVE_TIMEOUT,
+    ENGINE,
+    HOME,
+    JOB,
+    POST_MORTEM,
+    RANKS,
+    STOP_AT,
+    STOP_IN,
+    TOKEN_FILE,
+)
+from dbg_wire.records.stop_points import StopAt, StopIn
 
 MANY_HOSTS = frozenset(
     {

@@ -8,7 +8,7 @@ from pathlib import Path
 from dbg_broker.home.job_tokens import JOB_TOKENS_DIRECTORY, write_job_token
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import job_token
-from dbg_wire.environment import BROKER, TOKEN, TOKEN_FILE
+from dbg_wire.finding.environment import BROKER, TOKEN, TOKEN_FILE
 
 
 def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None:

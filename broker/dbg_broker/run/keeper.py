@@ -19,8 +19,8 @@ from typing import NoReturn
 
 from dbg_broker.home.rendezvous import NO_LOCKS_HERE
 from dbg_broker.run.job_terminal import JobTerminal, copy_until_end
-from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import DbgError, printable
+from dbg_wire.finding.environment import AUTOSTART
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127

@@ -18,10 +18,10 @@ from dbg_broker.run.broker_options import Options, StartedBy, format_started, no
 from dbg_broker.run.environment import is_for_many_hosts
 from dbg_broker.run.own_programs import own_command, own_environment
 from dbg_broker.run.settings import Wishes
-from dbg_wire.endpoint import is_loopback, wrong_host_reason
-from dbg_wire.environment import BROKER
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
-from dbg_wire.rendezvous import Rendezvous
+from dbg_wire.finding.endpoint import is_loopback, wrong_host_reason
+from dbg_wire.finding.environment import BROKER
+from dbg_wire.finding.rendezvous import Rendezvous
 
 LOG_FILE = "run-broker.log"
 """The log of a run's own broker; each broker begins it anew."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from dbg_wire.environment import AUTOSTART, STOP_AT, STOP_IN
+from dbg_wire.finding.environment import AUTOSTART, STOP_AT, STOP_IN
 
 OWN_VARIABLES = (AUTOSTART, STOP_AT, STOP_IN)
 """Variables that would make ranks of these programs, if a run is started by a run."""

@@ -18,8 +18,8 @@ from dbg_broker.run.remembered import (
 )
 from dbg_broker.run.settings import RunSettings, Wishes
 from dbg_wire.errors import printable
-from dbg_wire.ranks import Breakpoint
-from dbg_wire.stop_points import StopAt, StopIn, parse_stop_at
+from dbg_wire.records.ranks import Breakpoint
+from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from dbg_broker.run.keeper import is_written, lock_output
 from dbg_broker.run.places import find_again, text_of
 from dbg_broker.run.settings import Wishes
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.ranks import Breakpoint
-from dbg_wire.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
+from dbg_wire.records.ranks import Breakpoint
+from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
 
 RUNS_FOLDER = "runs"
 LAST_FILE = "last.json"

@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Mapping
 
 from dbg_broker.run.own_programs import own_command, own_environment
-from dbg_wire.environment import HOME
 from dbg_wire.errors import PeerError
-from dbg_wire.run_terminal import JOB_IS_OVER, Task, Told, decode_told, encode_line
+from dbg_wire.finding.environment import HOME
+from dbg_wire.messages.run_terminal import JOB_IS_OVER, Task, Told, decode_told, encode_line
 
 MAX_LINE = 1024 * 1024
 """Bytes of one line from the terminal; a hundred breakpoints with long conditions take less."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dbg_wire.errors import printable
-from dbg_wire.stop_points import StopAt, StopIn
+from dbg_wire.records.stop_points import StopAt, StopIn
 
 MAX_SECONDS = 1.0
 """Seconds that looking may take before the job starts; what isn't found by then may be there."""

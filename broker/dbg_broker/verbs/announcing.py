@@ -14,7 +14,7 @@ from dbg_broker.home.bearer import Role
 from dbg_broker.home.tokens import THROW_AWAY_DIRECTORY, TOKENS_DIRECTORY
 from dbg_broker.settings import LOOPBACK, Listen, ServeSettings
 from dbg_broker.verbs.listening import host_for_others
-from dbg_wire.endpoint import Endpoint
+from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.version import RELEASE
 
 logger = logging.getLogger("dbg_broker")

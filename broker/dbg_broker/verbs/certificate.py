@@ -21,9 +21,9 @@ from dbg_broker.home.validity import read_validity, until
 from dbg_broker.verbs.announcing import lines_to_paste
 from dbg_broker.verbs.telling import tell_broker
 from dbg_dial.user import user_name
-from dbg_wire.endpoint import fingerprint_of
 from dbg_wire.errors import BadInput, BadSecretFile, printable
-from dbg_wire.rendezvous import Rendezvous
+from dbg_wire.finding.endpoint import fingerprint_of
+from dbg_wire.finding.rendezvous import Rendezvous
 
 Say = Callable[[str], None]
 """Print one line."""

@@ -10,8 +10,8 @@ from dbg_broker.verbs.expiry import end_of_token, ends_of_certificate, ends_of_h
 from dbg_broker.verbs.probe import BrokerProbe
 from dbg_broker.verbs.which_broker import Say, find_broker
 from dbg_dial.user import user_name
-from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import DbgError, printable
+from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.version import PROTOCOL_MAJOR
 
 Step = tuple[str, Callable[[], str]]

@@ -14,8 +14,8 @@ from dbg_broker.home.validity import SOON_SECONDS, Validity, is_soon, read_valid
 from dbg_broker.net.http import BEARER
 from dbg_broker.verbs.probe import BrokerProbe
 from dbg_dial.apart import apart
-from dbg_wire.endpoint import Reach
 from dbg_wire.errors import DbgError, printable
+from dbg_wire.finding.endpoint import Reach
 
 _BLOCK, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 

@@ -16,9 +16,9 @@ from dbg_broker.net.memory_socket import MemorySocket
 from dbg_broker.verbs.material import Material
 from dbg_dial.ask import ask_secret, show_secret
 from dbg_dial.memory import socket_directories, socket_name
-from dbg_wire.endpoint import parse_token
 from dbg_wire.errors import BadInput
-from dbg_wire.rendezvous import DriverTokenPlace, format_rendezvous
+from dbg_wire.finding.endpoint import parse_token
+from dbg_wire.finding.rendezvous import DriverTokenPlace, format_rendezvous
 
 MAX_SECONDS = 7 * 86400.0
 """Seconds for which a token from memory opens connections at most; the broker's end ends it in any case."""

@@ -17,9 +17,9 @@ from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.log import LogFormatter
 from dbg_broker.verbs.renewal import Tell, look_each_day
-from dbg_wire.endpoint import Endpoint
 from dbg_wire.errors import BadSecretFile, DbgError
-from dbg_wire.rendezvous import DriverTokenPlace, Rendezvous
+from dbg_wire.finding.endpoint import Endpoint
+from dbg_wire.finding.rendezvous import DriverTokenPlace, Rendezvous
 
 logger = logging.getLogger("dbg_broker")
 

@@ -13,11 +13,11 @@ from dbg_broker.home.tokens import proof
 from dbg_broker.net.http import RELOAD
 from dbg_dial.blocking import BlockingDial, NotABroker
 from dbg_wire.codec import decode, encode
-from dbg_wire.endpoint import Endpoint
 from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError, Refused, printable
+from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
-from dbg_wire.ranks import RankInfo
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 STEP_SECONDS = 5.0

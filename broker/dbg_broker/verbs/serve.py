@@ -51,7 +51,7 @@ from dbg_broker.verbs.recording import start_recorder
 from dbg_broker.verbs.service_manager import ServiceManager, status_line
 from dbg_broker.verbs.taking_home import take_home
 from dbg_dial.kernel import kernel_name
-from dbg_wire.ranks import LIVE_STATES, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankState
 
 logger = logging.getLogger("dbg_broker")
 

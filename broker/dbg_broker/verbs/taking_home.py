@@ -8,9 +8,9 @@ from pathlib import Path
 
 from dbg_broker.home.rendezvous import HomeLock, lock, read_rendezvous
 from dbg_broker.verbs.probe import answers
-from dbg_wire.endpoint import wrong_host_reason
 from dbg_wire.errors import BadSecretFile, DbgError, printable
-from dbg_wire.rendezvous import Rendezvous
+from dbg_wire.finding.endpoint import wrong_host_reason
+from dbg_wire.finding.rendezvous import Rendezvous
 
 logger = logging.getLogger("dbg_broker")
 

@@ -17,9 +17,9 @@ from dbg_dial.apart import read_apart
 from dbg_dial.ask import ask_secret
 from dbg_dial.find import RENDEZVOUS_FILE, Opening, Seeker
 from dbg_dial.memory import ask_memory
-from dbg_wire.endpoint import Reach, TokenRole
-from dbg_wire.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadSecretFile, DbgError, NoBroker, printable
+from dbg_wire.finding.endpoint import Reach, TokenRole
+from dbg_wire.finding.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
 
 ANSWER_SECONDS = 2.0
 """Seconds given to a broker without TLS to prove its token: on loopback it takes milliseconds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from dbg_broker.words.command_parser import Verbs
-from dbg_wire.completion import SHELLS
+from dbg_wire.command_line.completion import SHELLS
 
 
 def add_status(verbs: Verbs) -> argparse.ArgumentParser:

@@ -23,11 +23,11 @@ from dbg_client.streams import show_waiting, tell, write_result
 from dbg_client.views.ages import show_age
 from dbg_client.words.settings import CommandSettings
 from dbg_dial.find import RENDEZVOUS_FILE, Opening
-from dbg_wire.environment import BROKER, CA, HOME, TOKEN_FILE
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.home import home_directory
-from dbg_wire.ranks import LIVE_STATES, RankInfo
-from dbg_wire.targets import unique_target
+from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN_FILE
+from dbg_wire.finding.home import home_directory
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.targets.selection import unique_target
 
 AT_ONCE = 4
 """Processes that are adopted at a time: each stops for some tenths of a second, and its gdb takes a core meanwhile."""

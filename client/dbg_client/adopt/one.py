@@ -18,7 +18,7 @@ from dbg_client.adopt.payload import Answer, Outcome, code_to_adopt
 from dbg_client.adopt.process import Seen, look
 from dbg_client.adopt.remote import can_remote_exec, run_remotely
 from dbg_dial.find import RENDEZVOUS_FILE
-from dbg_wire.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
+from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 
 def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:

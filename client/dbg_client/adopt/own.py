@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dbg_wire.launchers import RANK_VARIABLES, is_launcher
+from dbg_wire.tables.launchers import RANK_VARIABLES, is_launcher
 
 _COMMANDS = frozenset({"dbg-attach", "dbg-broker", "dbg_client", "dbg_broker"})
 

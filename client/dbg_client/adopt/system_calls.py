@@ -6,7 +6,7 @@ calls can be made in it, and it waits on afterwards. Calls that change the proce
 
 from __future__ import annotations
 
-from dbg_wire.system_calls import call_names
+from dbg_wire.tables.system_calls import call_names
 
 WAITING = frozenset(
     {

@@ -20,7 +20,7 @@ from dbg_client.views.ages import show_age
 from dbg_client.words.settings import CommandSettings, Format, Verb
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Look
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 LOOKS = 3
 """Looks within the time after which a job counts as hanging."""

@@ -13,7 +13,7 @@ from dbg_client.tmux.panes import open_pane_beside
 from dbg_client.tmux.tmux import MAX_PANES, kill_pane, living_panes
 from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.ranks import Breakpoint, RankInfo
+from dbg_wire.records.ranks import Breakpoint, RankInfo
 
 
 class RankPanes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_wire.evidence import CollectiveState, Evidence, evidence_in
 from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.evidence import CollectiveState, Evidence, evidence_in
 
 SLACK_SECONDS = 0.25
 """Seconds by which a look may come too early: ranks and terminal count the time between two looks on their own."""

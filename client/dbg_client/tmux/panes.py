@@ -44,8 +44,8 @@ from dbg_client.tmux.tmux import (
 from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import unique_target
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import unique_target
 
 START_SECONDS = 60.0
 """Seconds for all panes to have started: each is a Python, on a login node with a cold cache perhaps."""

@@ -9,7 +9,7 @@ import pytest
 from dbg_agent.process import threads
 from dbg_agent.stop import stacks as module
 from dbg_agent.stop.stacks import thread_stacks
-from dbg_wire.ranks import Place, ThreadStack
+from dbg_wire.records.ranks import Place, ThreadStack
 
 
 @contextmanager

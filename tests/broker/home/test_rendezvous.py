@@ -24,7 +24,7 @@ from dbg_broker.home.rendezvous import (
 )
 from dbg_dial.find import DRIVER_FILE, RENDEZVOUS_FILE
 from dbg_wire.errors import BadSecretFile
-from dbg_wire.rendezvous import format_rendezvous, parse_driver_tokens
+from dbg_wire.finding.rendezvous import format_rendezvous, parse_driver_tokens
 from tests.support.reach import RENDEZVOUS, SECRET, TOKENS, said
 
 
