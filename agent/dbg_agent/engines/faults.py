@@ -1,14 +1,18 @@
-"""How a fault of a debugger's view is told from an exception that belongs to the program and must be passed on."""
+"""What a debugger does in the program's thread: its faults, its warnings, and its work, which can be interrupted.
+
+A fault of a debugger's view is told from an exception that belongs to the program and must be passed on.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dbg_agent.rank.console import UNWINDING
 from dbg_agent.stop.interruptible import Interruptible
@@ -82,6 +86,26 @@ def _codes_in_traceback(error: BaseException, *, own: bool = True) -> list[CodeT
             codes.append(traceback.tb_frame.f_code)
         traceback = traceback.tb_next
     return codes
+
+
+DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
+"""The modules of PuDB and of what it imports, as a pattern."""
+
+
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Ignore the debugger's own deprecation warnings, even in a program that turns warnings into errors.
+
+    One filter for the debugger's modules is put in front and taken out again. ``warnings.catch_warnings`` would save
+    and restore all filters of the process, and lose filters if another thread does the same meanwhile.
+    """
+    warnings.filterwarnings("ignore", module=DEBUGGER_MODULES)
+    added = warnings.filters[0]
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            list.remove(cast("list[object]", warnings.filters), added)
 
 
 class Busy:

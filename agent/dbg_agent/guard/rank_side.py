@@ -347,7 +347,7 @@ class Guard:
     def _tell_about_rank(self) -> None:
         # If the program handles this signal itself, its handler would run instead of faulthandler's.
         may_ask = signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL
-        environ = {**os.environ, **lookup.told}
+        environ = {**os.environ, **lookup.broker_overrides}
         told = {
             "key": self._key(),
             "main": threading.main_thread().ident,

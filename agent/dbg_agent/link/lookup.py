@@ -24,8 +24,8 @@ SLOW_SECONDS = 2.0
 MOMENT_SECONDS = 0.2
 """Seconds that a thread of the program waits for a look-up that has just begun: it takes a millisecond."""
 
-told: dict[str, str] = {}
-"""Variables that say where the broker is, and go before those of the program's environment; ``adopt`` tells them."""
+broker_overrides: dict[str, str] = {}
+"""Variables that say where the broker is, set by ``adopt``; they take precedence over those of the environment."""
 
 
 def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Reach:

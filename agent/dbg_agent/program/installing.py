@@ -148,7 +148,7 @@ def become_rank(variables: Mapping[str, str], install: Callable[[], None]) -> di
     if rank is not None and (rank.break_in.installed or not _in_main_thread()):
         return {"outcome": "already", "key": rank.membership.identity.key, "main": rank.break_in.installed}
     if rank is None:
-        lookup.told.update(variables)
+        lookup.broker_overrides.update(variables)
     install()
     rank = current()
     if rank is None:

@@ -224,7 +224,7 @@ class Console(io.TextIOBase):
             self._take_written()
             # The prompt's text is taken first, because a timer may show it as output.
             text, self._tail = self._tail, ""
-        self._rank.stopping.reveal()
+        self._rank.stopping.start_reporting()
         self._rank.breakpoints.look()
         with self._lock:
             self._take_written()

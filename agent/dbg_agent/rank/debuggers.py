@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dbg_wire.messages import Ask
 
 
-ENGINES = {PDB: "dbg_agent.engines.pdb", PUDB: "dbg_agent.engines.pudb"}
+ENGINES = {PDB: "dbg_agent.engines.pdb", PUDB: "dbg_agent.engines.pudb_import"}
 """The module of each debugger, whose ``build`` returns the :class:`Engine` of a rank. They know the rank, and not the
 other way round; each is imported when it is first opened."""
 
@@ -135,7 +135,7 @@ class Debuggers:
                 return None
         return self._loaded[name]
 
-    def may_pass(self, name: str) -> bool:
+    def is_log_watched(self, name: str) -> bool:
         """Tell whether a terminal looks at the log of the debugger of that name, and no other was opened since."""
         before, last = self._rank.stops.session_before, self.last
         is_same = last is not None and last.name == name and before is not None and before.engine == name

@@ -6,7 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dbg_agent.link.lookup import find_ranks_broker, told
+from dbg_agent.link.lookup import broker_overrides, find_ranks_broker
 from dbg_agent.process.log import Logger, Shown, hide
 from dbg_agent.rank.console import PROMPT_GONE
 from dbg_agent.stop.inbox import OpenDebugger, Redraw, RunJob, Switch
@@ -66,7 +66,7 @@ class FromBroker:
 
         This runs in a thread of its own, since a file system may block it; ``opening`` gets each path before.
         """
-        reach = find_ranks_broker(self._rank.settings.broker, {**os.environ, **told}, opening)
+        reach = find_ranks_broker(self._rank.settings.broker, {**os.environ, **broker_overrides}, opening)
         hide(reach.token)
         return reach
 
@@ -223,7 +223,7 @@ class FromBroker:
             return
         if self._rank.stops.phase is StopPhase.OPEN and engine is not None:
             # An unreported stop may have no work to interrupt. The program's next line is interrupted then.
-            self._rank.stopping.is_interrupted = self._rank.stops.is_passing
+            self._rank.stopping.is_interrupted = self._rank.stops.is_unreported
             engine.interrupt()
         elif self._rank.stops.phase in (StopPhase.NONE, StopPhase.STEPPING):
             if engine is not None:

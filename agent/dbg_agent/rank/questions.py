@@ -176,7 +176,7 @@ class Questions:
 
             self.answer(ask, Kind.VALUE, rank.stops.state_word, rows=tuple(stop_states()))
             return
-        if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_passing:
+        if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_unreported:
             state = rank.stops.state_word
         else:
             state = "running"
@@ -439,9 +439,9 @@ class Questions:
                 self._put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
             else:
                 rank.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
-        elif rank.stops.is_halted and not rank.stops.is_passing and ask.frame and not ask.withdrawn:
+        elif rank.stops.is_halted and not rank.stops.is_unreported and ask.frame and not ask.withdrawn:
             self._put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
-        elif rank.stops.is_halted and not rank.stops.is_passing:
+        elif rank.stops.is_halted and not rank.stops.is_unreported:
             word = f"is {rank.stops.state_word}" if ask.withdrawn else rank.stops.state_word
             self.answer(ask, Kind.VALUE, f"{word} already")
         elif ask.withdrawn:

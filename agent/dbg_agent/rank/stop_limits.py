@@ -111,14 +111,14 @@ class Lease:
             self._go_on(number, why)
 
     @property
-    def longest_ends(self) -> float | None:
+    def max_lease_deadline(self) -> float | None:
         """Return when the stop ends by the broker's longest lease; None if it does not."""
         begun = self._gone if self._rank.stops.is_hold else self._used
         return None if self._most is None or begun is None else begun + self._most
 
     def _present(self) -> tuple[float, float] | None:
         """Return the seconds and the end of the lease by which the current stop ends first; None if it lasts."""
-        own, longest, most = self._own, self.longest_ends, self._most
+        own, longest, most = self._own, self.max_lease_deadline, self._most
         own = own if own is not None and own.stop == self._rank.stops.number else None
         if longest is None or most is None:
             return (own.seconds, own.end) if own is not None else None
@@ -327,7 +327,7 @@ class StopLimits:
 
     def __init__(self, rank: Rank) -> None:
         self.lease = Lease(rank)
-        self._deadlines = Deadlines(rank, lambda: self.lease.longest_ends)
+        self._deadlines = Deadlines(rank, lambda: self.lease.max_lease_deadline)
 
     def begin(self, reason: str, detail: str, lease: float | None) -> str:
         """Take in that a stop has begun; return the first deadline as a sentence, or ""; in the stopped thread."""

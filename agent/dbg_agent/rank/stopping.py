@@ -135,8 +135,8 @@ class Stopping:
             if stops.is_mine() and engine is not None:
                 self._halt(frame, reason)
                 self._show_or_serve(engine, frame, name, interact)
-            elif goes_on and engine is not None and self._rank.debuggers.may_pass(name):
-                stops.pass_by(frame)
+            elif goes_on and engine is not None and self._rank.debuggers.is_log_watched(name):
+                stops.begin_unreported(frame)
                 self.frame = frame
                 self._show_or_serve(engine, frame, name, interact)
             else:
@@ -150,11 +150,11 @@ class Stopping:
         self.stepped_to = None
         return True
 
-    def reveal(self) -> None:
+    def start_reporting(self) -> None:
         """Report the calling thread's stop if it was not reported so far, since it waits for a user now."""
         stops = self._rank.stops
-        if stops.is_passing and stops.is_mine() and self.frame is not None:
-            stops.reveal()
+        if stops.is_unreported and stops.is_mine() and self.frame is not None:
+            stops.start_reporting()
             self._begin(self.frame, "breakpoint", stops.engine, "")
 
     def looked_at(self) -> FrameType | None:
@@ -329,7 +329,7 @@ class Stopping:
         if way is WayOut.GO_ON or self.crash is not None:
             self.end()
             return True
-        self.reveal()
+        self.start_reporting()
         # Values that were only shown must not live on in a step, which may run for long.
         rank.questions.forget()
         self.frame = None
@@ -364,7 +364,7 @@ class Stopping:
         rank.debuggers.stop_ends()
         self.sources.forget()
         self._told_changed.clear()
-        if rank.stops.is_passing:
+        if rank.stops.is_unreported:
             self._end_pass()
             return
         self._complete_sites()

@@ -185,7 +185,9 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between() -> None:
         # Time for several rounds, if they could begin.
         threading.Event().wait(0.02)
 
-    with running(Link(ForkSafety(Turn(taken)))) as link:
+    fork_safety = ForkSafety()
+    fork_safety._turn = Turn(taken)  # type: ignore[assignment]
+    with running(Link(fork_safety)) as link:
 
         def again() -> None:
             begun.set()
