@@ -10,11 +10,11 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from dbg_agent.breakpoints.log_pace import LogPace
+from dbg_agent.breakpoints.log_text import LogPace
 from dbg_agent.breakpoints.wishes import LineBreakpoints
-from dbg_agent.inspection.source_text import NotLoaded, source_text
 from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.errors import error_line, printable
 from dbg_wire.messages import Ask, Kind, Notice
 from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
