@@ -66,25 +66,25 @@ def test_version_names_release_and_protocol(environ: dict[str, str]) -> None:
     [
         (["--watch", "--take", "5"], "--take"),
         (["--no-such-option"], "--no-such-option"),
-        (["-l", "--timeout", "soon"], "'soon'"),
+        (["list", "--timeout", "soon"], "'soon'"),
         (["--escape", "x", "5"], "'x'"),
         (["5", "6"], "6"),
-        (["--screen"], "--screen needs a target"),
+        (["screen"], "screen needs a target"),
         (["screen"], ": screen needs a target"),
         (["kill"], ": kill needs a target; name the ranks to end"),
         (["i"], ": interrupt needs a target"),
-        (["-i"], ": --interrupt needs a target"),
+        (["interrupt"], ": interrupt needs a target"),
         (["eval", "all", " "], ": eval needs an expression, e.g. `eval 0-7"),
-        (["where", "--plain"], "not of where"),
-        (["where", "-e", "x"], "where and -e are two actions"),
-        (["--release"], "`held`"),
-        (["-e", "x", "-w"], "--where and -e"),
+        (["where", "--plain"], "list has it"),
+        (["where", "-e", "x"], "write `dbg-attach eval x`"),
+        (["release"], "`held`"),
+        (["all", "-w"], "write `dbg-attach where all`"),
         (["wher", "all"], "did you mean `where`?"),
-        (["all", "-e", "loss,", "lr"], "did you forget quotes: -e 'loss, lr'?"),
-        (["all", "--exat", "-e", "loss"], "did you mean --exact?"),
-        (["-l", "gpu[1"], "gpu[1"),
-        (["-l", "--broker", "http://x"], "http"),
-        (["5"], "--screen"),
+        (["all", "-e", "loss, lr"], "write `dbg-attach eval all 'loss, lr'`"),
+        (["eval", "all", "loss", "--exat"], "did you mean `--exact`?"),
+        (["list", "gpu[1"], "gpu[1"),
+        (["list", "--broker", "http://x"], "http"),
+        (["5"], "screen"),
         ([], "not a terminal"),
     ],
 )
@@ -101,7 +101,7 @@ def test_bad_usage_is_one_sentence_and_status_2(words: list[str], named: str, en
 def test_no_broker_is_status_4(environ: dict[str, str]) -> None:
     with FakeBroker() as broker:
         environ |= broker.environment
-    done = run(environ, "-l")
+    done = run(environ, "list")
 
     assert done.returncode == 4
     assert environ["DBG_BROKER"] in done.stderr
@@ -110,7 +110,7 @@ def test_no_broker_is_status_4(environ: dict[str, str]) -> None:
 
 def test_a_wrong_token_is_status_5_and_not_shown(environ: dict[str, str]) -> None:
     with FakeBroker() as broker:
-        done = run({**environ, **broker.environment, "DBG_TOKEN": "insecure-wrong-token-0123456789"}, "-l")
+        done = run({**environ, **broker.environment, "DBG_TOKEN": "insecure-wrong-token-0123456789"}, "list")
 
     assert done.returncode == 5
     assert "wrong-token" not in done.stderr
@@ -125,9 +125,9 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_v(
 
     monkeypatch.setattr("dbg_client.cli.carry_out", broken)
 
-    assert main(["-l"]) == 1
+    assert main(["list"]) == 1
     assert capsys.readouterr().err == "dbg-attach: a bug of dbg-attach: ValueError: \\x1b[31m\n"
-    assert main(["-l", "-v"]) == 1
+    assert main(["list", "-v"]) == 1
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -137,14 +137,14 @@ def test_ctrl_c_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("dbg_client.cli.carry_out", interrupted)
 
-    assert main(["-l"]) == 130
+    assert main(["list"]) == 130
 
 
 def test_a_reader_that_has_enough_is_no_error_message(environ: dict[str, str]) -> None:
     ranks = [make_rank(number) for number in range(2000)]
     with FakeBroker(*ranks) as broker:
         listing = subprocess.Popen(
-            [sys.executable, "-m", "dbg_client", "-l", "--all-rows"],
+            [sys.executable, "-m", "dbg_client", "list", "--all-rows"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**environ, **broker.environment},
@@ -165,14 +165,17 @@ TWO_JOBS = (make_rank(5, job="train-1", key="one"), make_rank(5, job="train-2", 
     ("words", "offered"),
     [
         (["5"], ["`dbg-attach train-1/5`", "`dbg-attach train-2/5`"]),
-        (["5", "--screen"], ["`dbg-attach train-1/5 --screen`", "`dbg-attach train-2/5 --screen`"]),
-        (["5", "-e", "5", "--wait"], ["`dbg-attach train-1/5 -e 5 --wait`", "`dbg-attach train-2/5 -e 5 --wait`"]),
-        (["-e", "5", "5"], ["`dbg-attach -e 5 train-1/5`", "`dbg-attach -e 5 train-2/5`"]),
-        (["-e", "x", "--wait", "5"], ["`dbg-attach -e x --wait train-1/5`"]),
-        (["all", "-e", "a b"], ["`dbg-attach train-1/all -e 'a b'`", "`dbg-attach '*/all' -e 'a b'` for all"]),
+        (["screen", "5"], ["`dbg-attach screen train-1/5`", "`dbg-attach screen train-2/5`"]),
         (
-            ["train*/5", "--screen"],
-            ["`dbg-attach train-1/gpu013:5 --screen`", "`dbg-attach train-2/gpu013:5 --screen`"],
+            ["eval", "5", "5", "--wait"],
+            ["`dbg-attach eval train-1/5 5 --wait`", "`dbg-attach eval train-2/5 5 --wait`"],
+        ),
+        (["eval", "5", "5"], ["`dbg-attach eval train-1/5 5`", "`dbg-attach eval train-2/5 5`"]),
+        (["eval", "5", "x", "--wait"], ["`dbg-attach eval train-1/5 x --wait`"]),
+        (["eval", "all", "a b"], ["`dbg-attach eval train-1/all 'a b'`", "`dbg-attach eval '*/all' 'a b'` for all"]),
+        (
+            ["screen", "train*/5"],
+            ["`dbg-attach screen train-1/gpu013:5`", "`dbg-attach screen train-2/gpu013:5`"],
         ),
     ],
 )
@@ -191,10 +194,10 @@ def test_a_target_of_two_jobs_offers_the_whole_commands(
     assert status == 2
     for command in offered:
         assert command in said
-    assert ("for all" in said) is ("-e" in words)
+    assert ("for all" in said) is (words[0] == "eval")
 
 
-@pytest.mark.parametrize("words", [["-l"], ["-w"], ["--help"], ["--version"]])
+@pytest.mark.parametrize("words", [["list"], ["where"], ["--help"], ["--version"]])
 def test_a_full_disk_is_one_sentence_and_status_1(words: list[str], environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker, Path("/dev/full").open("w") as full:
         broker.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.VALUE, text="", frames=(HERE,))
@@ -204,7 +207,7 @@ def test_a_full_disk_is_one_sentence_and_status_1(words: list[str], environ: dic
     assert (done.returncode, done.stderr) == (1, f"dbg-attach: {reason}\n")
 
 
-@pytest.mark.parametrize("words", [["--help"], ["-l"]])
+@pytest.mark.parametrize("words", [["--help"], ["list"]])
 def test_a_reader_that_is_gone_ends_it_silently(words: list[str], environ: dict[str, str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -216,7 +219,7 @@ def test_a_reader_that_is_gone_ends_it_silently(words: list[str], environ: dict[
 
 @pytest.mark.parametrize("closed", [0, 1])
 def test_a_closed_stream_is_no_bug(closed: int, environ: dict[str, str]) -> None:
-    script = f'exec "$0" -m dbg_client -l {closed}>&-'
+    script = f'exec "$0" -m dbg_client list {closed}>&-'
     with FakeBroker(make_rank(5)) as broker:
         done = subprocess.run(
             ["sh", "-c", script, sys.executable],
@@ -241,7 +244,7 @@ def test_what_a_locale_lacks_is_written_as_it_looks(encoding: str, environ: dict
         broker.answers[Action.WHERE] = RankAnswer(
             key="", kind=Kind.VALUE, text="", frames=(HERE, Place(file="/é.py", line=1, function="\u4e2d"))
         )
-        done = ended({**environ, **broker.environment, "PYTHONIOENCODING": encoding}, "-w", encoding=encoding)
+        done = ended({**environ, **broker.environment, "PYTHONIOENCODING": encoding}, "where", encoding=encoding)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "\\u4e2d \\xe9.py:1" in done.stdout if encoding == "ascii" else "\\u4e2d é.py:1" in done.stdout
@@ -289,7 +292,7 @@ def test_the_terminal_needs_nothing_that_macos_lacks(environ: dict[str, str]) ->
     with FakeBroker(make_rank(5), make_rank(6)) as broker:
         broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.VALUE, text="0.25", digest="d")
         mac = {**environ, **broker.environment}
-        for words in (["all", "-e", "loss"], ["@1", "-e", "loss"], ["--report"]):
+        for words in (["eval", "all", "loss"], ["eval", "@1", "loss"], ["report"]):
             done = subprocess.run(
                 [sys.executable, "-c", LINUX_ONLY, *words], capture_output=True, text=True, env=mac, check=False
             )
@@ -307,7 +310,7 @@ def test_the_terminal_needs_nothing_that_macos_lacks(environ: dict[str, str]) ->
 @pytest.mark.parametrize(("key", "status"), [("\x03", 130), ("\x04", 1), ("\r", 1)])
 def test_a_question_that_is_not_answered_with_yes_does_nothing(key: str, status: int, environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
-        command = [sys.executable, "-m", "dbg_client", "5", "--kill"]
+        command = [sys.executable, "-m", "dbg_client", "kill", "5"]
         with Terminal(command, 24, 80, {**environ, **broker.environment}) as window:
             window.wait_for("End gpu013:5? [y/N]")
             window.send(key)

@@ -55,7 +55,7 @@ def test_a_command_tells_it_in_one_line(
     kind: type[Message], code: str, broker: FakeBroker, environ: dict[str, str]
 ) -> None:
     refuse(broker, kind, code)
-    asked = Desk(broker, environ).run("all", "-e", "loss")
+    asked = Desk(broker, environ).run("eval", "all", "loss")
     assert (asked.returncode, asked.stdout) == (5, "")
     assert asked.stderr.count("\n") == 1
     assert SAID in asked.stderr

@@ -7,7 +7,7 @@ from typing import Any
 from dbg_agent.inspection.namespaces import Namespaces
 from dbg_agent.stop.capture import Capture, talking_to
 
-TYPED = "<dbg-attach -e>"
+TYPED = "<dbg-attach eval>"
 """The file name of typed code in tracebacks and warnings, as in a terminal: an IDE shows the same text."""
 
 

@@ -9,11 +9,20 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 from dbg_client.actions.agreeing import agrees
 from dbg_client.actions.beside import run_beside
 from dbg_client.actions.giving_up import unless_given_up
-from dbg_client.actions.many import MOVING, PARTIAL, ShownAnswers, ask_many, break_in, read_saved
+from dbg_client.actions.many import (
+    MOVING,
+    PARTIAL,
+    ShownAnswers,
+    ask_question,
+    break_in,
+    read_saved,
+    show_stacks_of,
+)
 from dbg_client.actions.repeat import repeat
 from dbg_client.actions.report import make_report, refuse_existing, write_report
 from dbg_client.actions.stops import ask_stops
@@ -37,7 +46,25 @@ from dbg_client.views.list import show_json, show_plain, show_table
 from dbg_client.views.missing import absent_only, absent_rows, missing_documents
 from dbg_client.views.naming import name_few, order
 from dbg_client.words.commands import USUAL_TARGETS
-from dbg_client.words.settings import ABOUT_ALL, CommandSettings, Format, Verb
+from dbg_client.words.settings import (
+    Attach,
+    Collectives,
+    Continue,
+    Eval,
+    Exec,
+    Format,
+    Interrupt,
+    Kill,
+    ListRanks,
+    PdbCommand,
+    RankSettings,
+    Release,
+    Report,
+    Screen,
+    Stops,
+    Where,
+    Why,
+)
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, Mode, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
@@ -46,24 +73,27 @@ from dbg_wire.targets import Selection, Target, parse_target, select, unique_tar
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
 
-_SHOWING = (Verb.LIST, Verb.WHERE, Verb.WHY, Verb.COLLECTIVES, Verb.EVAL, Verb.COMMAND)
-"""Actions of which --every shows the answer again and again."""
+_Shown: TypeAlias = "ListRanks | Where | Why | Collectives | Eval | PdbCommand"
+
+_ABOUT_ALL = (ListRanks, Where, Why, Collectives, Report)
+"""Verbs that mean all ranks where the user names none."""
 
 
-async def run_action(settings: CommandSettings, attach: Callable[[CommandSettings], Awaitable[int]]) -> int:
+async def run_action(settings: RankSettings, attach: Callable[[Attach], Awaitable[int]]) -> int:
     """Do what the settings ask for and return the exit status. Raises DbgError.
 
     ``attach`` holds the session at a rank that was broken into, and returns the exit status.
     """
-    if settings.target is None and settings.verb in (Verb.EVAL, Verb.STOPS):
-        settings = replace(settings, target=USUAL_TARGETS[settings.verb])
-    if settings.target is None and settings.verb not in ABOUT_ALL:
-        raise NeedsTarget(settings.called)
+    if settings.target is None and isinstance(settings, (Eval, Stops)):
+        settings = replace(settings, target=USUAL_TARGETS[settings.name])
+    if settings.target is None and not isinstance(settings, _ABOUT_ALL):
+        raise NeedsTarget(settings.name)
+    broker = settings.broker
     target = None
     if settings.target is not None:
-        target = await read_in_thread(partial(read_target, settings.target, os.environ), settings.timeout)
-    saved = await asyncio.to_thread(read_saved, settings.against)
-    switchboard = switchboard_to(settings.broker, settings.timeout)
+        target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
+    saved = await asyncio.to_thread(read_saved, settings.against) if isinstance(settings, Eval) else None
+    switchboard = switchboard_to(broker.address, broker.timeout)
     acting = _Acting(settings, switchboard, saved)
     try:
         status = await acting.run(target)
@@ -75,122 +105,125 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
 class _Acting:
     """Do one action over one link; ``attach_by`` are the settings to attach by afterwards, if any."""
 
-    def __init__(self, settings: CommandSettings, switchboard: Switchboard, saved: SavedAnswers | None) -> None:
-        self.attach_by: CommandSettings | None = None
+    def __init__(self, settings: RankSettings, switchboard: Switchboard, saved: SavedAnswers | None) -> None:
+        self.attach_by: Attach | None = None
         self._settings = settings
         self._switchboard = switchboard
         self._saved = saved
         self._directory = switchboard.directory
         self._line = WaitingLine(show_waiting)
-        self._asker = Asker(switchboard, settings.timeout, terminal_size, self._line)
+        self._asker = Asker(switchboard, settings.broker.timeout, terminal_size, self._line)
         self._told: str | None = None
 
     async def run(self, target: Target | None) -> int:
+        settings = self._settings
         await open_and_list(self._switchboard, self._line)
-        if self._settings.wait is not None:
-            waited_for, patience = target or parse_target("stopped"), self._settings.wait
-            await wait_for_stop(self._switchboard, waited_for, patience, tell=tell, line=self._line)
-        if self._settings.every is not None:
-            await repeat(self._settings, self._settings.every, lambda: self._again(target))
-        if self._settings.verb is Verb.REPORT:
-            return await self._report_on(target)
-        if target is None or self._settings.verb in _SHOWING:
-            return await self._print(await self._show(target))
-        if self._settings.verb is Verb.EXEC:
-            return await self._exec(target)
-        if self._settings.verb is Verb.STOPS:
+        if settings.wait is not None:
+            waited_for = target or parse_target("stopped")
+            await wait_for_stop(self._switchboard, waited_for, settings.wait, tell=tell, line=self._line)
+        if isinstance(settings, (ListRanks, Where, Why, Collectives, Eval)) and settings.every is not None:
+            await repeat(settings.output.format, settings.every, lambda: self._again(settings, target))
+        if isinstance(settings, Report):
+            return await self._report_on(settings, target)
+        if isinstance(settings, (ListRanks, Where, Why, Collectives, Eval, PdbCommand)):
+            return await self._print(await self._show(settings, target))
+        if target is None:
+            raise NeedsTarget(settings.name)
+        if isinstance(settings, Exec):
+            return await self._exec(settings, target)
+        if isinstance(settings, Stops):
             return await self._print(ShownAnswers(await ask_stops(self._asker, self._select(target).ranks)))
-        if self._settings.verb is Verb.INTERRUPT:
-            return await self._interrupt(target)
-        if self._settings.verb is Verb.SCREEN:
-            return await self._screen(target)
-        if self._settings.verb is Verb.CONTINUE:
-            return await self._continue(target)
-        return await (self._release(target) if self._settings.verb is Verb.RELEASE else self._kill(target))
+        if isinstance(settings, Interrupt):
+            return await self._interrupt(settings, target)
+        if isinstance(settings, Kill):
+            return await self._kill(settings, target)
+        return await {Screen: self._screen, Continue: self._continue, Release: self._release}[type(settings)](target)
 
     # ------------------------------------------------------------------------------------------------- what is shown
 
-    async def _again(self, target: Target | None) -> str:
+    async def _again(self, settings: _Shown, target: Target | None) -> str:
         async with self._line.says(lambda: "waiting for the broker's list of ranks"):
             await self._switchboard.listed()
-        return (await self._show(target)).text
+        return (await self._show(settings, target)).text
 
-    async def _show(self, target: Target | None) -> ShownAnswers:
-        if self._settings.verb is Verb.LIST:
-            return self._list(target)
+    async def _show(self, settings: _Shown, target: Target | None) -> ShownAnswers:
+        known = self._directory.ranks
+        if isinstance(settings, ListRanks):
+            return self._list(settings, target)
+        with_exited = isinstance(settings, Where) and settings.all
         if target is None:
-            ranks = self._everybody()
+            ranks = self._everybody(with_exited=with_exited)
         else:
             ranks = list(self._select(target).ranks)
-            if self._settings.all:
-                ranks = listed(self._directory.ranks, target, ranks, with_exited=True)
-        if self._settings.verb is Verb.WHY:
-            known = self._directory.ranks
-            return await show_why(self._settings, self._asker, ranks, known, show=show_waiting)
-        if self._settings.verb is Verb.COLLECTIVES:
-            return await show_groups_of(self._settings, self._asker, ranks, self._directory.ranks)
-        calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
-        return await ask_many(self._settings, self._asker, ranks, self._saved, calls=calls, known=self._directory.ranks)
+            if with_exited:
+                ranks = listed(known, target, ranks, with_exited=True)
+        if isinstance(settings, Why):
+            return await show_why(settings, self._asker, ranks, known, show=show_waiting)
+        if isinstance(settings, Collectives):
+            return await show_groups_of(settings, self._asker, ranks, known)
+        calls = call_roll(known, target, {rank.key for rank in ranks})
+        if isinstance(settings, Where):
+            return await show_stacks_of(settings, self._asker, ranks, calls=calls, known=known)
+        return await ask_question(settings, self._asker, ranks, self._saved, calls=calls)
 
-    def _everybody(self) -> list[RankInfo]:
+    def _everybody(self, *, with_exited: bool) -> list[RankInfo]:
         known = self._directory.ranks
         left = there(known)
-        if self._settings.all and left:
+        if with_exited and left:
             return left + exited(known, None)
         # Without a live job the user means the last one: the stacks of a job that has ended stay readable.
         return left or list(select(parse_target("all"), known).ranks)
 
-    def _list(self, target: Target | None) -> ShownAnswers:
-        known = self._directory.ranks
+    def _list(self, settings: ListRanks, target: Target | None) -> ShownAnswers:
+        known, output = self._directory.ranks, settings.output
         found = self._select(target).ranks if target is not None else ()
-        shown = sorted(listed(known, target, found, with_exited=self._settings.all), key=order)
+        shown = sorted(listed(known, target, found, with_exited=settings.all), key=order)
         absent = absent_only(call_roll(known, target))
-        if self._settings.format is Format.JSON:
+        if output.format is Format.JSON:
             return ShownAnswers(show_json(shown, missing_documents(absent)))
-        if self._settings.format is Format.PLAIN:
+        if output.format is Format.PLAIN:
             return ShownAnswers(show_plain(shown, known))
-        fold = not self._settings.all_rows
-        table = show_table(shown, time.time(), color=self._settings.color, fold=fold, known=known)
+        table = show_table(shown, time.time(), color=output.color, fold=not settings.all_rows, known=known)
         rows = absent_rows(absent, several_jobs=len({rank.job for rank in shown}) > 1)
         who = "No rank" if target is None else "None of these ranks"
         return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._switchboard.url, who))
 
     def _select(self, target: Target) -> Selection:
-        found = find(target, self._directory.ranks, any_job=self._settings.verb is Verb.LIST)
+        found = find(target, self._directory.ranks, any_job=isinstance(self._settings, ListRanks))
         if found.note and found.note != self._told:
             tell(printable(found.note))
         self._told = found.note
         return found
 
-    async def _report_on(self, target: Target | None) -> int:
-        path, now = self._settings.output, time.time()
-        if path is not None and not self._settings.yes:
+    async def _report_on(self, settings: Report, target: Target | None) -> int:
+        path, now = settings.path, time.time()
+        if path is not None and not settings.yes:
             await asyncio.to_thread(refuse_existing, path)
         known = self._directory.ranks
         found = list(known)
         if target is not None:
             found = listed(known, target, self._select(target).ranks, with_exited=True)
-        text = await make_report(self._settings, self._switchboard, self._asker, found, now)
+        text = await make_report(settings.target, self._switchboard, self._asker, found, now)
         if path is None:
             return await self._print(ShownAnswers(text))
-        await asyncio.to_thread(write_report, path, text, replace_it=self._settings.yes)
+        await asyncio.to_thread(write_report, path, text, replace_it=settings.yes)
         tell(f"The report is in {printable(path)}; read it before you send it to others.")
         return 0
 
     # --------------------------------------------------------------------------------------------------- what is done
 
-    async def _interrupt(self, target: Target) -> int:
+    async def _interrupt(self, settings: Interrupt, target: Target) -> int:
         found = self._select(target).ranks
         rank = found[0]
         moving = [rank for rank in found if rank.state in MOVING]
-        if len(moving) > 1 and not self._settings.yes:
-            sentence = f"{self._settings.called} would stop {name_few(moving)}, and there is no terminal to ask"
+        if len(moving) > 1 and not settings.yes:
+            sentence = f"{settings.name} would stop {name_few(moving)}, and there is no terminal to ask"
             if not await agrees(f"Break into {name_few(moving)}?", sentence):
                 return 1
-        if len(found) > 1 or self._settings.format is not Format.TABLE or not _on_terminal():
-            return await self._print(await break_in(self._settings, self._asker, found))
+        if len(found) > 1 or settings.output.format is not Format.TABLE or not _on_terminal():
+            return await self._print(await break_in(settings, self._asker, found))
         if is_ready(rank):
-            return self._attach_to(rank)
+            return self._attach_to(settings, rank)
         if rank.state in (RankState.HELD, RankState.LOST, RankState.EXITED):
             raise why_not_stopped(rank, target.text)
         (answer,) = await self._asker.ask(Action.INTERRUPT, [rank])
@@ -203,7 +236,7 @@ class _Acting:
         if stopped is None:
             await self._withdraw(rank)
             raise KeyboardInterrupt
-        return self._attach_to(stopped, Choice(stopped, is_broken_into=True).mode(self._settings.mode))
+        return self._attach_to(settings, stopped, Choice(stopped, is_broken_into=True).mode(settings.attach.mode))
 
     async def _withdraw(self, rank: RankInfo) -> None:
         """Withdraw the request to stop, and tell what came of it: the rank may have stopped meanwhile."""
@@ -211,9 +244,11 @@ class _Acting:
         (answer,) = await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=True)
         tell(f"Given up: {printable(rank.address)} {printable(answer.text)}.")
 
-    def _attach_to(self, rank: RankInfo, mode: Mode | None = None) -> int:
+    def _attach_to(self, settings: Interrupt, rank: RankInfo, mode: Mode | None = None) -> int:
         target = unique_target(rank, self._directory.ranks)
-        self.attach_by = replace(self._settings, verb=Verb.ATTACH, target=target, mode=mode or self._settings.mode)
+        options = replace(settings.attach, mode=mode or settings.attach.mode)
+        color = settings.output.color
+        self.attach_by = Attach(broker=settings.broker, target=target, attach=options, color=color)
         return 0
 
     async def _until_stopped(self, rank: RankInfo, news: str) -> RankInfo:
@@ -222,8 +257,8 @@ class _Acting:
             tell(news)
         return await until_stopped(self._switchboard, rank)
 
-    async def _exec(self, target: Target) -> int:
-        shown = await unless_given_up(run_beside(self._settings, self._asker, self._select(target).ranks))
+    async def _exec(self, settings: Exec, target: Target) -> int:
+        shown = await unless_given_up(run_beside(settings, self._asker, self._select(target).ranks))
         if shown is None:
             # The broker ends the commands when this terminal has gone.
             raise KeyboardInterrupt
@@ -244,7 +279,7 @@ class _Acting:
         rank = chosen.rank
         (answer,) = await self._asker.ask(Action.SCREEN, [rank])
         if answer.kind is Kind.VALUE:
-            json = self._settings.format is Format.JSON
+            json = self._settings.output.format is Format.JSON
             rows = lines_in(answer)
             write_result(show_screen_json(rank, rows) if json else show_screen(rows))
             return 0
@@ -260,27 +295,27 @@ class _Acting:
             raise NotStopped(f"none of the {len(found)} ranks that fit {target.text} is stopped", target.text)
         return self._report(await self._asker.ask(Action.CONTINUE, stopped))
 
-    async def _kill(self, target: Target) -> int:
+    async def _kill(self, settings: Kill, target: Target) -> int:
         found = self._select(target).ranks
         living = [rank for rank in found if rank.state in LIVE_STATES]
         if not living:
             raise why_not_stopped(found[0], target.text)
-        sentence = f"{self._settings.called} would end {name_few(living)}, and there is no terminal to ask"
-        if not self._settings.yes and not await agrees(f"End {name_few(living)}?", sentence):
+        sentence = f"{settings.name} would end {name_few(living)}, and there is no terminal to ask"
+        if not settings.yes and not await agrees(f"End {name_few(living)}?", sentence):
             return 1
         return self._report(await self._asker.ask(Action.KILL, living))
 
     async def _print(self, shown: ShownAnswers) -> int:
-        is_for_people = self._settings.format is Format.TABLE
-        await show_result(shown.text, self._settings.pager if is_for_people else "")
+        output = self._settings.output
+        await show_result(shown.text, output.pager if output.format is Format.TABLE else "")
         if shown.hint:
             tell(shown.hint)
         return shown.status
 
     def _report(self, answers: Sequence[RankAnswer]) -> int:
         ranks = self._directory.by_key
-        if self._settings.format is Format.JSON:
-            write_result(show_answers_json(self._settings.verb.value.lstrip("-"), answers, ranks))
+        if self._settings.output.format is Format.JSON:
+            write_result(show_answers_json(self._settings.name, answers, ranks))
         else:
             write_result(show_answers(answers, ranks))
         kinds = {answer.kind for answer in answers}

@@ -12,7 +12,7 @@ from dbg_client.actions.many import DIFFER, PARTIAL, ShownAnswers, left_unanswer
 from dbg_client.core.asking import Asker
 from dbg_client.views.groups import AnswerGroup, differ, group_answers, normal, remembered
 from dbg_client.views.naming import Naming, order
-from dbg_client.words.settings import CommandSettings
+from dbg_client.words.settings import Exec
 from dbg_wire.beside import command_line, output_in
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo
@@ -21,7 +21,7 @@ EXTRA_SECONDS = 1.0
 """Seconds of the question beyond those of the command, for the way of its answer."""
 
 
-async def run_beside(settings: CommandSettings, asker: Asker, ranks: Sequence[RankInfo]) -> ShownAnswers:
+async def run_beside(settings: Exec, asker: Asker, ranks: Sequence[RankInfo]) -> ShownAnswers:
     """Run the command of the settings beside ranks, and return the answer, whose groups are remembered.
 
     Cancelling this withdraws the question; the guards end their commands then. Raises DbgError if all ranks have
@@ -29,7 +29,7 @@ async def run_beside(settings: CommandSettings, asker: Asker, ranks: Sequence[Ra
     """
     require_living(ranks, settings.target or "")
     ranks = one_of_each_host(ranks) if settings.per_host else ranks
-    asker.seconds = settings.timeout + EXTRA_SECONDS
+    asker.seconds = settings.broker.timeout + EXTRA_SECONDS
     try:
         answers = await asker.ask(Action.EXEC, ranks, inquiry=command_line(settings.program))
     except asyncio.CancelledError:
@@ -39,7 +39,7 @@ async def run_beside(settings: CommandSettings, asker: Asker, ranks: Sequence[Ra
     said = [(rank, _comparable(answer, outputs[answer.key])) for rank, answer in zip(ranks, answers, strict=True)]
     groups = [_with_output(group, outputs) for group in group_answers(said, exact=settings.exact)]
     await asyncio.to_thread(remember, remembered(groups))
-    text = render(settings, shlex.join(settings.program), groups, Naming(ranks))
+    text = render(settings.output, shlex.join(settings.program), groups, Naming(ranks))
     failed = any(answer.kind is Kind.ERROR for _, answer in said)
     status = PARTIAL if left_unanswered(said) else 1 if failed else 0
     return ShownAnswers(text, DIFFER if settings.fail_if_differ and differ(groups) else status)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from dbg_client.words.candidates import Candidate, complete_words
-from dbg_wire.completion import FILES, completion_script
+from dbg_client.words.candidates import complete_words
+from dbg_wire.command_parser import lines
+from dbg_wire.completion import completion_script
 
 GRACE_SECONDS = 0.5
 """Seconds more than the broker has, after which the process ends: name servers and file systems may hang."""
@@ -20,11 +21,9 @@ GRACE_SECONDS = 0.5
 
 def complete(words: Sequence[str]) -> int:
     """Write what the last word may become, a line each, and return 0."""
-    completion = complete_words(words)
-    if completion.files:
-        sys.stdout.write(f"{FILES}\n")
-    _write(completion.words)
-    if completion.targets:
+    found, has_targets = complete_words(words)
+    _write(found)
+    if has_targets:
         _write_targets(words[-1] if words else "")
     return 0
 
@@ -44,11 +43,11 @@ def _write_targets(current: str) -> None:
         faulthandler.dump_traceback_later(sum(patience(os.environ)) + GRACE_SECONDS, exit=True, file=nowhere)
         try:
             for find in (remembered_targets, live_ranks):
-                _write(target for target in find(os.environ) if target[0].startswith(current))
+                _write(lines(find(os.environ), current))
         finally:
             faulthandler.cancel_dump_traceback_later()
 
 
-def _write(candidates: Iterable[Candidate]) -> None:
-    sys.stdout.write("".join(f"{word}\t{meaning}\n" if meaning else f"{word}\n" for word, meaning in candidates))
+def _write(found: Sequence[str]) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in found))
     sys.stdout.flush()

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from dbg_client.streams import write_result
 from dbg_client.views.preferences import show_settings, show_settings_json
-from dbg_client.words.arguments import Arguments
 from dbg_client.words.config import PREFERENCES, Config, Origin, Setting, settle_one
-from dbg_client.words.settings import CommandSettings, Format
+from dbg_client.words.settings import ShowConfig
 from dbg_wire.environment import BROKER, HOME
 from dbg_wire.errors import BadInput
 from dbg_wire.home import home_directory
@@ -17,14 +16,12 @@ BAD_CONFIG = 2
 """Exit status if something is wrong with the file."""
 
 
-def show_preferences(
-    settings: CommandSettings, arguments: Arguments, environ: Mapping[str, str], config: Config
-) -> int:
+def show_preferences(settings: ShowConfig, environ: Mapping[str, str], config: Config) -> int:
     """Print all settings and return the exit status."""
-    given = {"escape": arguments.escape, "timeout": arguments.timeout, "editing": "vi" if arguments.vi else None}
+    given = dict(settings.given)
     known = {key: settle_one(key, given.get(key), environ, config) for key in PREFERENCES}
-    known |= {"broker": _broker(arguments.broker, environ), "home": _home(environ)}
-    write_result((show_settings_json if settings.format is Format.JSON else show_settings)(known, config))
+    known |= {"broker": _broker(given.get("broker"), environ), "home": _home(environ)}
+    write_result((show_settings_json if settings.as_json else show_settings)(known, config))
     return BAD_CONFIG if config.problems else 0
 
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
 from dbg_client.streams import tell, terminal_size, write_result
-from dbg_client.words.settings import CommandSettings, Format
+from dbg_client.words.settings import Format
 from dbg_wire.errors import DbgError
 
 CLEAR, HOME, CLEAR_REST = "\x1b[2J", "\x1b[H", "\x1b[J"
@@ -19,7 +19,7 @@ NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
 
 
 async def repeat(
-    settings: CommandSettings,
+    output: Format,
     seconds: float,
     show: Callable[[], Awaitable[str]],
 ) -> NoReturn:
@@ -28,7 +28,7 @@ async def repeat(
     Raises DbgError if the first time fails; what goes wrong later is
     shown.
     """
-    painter = _Painter(settings, seconds)
+    painter = _Painter(output, seconds)
     painter.paint(await show())
     while True:
         await asyncio.sleep(seconds)
@@ -48,12 +48,10 @@ def in_place(lines: Sequence[str], rows: int) -> str:
 
 
 class _Painter:
-    def __init__(self, settings: CommandSettings, seconds: float) -> None:
+    def __init__(self, output: Format, seconds: float) -> None:
         self._seconds = seconds
-        self._repaints = (
-            settings.format is Format.TABLE and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        )
-        self._separator = "" if settings.format is Format.JSON else "\n"
+        self._repaints = output is Format.TABLE and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._separator = "" if output is Format.JSON else "\n"
         self._painted = False
 
     def paint(self, text: str) -> None:

@@ -19,13 +19,13 @@ from dbg_client.hang.verdict import exit_status
 from dbg_client.questions.cause import look_for_cause, ranks_of_runs
 from dbg_client.streams import terminal_size
 from dbg_client.views.missing_from import MISSING, missing_from_collectives
-from dbg_client.words.settings import CommandSettings, Format
+from dbg_client.words.settings import Collectives, Format, Why
 from dbg_wire.messages import Action, Kind, Look
 from dbg_wire.ranks import RankInfo
 
 
 async def show_why(
-    settings: CommandSettings,
+    settings: Why,
     asker: Asker,
     chosen: Sequence[RankInfo],
     known: Sequence[RankInfo],
@@ -43,16 +43,16 @@ async def show_why(
     tell_of_hang(asker.tell, found.verdicts, known, stands=stands)
     groups = {MISSING: tuple(rank.key for rank in found.missing)}
     await asyncio.to_thread(remember, groups)
-    if settings.format is Format.JSON:
+    if settings.output.format is Format.JSON:
         text = json.dumps(verdicts_document(found)) + "\n"
     else:
         columns = terminal_size()[1] if sys.stdout.isatty() else None
-        text = show_verdicts(found.verdicts, color=settings.color, columns=columns)
+        text = show_verdicts(found.verdicts, color=settings.output.color, columns=columns)
     return ShownAnswers(text, exit_status(found.verdicts), groups=groups)
 
 
 async def show_groups_of(
-    settings: CommandSettings, asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo]
+    settings: Collectives, asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo]
 ) -> ShownAnswers:
     """Return a table of the process groups of these ranks' runs; remember who has not come to a collective.
 
@@ -64,10 +64,10 @@ async def show_groups_of(
     absent = missing_from_collectives(matched)
     groups = {MISSING: tuple(rank.key for rank in absent.ranks) if absent is not None else ()}
     await asyncio.to_thread(remember, groups)
-    if settings.format is Format.JSON:
+    if settings.output.format is Format.JSON:
         text = json.dumps(collectives_document(matched)) + "\n"
     else:
-        text = show_collectives(matched, color=settings.color)
+        text = show_collectives(matched, color=settings.output.color)
     told = any(one.tells_collectives for each in matched for one in each.roster.values())
     silent = any(answer.kind is Kind.SILENT for answer in answers)
     return ShownAnswers(text, PARTIAL if silent or not told else 0, groups=groups)

@@ -33,9 +33,11 @@ class Admission:
         given = arguments.get("secret")
         if self._secret is not None and not _is_same(given, self._secret):
             what = "this port asks for a secret, and none was sent" if given is None else "the secret is not the one"
-            raise BadInput(what, 'add `"secret": "…"` as the terminal of `dbg-attach --dap` shows it')
+            raise BadInput(what, 'add `"secret": "…"` as the terminal of `dbg-attach dap --port` shows it')
         if self._is_taken:
-            raise BadInput("another IDE is attached at this port", "disconnect it, or run a second `dbg-attach --dap`")
+            raise BadInput(
+                "another IDE is attached at this port", "disconnect it, or run a second `dbg-attach dap --port 0`"
+            )
         self._is_taken = True
 
     def leave(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from dbg_client.core.breakpoint_file import read_breakpoints
 from dbg_client.tmux.panes import open_pane_beside
 from dbg_client.tmux.tmux import MAX_PANES, kill_pane, living_panes
-from dbg_client.words.settings import CommandSettings
+from dbg_client.words.settings import AttachOptions, BrokerOptions, Tmux
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import Breakpoint, RankInfo
 
@@ -22,8 +22,10 @@ class RankPanes:
     ``folder`` is for files of the panes, and is removed at the end.
     """
 
-    def __init__(self, settings: CommandSettings, own_pane: str, say: Callable[[str], None], folder: str) -> None:
-        self._settings = settings
+    def __init__(
+        self, broker: BrokerOptions, attach: AttachOptions, own_pane: str, say: Callable[[str], None], folder: str
+    ) -> None:
+        self._broker, self._attach = broker, attach
         self._own = own_pane
         self._say = say
         self._panes: dict[str, str] = {}
@@ -48,7 +50,7 @@ class RankPanes:
             raise TooManyStopped(rank.address)
         last = next(reversed(self._panes.values()), None)
         file = self._files.setdefault(rank.key, str(Path(self._folder, f"{len(self._files)}.json")))
-        settings = replace(self._settings, breakpoints_to=file)
+        settings = Tmux(broker=self._broker, attach=replace(self._attach, breakpoints_to=file))
         self._panes[rank.key] = open_pane_beside(settings, rank, known, last or self._own, is_first=last is None)
 
     def breakpoints(self) -> tuple[Breakpoint, ...]:

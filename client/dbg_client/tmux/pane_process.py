@@ -89,4 +89,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1], int(sys.argv[2])))
     except (OSError, ValueError) as error:
-        sys.exit(f"this pane got no environment from the `dbg-attach --tmux` that opened it ({error})")
+        sys.exit(f"this pane got no environment from the `dbg-attach tmux` that opened it ({error})")

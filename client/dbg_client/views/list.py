@@ -1,4 +1,4 @@
-"""The ranks as ``--list`` prints them: a table for people, tab-separated lines for scripts, JSON for programs. Pure."""
+"""The ranks as ``list`` prints them: a table for people, tab-separated lines for scripts, JSON for programs. Pure."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import Place, RankInfo
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
-"""States that JSON leaves out: `--list` shows them. Other states say how far a stack can be trusted."""
+"""States that JSON leaves out: `list` shows them. Other states say how far a stack can be trusted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

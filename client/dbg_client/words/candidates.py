@@ -1,17 +1,16 @@
-"""What a shell may complete a word to, as far as the tables say; live ranks come from the broker. Pure."""
+"""What a shell may complete a word to, as far as parsers say; live ranks come from the broker. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 
-from dbg_client.words.options import FILE, OPTIONS, OptionRow, options_of
-from dbg_client.words.verbs import BY_FLAG, BY_NAME, VERBS, Operands, VerbRow
+from dbg_client.words.command_line import leading, verb_first
+from dbg_client.words.parsers import parser_of
+from dbg_client.words.verbs import VERBS, Operands
+from dbg_wire.command_parser import complete_option, lines, options_of
 
-Candidate = tuple[str, str]
-"""A word, and what it means."""
-
-TARGET_WORDS: tuple[Candidate, ...] = (
+TARGET_WORDS: tuple[tuple[str, str], ...] = (
     ("all", "all ranks"),
     ("stopped", "ranks that are stopped"),
     ("held", "ranks that wait for others"),
@@ -19,78 +18,29 @@ TARGET_WORDS: tuple[Candidate, ...] = (
     ("running", "ranks that run"),
 )
 
-_WITH_TARGET = frozenset({Operands.TARGET, Operands.MAYBE_TARGET, Operands.EXPRESSION, Operands.COMMAND})
-_TEXTS = frozenset({Operands.EXPRESSION, Operands.COMMAND})
+_VERBS = [(row.name, row.help) for row in VERBS]
+_WITH_TARGET = frozenset(
+    {Operands.TARGET, Operands.MAYBE_TARGET, Operands.EXPRESSION, Operands.COMMAND, Operands.PROGRAM}
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """Hold what may stand in place of a word: ``words`` at once, live ranks if ``targets``, or ``files``."""
-
-    words: tuple[Candidate, ...] = ()
-    targets: bool = False
-    files: bool = False
-
-
-def complete_words(words: Sequence[str]) -> Completion:
-    """Return what the last of the words behind ``dbg-attach`` may become; it may be empty."""
+def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
+    """Return a line for each word that the last of these may become, and whether live ranks may stand there, too."""
     *before, current = words or [""]
-    option = _value_wanted(before)
-    if isinstance(option, OptionRow):
-        values = tuple((value, option.help) for value in option.values)
-        return Completion(_starting(values, current), files=option.metavar == FILE)
-    if option is not None and option.operands in _TEXTS:
-        return Completion()
-    operands = _operands(before)
-    verb = BY_NAME.get(operands[0]) if operands else None
-    if current.startswith("-"):
-        return Completion(_starting(_flags(verb), current))
-    return _operand(verb, operands, current)
-
-
-def _operand(verb: VerbRow | None, operands: Sequence[str], current: str) -> Completion:
-    if not operands:
-        verbs = tuple((row.name, row.help) for row in VERBS)
-        return Completion(_starting((*verbs, *TARGET_WORDS), current), targets=True)
-    if verb is None:
-        # Behind a target an action is missing.
-        return Completion(_starting(tuple((row.flags[-1], row.help) for row in VERBS if row.flags), current))
-    if len(operands) > 1:
-        return Completion()
-    if verb.operands is Operands.SHELL:
-        shells = tuple((shell, "") for shell in verb.operands.value.split("|"))
-        return Completion(_starting(shells, current))
-    if verb.operands is Operands.VERB:
-        return Completion(_starting((*((row.name, row.help) for row in VERBS), ("all", "everything")), current))
-    if verb.operands not in _WITH_TARGET:
-        return Completion()
-    return Completion(_starting(TARGET_WORDS, current), targets=True)
-
-
-def _value_wanted(before: Sequence[str]) -> OptionRow | VerbRow | None:
-    """Return the option or flag whose value the current word is; the value of --wait is a target like others."""
-    last = before[-1] if before else ""
-    row = BY_FLAG.get(last)
-    if row is not None and row.operands in _TEXTS:
-        return row
-    return next((option for option in OPTIONS if last in option.flags and option.metavar is not None), None)
-
-
-def _operands(before: Sequence[str]) -> list[str]:
-    return [
-        word
-        for at, word in enumerate(before)
-        if not word.startswith("-") and (at == 0 or _value_wanted(before[:at]) is None)
-    ]
-
-
-def _flags(verb: VerbRow | None) -> tuple[Candidate, ...]:
-    options = options_of(verb.name) if verb is not None else list(OPTIONS)
-    flags = tuple((flag, option.help) for option in options for flag in option.flags)
-    if verb is None:
-        flags += tuple((flag, row.help) for row in VERBS for flag in row.flags)
-    return (*flags, ("--help", "show the options"), ("--version", "show release and protocol"))
-
-
-def _starting(candidates: Sequence[Candidate], current: str) -> tuple[Candidate, ...]:
-    return tuple(candidate for candidate in candidates if candidate[0].startswith(current))
+    row, spoken, behind = verb_first(before)
+    parser = parser_of(row)
+    found = complete_option(parser, before, current)
+    if found is not None:
+        return found, False
+    if not spoken and leading(before) == len(before):
+        return lines([*_VERBS, *TARGET_WORDS], current), True
+    with_value = {flag for option in options_of(parser) if option.nargs is None for flag in option.option_strings}
+    if any(not word.startswith("-") and previous not in with_value for previous, word in pairwise(["", *behind])):
+        return [], False
+    if row.operands is Operands.SHELL:
+        return lines([(shell, "") for shell in row.operands.value.split("|")], current), False
+    if row.operands is Operands.VERB:
+        return lines([*_VERBS, ("all", "everything")], current), False
+    if row.operands not in _WITH_TARGET:
+        return [], False
+    return lines(TARGET_WORDS, current), True

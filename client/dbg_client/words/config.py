@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dbg_client.words.escape_key import parse_escape_key
-from dbg_client.words.options import DEFAULT_TIMEOUT
+from dbg_client.words.parsers import DEFAULT_TIMEOUT
 from dbg_wire.engines import ENGINES, PUDB
 from dbg_wire.environment import ENGINE
 from dbg_wire.errors import BadInput, printable

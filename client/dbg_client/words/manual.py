@@ -1,11 +1,12 @@
-"""The manual page of ``dbg-attach``, made of the tables. Pure."""
+"""The manual page of ``dbg-attach``, made of the verbs and their parsers. Pure."""
 
 from __future__ import annotations
 
 from dbg_client.words.config import PREFERENCES
-from dbg_client.words.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS
-from dbg_client.words.options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow
+from dbg_client.words.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS, full_help
+from dbg_client.words.parsers import ASKING, ATTACH, OTHER, all_options
 from dbg_client.words.verbs import VERBS, VerbRow
+from dbg_wire.command_parser import usage_of
 from dbg_wire.roff import ManPage
 
 SUMMARY = "attach a terminal to the debugger of any rank of a running job"
@@ -20,7 +21,7 @@ def man_page() -> str:
     """Return dbg-attach.1."""
     page = ManPage("dbg-attach", SUMMARY)
     page.section("synopsis")
-    page.synopsis("dbg-attach [VERB] [TARGET] [options]", "dbg-attach [TARGET] [flag of a verb] [options]")
+    page.synopsis("dbg-attach [VERB] [TARGET] [options]")
     page.section("description")
     page.paragraphs(DESCRIPTION)
     page.paragraphs(TARGETS)
@@ -28,10 +29,13 @@ def man_page() -> str:
     page.section("verbs")
     page.entries((_usage(row), _verb_text(row)) for row in VERBS)
     page.section("options")
+    options = all_options()
     for group in (ASKING, ATTACH, OTHER):
         page.subsection(group[0].upper() + group[1:])
-        page.entries((_flags(row), f"{row.full_help}.") for row in OPTIONS if row.group == group)
-    page.entries([("-h, --help", "Show a short page of this."), ("--version", "Show release and protocol.")])
+        page.entries((usage_of(one.action), f"{full_help(one)}.") for one in options if one.group == group)
+    page.entries(
+        [("-h, --help", "Show a short page of this, or that of the verb."), ("--version", "Show release and protocol.")]
+    )
     page.section("environment")
     page.entries((name, f"{meaning}.") for name, meaning in ENVIRONMENT)
     page.section("files")
@@ -47,13 +51,9 @@ def man_page() -> str:
 
 
 def _usage(row: VerbRow) -> str:
-    return ", ".join([row.usage, *row.flags])
+    return ", ".join(filter(None, [row.usage, row.short]))
 
 
 def _verb_text(row: VerbRow) -> str:
     spoken = f" In a session: {row.usage_in_session}." if row.in_session is not None else ""
     return f"{row.help[0].upper()}{row.help[1:]}. Example: dbg-attach {row.example}.{spoken}"
-
-
-def _flags(row: OptionRow) -> str:
-    return ", ".join(row.flags) + (f" {row.metavar}" if row.metavar is not None else "")

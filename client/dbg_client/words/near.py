@@ -31,11 +31,3 @@ def refuse_mistyped(word: str, verbs: Iterable[str]) -> None:
     meant = nearest(word.lower(), [*verbs, *(known.value for known in Word)])
     if meant is not None:
         raise BadInput(f"unknown verb or rank `{printable(word)}`", f"did you mean `{meant}`?")
-
-
-def refuse_unknown_option(word: str, known: Iterable[str], help_page: str) -> None:
-    """Raise BadInput for an option that there is not, with the one that is most like it."""
-    name = word.partition("=")[0]
-    meant = nearest(name, known)
-    remedy = f"did you mean {meant}?" if meant is not None else f"see `{help_page}`"
-    raise BadInput(f"there is no option {printable(name)}", remedy)

@@ -37,8 +37,8 @@ def test_the_list_leaves_exited_ranks_to_all(environ: dict[str, str]) -> None:
     older = GONE.replace(run="0.9", key="older")
     with FakeBroker(make_rank(5), RUNNING, older) as broker:
         desk = Desk(broker, environ)
-        usual, everything = desk.run("-l"), desk.run("-l", "--all")
-        both = desk.run("-l", "6-7", "--all", "--plain")
+        usual, everything = desk.run("list"), desk.run("list", "--all")
+        both = desk.run("list", "6-7", "--all", "--plain")
 
     assert [line.split()[0] for line in usual.stdout.splitlines()] == ["RANK", "gpu013:5", "gpu013:6"]
     assert "gpu013:7  exited with status 1" in everything.stdout
@@ -51,8 +51,8 @@ def test_the_list_shows_who_is_missing_in_a_run_that_lives(environ: dict[str, st
     there, gone = make_rank(5, world_size=8), make_rank(7, state=RankState.EXITED, exit=-11, world_size=8)
     with FakeBroker(there, gone, make_rank(6, world_size=8)) as broker:
         desk = Desk(broker, environ)
-        table, plain, document = desk.run("-l"), desk.run("-l", "--plain"), desk.run("-l", "--json")
-        some, stopped = desk.run("-l", "4-7"), desk.run("-l", "stopped")
+        table, plain, document = desk.run("list"), desk.run("list", "--plain"), desk.run("list", "--json")
+        some, stopped = desk.run("list", "4-7"), desk.run("list", "stopped")
 
     lines = table.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["RANK", "gpu013:5", "gpu013:6", "gpu013:7", "0-4"]
@@ -72,7 +72,7 @@ def test_a_long_list_is_folded_but_for_programs_and_all_rows(environ: dict[str, 
     with FakeBroker(*(make_rank(number) for number in range(41))) as broker:
         desk = Desk(broker, environ)
         table, rows, plain, document = (
-            desk.run("-l", *words).stdout for words in ((), ("--all-rows",), ("--plain",), ("--json",))
+            desk.run("list", *words).stdout for words in ((), ("--all-rows",), ("--plain",), ("--json",))
         )
 
     assert table.splitlines()[1].split()[:4] == ["gpu013:*", "41", "stopped", "train.py:41"]
@@ -86,11 +86,11 @@ def test_all_adds_no_other_jobs_of_the_last_hour(environ: dict[str, str]) -> Non
     with FakeBroker(make_rank(5), older) as broker:
         desk = Desk(broker, environ)
         usual, everywhere, job = (
-            desk.run("-l", *words, "--all", "--plain") for words in ((), ("*/all",), ("4710.0/7",))
+            desk.run("list", *words, "--all", "--plain") for words in ((), ("*/all",), ("4710.0/7",))
         )
-        stacks = desk.run("-w", "--all", "--json")
+        stacks = desk.run("where", "--all", "--json")
     with FakeBroker(older) as broker:
-        alone = Desk(broker, environ).run("-l", "--all", "--plain")
+        alone = Desk(broker, environ).run("list", "--all", "--plain")
 
     shown = [[line.split("\t")[0] for line in done.stdout.splitlines()] for done in (usual, everywhere, job, alone)]
     assert shown == [["gpu013:5"], ["4710.0/gpu013:7", "gpu013:5"], ["4710.0/gpu013:7"], ["gpu013:7"]]
@@ -100,8 +100,8 @@ def test_all_adds_no_other_jobs_of_the_last_hour(environ: dict[str, str]) -> Non
 def test_a_list_of_a_target_and_its_formats(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), RUNNING) as broker:
         desk = Desk(broker, environ)
-        plain, document = desk.run("-l", "stopped", "--plain"), desk.run("-l", "--json")
-        nothing = desk.run("-l", "9")
+        plain, document = desk.run("list", "stopped", "--plain"), desk.run("list", "--json")
+        nothing = desk.run("list", "9")
 
     assert plain.stdout.split("\t")[:2] == ["gpu013:5", "stopped"]
     assert [rank["address"] for rank in json.loads(document.stdout)["ranks"]] == ["gpu013:5", "gpu013:6"]
@@ -112,7 +112,7 @@ def test_a_list_of_a_target_and_its_formats(environ: dict[str, str]) -> None:
 def test_an_empty_list_is_no_error_and_says_why(environ: dict[str, str]) -> None:
     with FakeBroker() as broker:
         desk = Desk(broker, environ)
-        table, document = desk.run("-l"), desk.run("-l", "--json")
+        table, document = desk.run("list"), desk.run("list", "--json")
 
     assert (table.returncode, table.stdout) == (0, "")
     assert "No rank is connected" in table.stderr
@@ -122,7 +122,7 @@ def test_an_empty_list_is_no_error_and_says_why(environ: dict[str, str]) -> None
 def test_a_list_may_wait_for_the_first_stop(environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
         listing = subprocess.Popen(
-            command("-l", "--wait"), stdout=subprocess.PIPE, text=True, env=Desk(broker, environ).environ
+            command("list", "--wait"), stdout=subprocess.PIPE, text=True, env=Desk(broker, environ).environ
         )
         with listing:
             broker.wait_for(Subscribe)
@@ -134,7 +134,7 @@ def test_a_list_may_wait_for_the_first_stop(environ: dict[str, str]) -> None:
 
 def test_waiting_has_an_end(environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
-        done = Desk(broker, environ).run("-l", "6", "--wait", "0.2")
+        done = Desk(broker, environ).run("list", "6", "--wait", "--for", "0.2")
 
     assert done.returncode == 6
     assert "did not stop within 0.2 s" in done.stderr
@@ -147,20 +147,20 @@ def test_a_screen_is_printed_as_text(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), make_rank(6)) as broker:
         broker.answers[Action.SCREEN] = RankAnswer(key="", kind=Kind.VALUE, text="", rows=("PuDB  ", "\x1b[1mx"))
         desk = Desk(broker, environ)
-        text, document = desk.run("--screen", "5"), desk.run("--screen", "5", "--json")
-        several = desk.run("--screen", "all")
+        text, document = desk.run("screen", "5"), desk.run("screen", "5", "--json")
+        several = desk.run("screen", "all")
 
     assert (text.returncode, text.stdout) == (0, "PuDB\n\\x1b[1mx\n")
     assert json.loads(document.stdout)["screen"] == ["PuDB  ", "\x1b[1mx"]
     assert several.returncode == 2
-    assert "`dbg-attach --screen gpu013:5`, `dbg-attach --screen gpu013:6`" in several.stderr
+    assert "`dbg-attach screen gpu013:5`, `dbg-attach screen gpu013:6`" in several.stderr
 
 
 @pytest.mark.parametrize(("kind", "status"), [(Kind.ERROR, 1), (Kind.RUNNING, 1), (Kind.SILENT, 6), (Kind.LOST, 6)])
 def test_a_screen_that_does_not_come_has_a_status(kind: Kind, status: int, environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
         broker.answers[Action.SCREEN] = RankAnswer(key="", kind=kind, text="no debugger is open")
-        done = Desk(broker, environ).run("--screen", "5")
+        done = Desk(broker, environ).run("screen", "5")
 
     assert (done.returncode, done.stdout) == (status, "")
     assert "gpu013:5" in done.stderr
@@ -169,7 +169,7 @@ def test_a_screen_that_does_not_come_has_a_status(kind: Kind, status: int, envir
 @pytest.mark.parametrize(("rank", "status"), [(RUNNING, 1), (GONE, 8), (make_rank(4, state=RankState.LOST), 1)])
 def test_a_rank_without_a_screen_is_refused(rank: RankInfo, status: int, environ: dict[str, str]) -> None:
     with FakeBroker(rank) as broker:
-        done = Desk(broker, environ).run("--screen", str(rank.rank))
+        done = Desk(broker, environ).run("screen", str(rank.rank))
 
     assert done.returncode == status
 
@@ -179,7 +179,7 @@ def test_a_rank_without_a_screen_is_refused(rank: RankInfo, status: int, environ
 
 def test_continue_asks_the_stopped_ranks_alone(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(4), make_rank(5), RUNNING, GONE) as broker:
-        done = Desk(broker, environ).run("--continue", "all")
+        done = Desk(broker, environ).run("continue", "all")
         question = broker.wait_for(Question)
 
     assert done.returncode == 0
@@ -191,7 +191,7 @@ def test_continue_asks_the_stopped_ranks_alone(environ: dict[str, str]) -> None:
 def test_continue_with_nothing_stopped_is_refused(environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING, GONE) as broker:
         desk = Desk(broker, environ)
-        one, several, none = desk.run("--continue", "6"), desk.run("--continue", "6-7"), desk.run("--continue", "9")
+        one, several, none = desk.run("continue", "6"), desk.run("continue", "6-7"), desk.run("continue", "9")
 
     assert (one.returncode, several.returncode, none.returncode) == (1, 1, 3)
 
@@ -200,7 +200,7 @@ def test_continue_with_nothing_stopped_is_refused(environ: dict[str, str]) -> No
 def test_ranks_that_did_not_go_on_show_in_the_status(kind: Kind, status: int, environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
         broker.answers[Action.CONTINUE] = RankAnswer(key="", kind=kind, text="")
-        done = Desk(broker, environ).run("--continue", "5", "--json")
+        done = Desk(broker, environ).run("continue", "5", "--json")
 
     assert done.returncode == status
     assert json.loads(done.stdout)["answers"][0]["kind"] == kind.value
@@ -209,7 +209,7 @@ def test_ranks_that_did_not_go_on_show_in_the_status(kind: Kind, status: int, en
 def test_thousands_are_asked_in_several_questions(environ: dict[str, str]) -> None:
     ranks = [make_rank(number) for number in range(2001)]
     with FakeBroker(*ranks) as broker:
-        done = Desk(broker, environ).run("--continue", "all")
+        done = Desk(broker, environ).run("continue", "all")
         broker.wait_for(Question, count=2)
 
     assert (done.returncode, done.stdout) == (0, "2001 ranks continued\n")
@@ -219,7 +219,7 @@ def test_answers_come_in_pages_and_a_silent_broker_has_an_end(environ: dict[str,
     with FakeBroker(make_rank(4), make_rank(5)) as broker:
         broker.silent.add(Question)
         asking = subprocess.Popen(
-            command("--continue", "all"), stdout=subprocess.PIPE, text=True, env=Desk(broker, environ).environ
+            command("continue", "all"), stdout=subprocess.PIPE, text=True, env=Desk(broker, environ).environ
         )
         with asking:
             question = broker.wait_for(Question)
@@ -235,7 +235,7 @@ def test_a_broker_that_dies_before_it_answers_is_status_6(environ: dict[str, str
     with FakeBroker(make_rank(5)) as broker:
         broker.silent.add(Question)
         asking = subprocess.Popen(
-            command("--continue", "5"), stderr=subprocess.PIPE, text=True, env=Desk(broker, environ).environ
+            command("continue", "5"), stderr=subprocess.PIPE, text=True, env=Desk(broker, environ).environ
         )
         with asking:
             broker.wait_for(Question)
@@ -251,9 +251,9 @@ def test_a_broker_that_dies_before_it_answers_is_status_6(environ: dict[str, str
 def test_kill_without_a_terminal_needs_y(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
         desk = Desk(broker, environ)
-        refused = desk.run("--kill", "5")
+        refused = desk.run("kill", "5")
         assert not any(isinstance(item, Question) for item in broker.received)
-        done = desk.run("--kill", "5", "-y")
+        done = desk.run("kill", "5", "-y")
 
         assert broker.wait_for(Question).action is Action.KILL
     assert (refused.returncode, done.returncode) == (2, 0)
@@ -263,7 +263,7 @@ def test_kill_without_a_terminal_needs_y(environ: dict[str, str]) -> None:
 @pytest.mark.parametrize(("reply", "status", "asked"), [("y\n", 0, True), ("\n", 1, False), ("\x03", 130, False)])
 def test_kill_asks_on_a_terminal(reply: str, status: int, asked: bool, environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(4), make_rank(5), RUNNING, GONE) as broker:
-        with Terminal(command("--kill", "all"), env=Desk(broker, environ).environ) as terminal:
+        with Terminal(command("kill", "all"), env=Desk(broker, environ).environ) as terminal:
             terminal.wait_for("End 3 ranks (gpu013:4, gpu013:5, gpu013:6)? [y/N]")
             terminal.send(reply)
             assert terminal.exit_status() == status
@@ -272,14 +272,14 @@ def test_kill_asks_on_a_terminal(reply: str, status: int, asked: bool, environ: 
 
 def test_a_rank_that_is_gone_can_not_be_killed(environ: dict[str, str]) -> None:
     with FakeBroker(GONE) as broker:
-        assert Desk(broker, environ).run("--kill", "-y", "7").returncode == 8
+        assert Desk(broker, environ).run("kill", "7", "-y").returncode == 8
 
 
 def test_ranks_told_in_pages_are_all_listed(environ: dict[str, str]) -> None:
     with FakeBroker() as broker:
         broker.silent.add(Subscribe)
         listing = subprocess.Popen(
-            command("-l", "--plain"), stdout=subprocess.PIPE, text=True, env=Desk(broker, environ).environ
+            command("list", "--plain"), stdout=subprocess.PIPE, text=True, env=Desk(broker, environ).environ
         )
         with listing:
             broker.wait_for(Subscribe)

@@ -96,10 +96,10 @@ def test_a_call_that_hangs_ends_the_process_behind_what_is_known(environ: dict[s
     assert done.stdout.startswith("where\t")
 
 
-def test_completing_loads_neither_the_parser_nor_an_event_loop(environ: dict[str, str]) -> None:
+def test_completing_loads_no_event_loop(environ: dict[str, str]) -> None:
     script = (
         "import sys\nfrom dbg_client.cli import main\nmain(['--complete', 'where', ''])\n"
-        "print('heavy:', *sorted({'argparse', 'asyncio', 'websockets', 'prompt_toolkit'} & set(sys.modules)))\n"
+        "print('heavy:', *sorted({'asyncio', 'websockets', 'prompt_toolkit'} & set(sys.modules)))\n"
     )
     with FakeBroker(make_rank(5)) as broker:
         environ |= {**broker.environment, SECONDS: "30"}

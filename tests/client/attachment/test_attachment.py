@@ -651,7 +651,7 @@ def test_a_lost_rank_has_ten_seconds() -> None:
     assert isinstance(finish.error, RankStayedAway)
     assert finish.error.exit_status == 8
     assert "process or its network" in str(finish.error)
-    assert "dbg-attach --wait gpu013:5" in str(finish.error)
+    assert "dbg-attach wait gpu013:5" in str(finish.error)
 
 
 def test_a_lost_rank_that_comes_back_goes_on() -> None:

@@ -2,25 +2,23 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.words.candidates import Completion, complete_words
-from dbg_client.words.options import OPTIONS
-from dbg_client.words.verbs import VERBS
+from dbg_client.words.candidates import complete_words
+from dbg_client.words.parsers import all_options
+from dbg_client.words.verbs import BY_NAME, VERBS
 
 
 def offered(line: str) -> set[str]:
     """Return what is offered for the last word behind ``dbg-attach``."""
-    return {word for word, _ in complete_words(line.split(" ")).words}
+    return {each.partition("\t")[0] for each in complete_words(line.split(" "))[0]}
 
 
 def test_the_first_word_is_a_verb_or_a_target() -> None:
-    completion = complete_words([""])
+    lines, has_targets = complete_words([""])
 
-    assert {"all", "stopped", "held", "crashed", "running", *(row.name for row in VERBS)} == {
-        word for word, _ in completion.words
-    }
-    assert completion.targets
-    assert all(meaning for _, meaning in completion.words)
-    assert complete_words([]) == completion
+    assert {"all", "stopped", "held", "crashed", "running", *(row.name for row in VERBS)} == offered("")
+    assert has_targets
+    assert all(line.partition("\t")[2] for line in lines)
+    assert complete_words([]) == (lines, has_targets)
 
 
 @pytest.mark.parametrize(
@@ -32,8 +30,8 @@ def test_the_first_word_is_a_verb_or_a_target() -> None:
         ("eval s", {"stopped"}),
         ("completion ", {"bash", "zsh", "fish"}),
         ("completion f", {"fish"}),
-        ("all --wh", {"--where"}),
-        ("all --cont", {"--continue"}),
+        ("all --wa", {"--watch"}),
+        ("list --wa", {"--wait"}),
         ("5 --engine ", {"pudb", "pdb"}),
         ("--engine pd", {"pdb"}),
         ("eval all loss --st", {"--stats"}),
@@ -41,17 +39,17 @@ def test_the_first_word_is_a_verb_or_a_target() -> None:
         ("where --al", {"--all"}),
         ("config --j", {"--json"}),
         ("eval all lo", set()),
-        ("all -e lo", set()),
+        ("e all lo", set()),
+        ("help wh", {"where", "why"}),
+        ("exec s", {"stopped"}),
+        ("all wh", set()),
+        ("--timeout wh", set()),
         ("--timeout 5 li", {"list"}),
         ("zebra", set()),
     ],
 )
 def test_what_a_word_may_become(line: str, words: set[str]) -> None:
     assert offered(line) == words
-
-
-def test_behind_a_target_the_actions_are_offered() -> None:
-    assert offered("all ") == {row.flags[-1] for row in VERBS if row.flags}
 
 
 @pytest.mark.parametrize(
@@ -61,8 +59,10 @@ def test_behind_a_target_the_actions_are_offered() -> None:
         ("where ", True),
         ("kill gpu", True),
         ("eval ", True),
-        ("--wait 5", True),
-        ("-e loss ", True),
+        ("wait 5", True),
+        ("list --wait 5", True),
+        ("--follow 5", True),
+        ("list --every 5 ", True),
         ("eval all ", False),
         ("where all ", False),
         ("config ", False),
@@ -72,15 +72,16 @@ def test_behind_a_target_the_actions_are_offered() -> None:
     ],
 )
 def test_where_a_target_stands_live_ones_are_asked_for(line: str, targets: bool) -> None:
-    assert complete_words(line.split(" ")).targets is targets
+    assert complete_words(line.split(" "))[1] is targets
 
 
-@pytest.mark.parametrize("option", ["-x", "--save", "--against"])
-def test_the_value_of_an_option_that_takes_a_file_is_the_shells(option: str) -> None:
-    assert complete_words(["5", option, "a"]) == Completion(files=True)
+@pytest.mark.parametrize("words", [["5", "-x", "a"], ["eval", "x", "--save", "a"], ["eval", "--against", ""]])
+def test_the_value_of_an_option_that_takes_a_file_is_the_shells(words: list[str]) -> None:
+    assert complete_words(words) == ([":files"], False)
 
 
 def test_each_option_is_offered_by_its_beginning() -> None:
-    for option in OPTIONS:
-        for flag in option.flags:
-            assert flag in offered(flag)
+    for one in all_options():
+        assert one.verbs[0] in BY_NAME
+        for flag in one.action.option_strings:
+            assert flag in offered(f"{one.verbs[0]} {flag}")

@@ -5,90 +5,96 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.words.commands import parse_command, read_scope
-from dbg_client.words.settings import CommandSettings, Verb
+from dbg_client.words.settings import (
+    Asked,
+    Attach,
+    BrokerOptions,
+    Eval,
+    Exec,
+    Interrupt,
+    ListRanks,
+    OutputOptions,
+    RankSettings,
+)
 from dbg_wire.errors import BadInput
 from dbg_wire.ranks import RankState
 from dbg_wire.targets import parse_target, select
 from tests.client.fake_broker import make_rank
 
 
-def parsed(text: str) -> tuple[Verb, str | None, str]:
+def parsed(text: str) -> tuple[str, str | None, str]:
     settings = parse_command(text, {})
-    assert settings is not None
-    return settings.verb, settings.target, settings.question
+    assert isinstance(settings, (Attach, RankSettings))
+    return settings.name, settings.target, settings.question if isinstance(settings, Asked) else ""
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("where", (Verb.WHERE, None, "")),
-        ("where all", (Verb.WHERE, "all", "")),
-        ("-w all", (Verb.WHERE, "all", "")),
-        ("all -w", (Verb.WHERE, "all", "")),
-        ("stops", (Verb.STOPS, None, "")),
-        ("stops 0-3", (Verb.STOPS, "0-3", "")),
-        ("list", (Verb.LIST, None, "")),
-        ("screen 3", (Verb.SCREEN, "3", "")),
-        ("release", (Verb.RELEASE, None, "")),
-        ("release 3", (Verb.RELEASE, "3", "")),
-        ("--release held", (Verb.RELEASE, "held", "")),
-        ("interrupt 5", (Verb.INTERRUPT, "5", "")),
-        ("continue stopped", (Verb.CONTINUE, "stopped", "")),
-        ("kill gpu013:5", (Verb.KILL, "gpu013:5", "")),
-        ("5", (Verb.ATTACH, "5", "")),
-        ("attach 5", (Verb.ATTACH, "5", "")),
-        ("w all", (Verb.WHERE, "all", "")),
-        ("command all n", (Verb.COMMAND, "all", "n")),
-        ("eval 0-7 loss", (Verb.EVAL, "0-7", "loss")),
-        ("c all n", (Verb.COMMAND, "all", "n")),
-        ("c 0-3 b train.py:7, rank == 1", (Verb.COMMAND, "0-3", "b train.py:7, rank == 1")),
-        ("all -c n", (Verb.COMMAND, "all", "n")),
-        ("e 0-7 loss", (Verb.EVAL, "0-7", "loss")),
-        ("e  @2  loss, lr ", (Verb.EVAL, "@2", "loss, lr")),
-        ("e loss, lr", (Verb.EVAL, None, "loss, lr")),
-        ("e os.environ['RANK']", (Verb.EVAL, None, "os.environ['RANK']")),
-        ("e rank == 0", (Verb.EVAL, None, "rank == 0")),
-        ("e stopped", (Verb.EVAL, None, "stopped")),
-        ("e 0-1 -x", (Verb.EVAL, "0-1", "-x")),
-        ("e --frame=-2 0-7 loss", (Verb.EVAL, "0-7", "loss")),
-        ("all -e 'loss, lr'", (Verb.EVAL, "all", "loss, lr")),
+        ("where", ("where", None, "")),
+        ("where all", ("where", "all", "")),
+        ("stops", ("stops", None, "")),
+        ("stops 0-3", ("stops", "0-3", "")),
+        ("list", ("list", None, "")),
+        ("screen 3", ("screen", "3", "")),
+        ("release", ("release", None, "")),
+        ("release 3", ("release", "3", "")),
+        ("interrupt 5", ("interrupt", "5", "")),
+        ("continue stopped", ("continue", "stopped", "")),
+        ("kill gpu013:5", ("kill", "gpu013:5", "")),
+        ("5", ("attach", "5", "")),
+        ("attach 5", ("attach", "5", "")),
+        ("w all", ("where", "all", "")),
+        ("command all n", ("command", "all", "n")),
+        ("eval 0-7 loss", ("eval", "0-7", "loss")),
+        ("c all n", ("command", "all", "n")),
+        ("c 0-3 b train.py:7, rank == 1", ("command", "0-3", "b train.py:7, rank == 1")),
+        ("e 0-7 loss", ("eval", "0-7", "loss")),
+        ("e  @2  loss, lr ", ("eval", "@2", "loss, lr")),
+        ("e loss, lr", ("eval", None, "loss, lr")),
+        ("e os.environ['RANK']", ("eval", None, "os.environ['RANK']")),
+        ("e rank == 0", ("eval", None, "rank == 0")),
+        ("e stopped", ("eval", None, "stopped")),
+        ("e 0-1 -x", ("eval", "0-1", "-x")),
+        ("e --frame=-2 0-7 loss", ("eval", "0-7", "loss")),
     ],
 )
-def test_words_and_options_ask_for_the_same(text: str, expected: tuple[Verb, str | None, str]) -> None:
+def test_a_verb_is_followed_by_ranks_and_a_text(text: str, expected: tuple[str, str | None, str]) -> None:
     assert parsed(text) == expected
 
 
 def test_options_may_stand_with_words() -> None:
-    stats = parse_command("e --stats --live 0-7 loss", {})
     frames = [
         parse_command(text, {})
         for text in (
             "e --frame train_step 0-7 loss",
             "e --live --frame=train_step loss",
             "c --frame train_step 0-7 p loss",
-            "interrupt 5 --frame train_step",
-            "0-7 -e loss --frame train_step",
         )
     ]
-    listed = parse_command("list --all", {})
-    slow = parse_command("where all --timeout 3", {})
+    listed, slow = parse_command("list --all", {}), parse_command("where all --timeout 3", {})
+    broken_into = parse_command("interrupt 5 --frame train_step", {})
 
-    assert stats == CommandSettings(verb=Verb.EVAL, target="0-7", question="loss", stats=True, live=True, color=True)
-    assert [command.frame for command in frames if command is not None] == ["train_step"] * 5
-    assert listed is not None
+    assert parse_command("e --stats --live 0-7 loss", {}) == Eval(
+        target="0-7", question="loss", stats=True, live=True, output=OutputOptions(color=True)
+    )
+    assert [command.frame for command in frames if isinstance(command, Asked)] == ["train_step"] * 3
+    assert isinstance(broken_into, Interrupt)
+    assert broken_into.attach.frame == "train_step"
+    assert isinstance(listed, ListRanks)
     assert listed.all
     assert slow is not None
-    assert slow.timeout == 3
+    assert slow.broker == BrokerOptions(timeout=3)
 
 
 @pytest.mark.parametrize("text", ["e --tol 1e-3 0-7 loss", "e --tol=1e-3 0-7 loss"])
 def test_options_with_a_value_stand_before_an_expression(text: str) -> None:
     settings = parse_command(text, {})
 
-    assert settings == CommandSettings(verb=Verb.EVAL, target="0-7", question="loss", tolerance=1e-3, color=True)
+    assert settings == Eval(target="0-7", question="loss", tolerance=1e-3, output=OutputOptions(color=True))
 
 
-@pytest.mark.parametrize("text", ["help", "?", "-h", "list --help", "  help  ", "-hh", "5 -lh"])
+@pytest.mark.parametrize("text", ["help", "?", "-h", "list --help", "  help  ", "-hh", "5 -yh"])
 def test_help_is_asked_for(text: str) -> None:
     assert parse_command(text, {}) is None
 
@@ -101,11 +107,12 @@ def test_help_is_asked_for(text: str) -> None:
         ("wher", "unknown verb or rank `wher`; did you mean `where`?"),
         ("stoped", "did you mean `stopped`?"),
         ("wait 5", "wait is not for the command line of a session"),
-        ("--wait 5", "--wait is not for"),
-        ("5 --for 3", "--for is not for"),
-        ("tmux all", "--tmux is not for"),
+        ("all -w", "where is a verb and stands first; write `where all`"),
+        ("list all --wait", "write `wait all`"),
+        ("5 --for 3", "attach has no option --for; wait, list and where have it"),
+        ("tmux all", "tmux is not for"),
         ("attach", "attach needs ranks"),
-        ("list --al", "did you mean --all?"),
+        ("list --al", "did you mean `--all`?"),
         ("c n", "command needs ranks and a command"),
         ("e", "eval needs an expression, e.g. `eval 0-7 'loss, lr'`"),
         ("continue", "continue needs ranks"),
@@ -114,14 +121,13 @@ def test_help_is_asked_for(text: str) -> None:
         ("where --every 1", "--every is not for the command line of a session"),
         ("5 --take", "--take is not for"),
         ("e --frame= 0 x", "--frame needs a function or a number"),
-        ("e --live=1 0 x", "--live takes no value"),
-        ("where --frame f", "--frame is for -e, -c,"),
+        ("e --live=1 0 x", "--live: ignored explicit argument"),
+        ("where --frame f", "where has no option --frame; attach, wait and eval have it"),
         ("5 --frame f", "--frame is for eval, command and interrupt here"),
         ("list --json", "--json is not for"),
         ("--version", "--version is not for a session"),
         ("where all 5", "'all' and '5' are two targets; write one: all,5"),
-        ("-e", "expected one argument"),
-        ("-w -l", "two actions"),
+        ("-e", "eval is a verb and stands first; write `eval`"),
         ("\x1b[2J", "'\\x1b[2J' is no verb and no rank"),
     ],
 )
@@ -145,7 +151,7 @@ def test_whatever_is_typed_is_a_command_or_a_sentence(text: str) -> None:
 
 @given(st.text(min_size=1, max_size=40).map(str.strip).filter(lambda text: bool(text) and text[0].isalpha()))
 def test_an_expression_is_asked_as_it_stands(expression: str) -> None:
-    assert parsed(f"e 0-3 {expression}") == (Verb.EVAL, "0-3", expression)
+    assert parsed(f"e 0-3 {expression}") == ("eval", "0-3", expression)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +170,6 @@ def test_a_target_is_of_the_sessions_job_unless_it_says_more(target: str, expect
 
 def test_a_programs_own_options_are_its_own() -> None:
     settings = parse_command("exec 3 --timeout 5 -- ps --help -h '--version'", {})
-    assert settings is not None
-    assert (settings.verb, settings.target, settings.timeout) == (Verb.EXEC, "3", 5.0)
+    assert isinstance(settings, Exec)
+    assert (settings.target, settings.broker.timeout) == ("3", 5.0)
     assert settings.program == ("ps", "--help", "-h", "--version")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.words.near import is_target, refuse_mistyped, refuse_unknown_option
+from dbg_client.words.near import is_target, refuse_mistyped
 from dbg_wire.errors import BadInput
 
 VERBS = ("where", "list", "continue")
@@ -31,16 +31,6 @@ def test_a_word_like_a_verb_or_a_state_is_told_what_it_may_be(word: str, meant: 
 )
 def test_what_is_like_no_verb_passes(word: str) -> None:
     refuse_mistyped(word, VERBS)
-
-
-@pytest.mark.parametrize(
-    ("option", "says"), [("--exat", "did you mean --exact?"), ("--exat=3", "did you mean --exact?"), ("-Q", "see `h`")]
-)
-def test_an_option_that_there_is_not_is_told_the_nearest(option: str, says: str) -> None:
-    with pytest.raises(BadInput) as error:
-        refuse_unknown_option(option, ["--exact", "--every"], "h")
-
-    assert str(error.value) == f"there is no option {option.partition('=')[0]}; {says}"
 
 
 def test_a_group_can_be_a_target_and_a_bare_host_can_not() -> None:
