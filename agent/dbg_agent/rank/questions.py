@@ -29,17 +29,17 @@ from dbg_agent.stop.stops import SLOW_STEP_SECONDS
 from dbg_agent.when_imported import loaded
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Answer, Ask, Kind, Look, sendable
-from dbg_wire.parts import PartsQuestion
-from dbg_wire.ranks import Place
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import PartsQuestion
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
-    from dbg_agent.inspection.inspector import Inspector
     from dbg_agent.link.fork_safety import ForkSafety
     from dbg_agent.rank.evaluate import Evaluated
-    from dbg_wire.evidence import EvidenceRecord
+    from dbg_agent.values.inspector import Inspector
     from dbg_wire.messages.rows import AnyRow
+    from dbg_wire.records.evidence import EvidenceRecord
 
 MOVES = {
     "n": "next",
@@ -79,19 +79,18 @@ INTERRUPT_AGAIN_SECONDS = 1.0
 
 
 NEEDED = (
+    "..breakpoints.points",
     "..engines.passing_pdb",
     "..evidence.gather",
-    "..inspection.answers",
-    "..inspection.inspector",
-    "..stop_at.states",
     "..values.describe",
+    "..values.inspector",
     "..values.parts",
     ".evaluate",
     ".lone_collectives",
     ".set_breakpoints",
     ".source_beside",
-    "dbg_wire.evidence",
-    "dbg_wire.stop_states",
+    "dbg_wire.records.evidence",
+    "dbg_wire.records.line_breakpoints",
 )
 """The modules that answers import when a question needs them: a rank that nobody asks does without."""
 
@@ -199,7 +198,7 @@ class Questions:
     def _where(self, ask: Ask) -> None:
         rank = self._rank
         if ask.stops:
-            from dbg_agent.stop_at.states import stop_states
+            from dbg_agent.breakpoints.points import stop_states
 
             self.answer(ask, Kind.VALUE, rank.stops.state_word, rows=tuple(stop_states()))
             return
@@ -232,7 +231,7 @@ class Questions:
             return evidence_of(ask.look, halted=halted, is_still=is_still)
         except Exception as error:
             # The place of the rank is known all the same, and the link must live.
-            from dbg_wire.evidence import SourceSeen
+            from dbg_wire.records.evidence import SourceSeen
 
             lack = f"the evidence can't be read ({type(error).__name__}: {printable(str(error))})"
             return (fitted(SourceSeen, library="dbg-agent", lack=lack),)
@@ -267,10 +266,10 @@ class Questions:
             self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_inspected(ask))))
 
     def _tell_inspected(self, ask: Ask) -> None:
-        from dbg_agent.inspection.answers import inspected
+        from dbg_agent.values.inspector import inspected
 
         if self._inspector is None:
-            from dbg_agent.inspection.inspector import Inspector
+            from dbg_agent.values.inspector import Inspector
 
             self._inspector = Inspector(self._rank)
         at = self._found(ask, self._rank.stopping.view.find)

@@ -1,4 +1,7 @@
-"""What peers may do: three tokens, kept over restarts, those made for somebody, and the paths that each role opens."""
+"""What peers may do: three tokens, kept over restarts, those issued to somebody, and the paths that each role opens.
+
+The token of a run's job lies in a file of its own: ranks of the job may read it, and it admits to no other job.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,16 @@ import hashlib
 import hmac
 import re
 import secrets
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.issued import IssuedToken, load_issued
-from dbg_broker.home.rendezvous import make_private_directory, read_private, write_private
-from dbg_wire.endpoint import TokenRole, parse_token
+from dbg_broker.home.bearer import Bearer, IssuedToken, Role, load_issued
+from dbg_broker.home.private_files import make_private_directory, read_private, write_private
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.throw_away import MARK, is_throw_away
+from dbg_wire.finding.endpoint import THROW_AWAY_MARK, TokenRole, is_throw_away, parse_token
 
 TOKEN_BYTES = 32
 """256 bits: out of reach of guessing, and 43 characters long in a file."""
@@ -101,7 +103,7 @@ class Tokens:
         return matches[0] if matches and scheme.lower() == "bearer" else None
 
     def _of_job(self, presented: str) -> tuple[Bearer, ...]:
-        job = presented.removeprefix(MARK).removeprefix(JOB_MARK).rpartition(".")[0]
+        job = presented.removeprefix(THROW_AWAY_MARK).removeprefix(JOB_MARK).rpartition(".")[0]
         return (Bearer(role=Role.RANK, digest=_digest(self.for_job(job)), job=job),) if job else ()
 
     def for_a_while(self, role: Role, ends: int) -> str:
@@ -149,7 +151,7 @@ def job_token(rank_token: str, job: str) -> str:
 
     No list holds such tokens, so that a run needs no change of a broker that serves already.
     """
-    mark = MARK if is_throw_away(rank_token) else ""
+    mark = THROW_AWAY_MARK if is_throw_away(rank_token) else ""
     return f"{mark}{JOB_MARK}{job}.{_code(rank_token, Purpose.JOB, job)}"
 
 
@@ -184,7 +186,7 @@ def _key(token: str) -> bytes:
 
     Each guess then takes the guesser 16 MiB and a tenth of a second.
     """
-    if _MADE.fullmatch(token.removeprefix(MARK)):
+    if _MADE.fullmatch(token.removeprefix(THROW_AWAY_MARK)):
         return token.encode()
     return hashlib.scrypt(token.encode(), salt=b"dbg-broker token", n=2**14, r=8, p=1)
 
@@ -283,7 +285,7 @@ def new_token() -> str:
 
 
 def _throw_away_token() -> str:
-    return f"{MARK}{new_token()}"
+    return f"{THROW_AWAY_MARK}{new_token()}"
 
 
 def _load_token(path: Path) -> str:
@@ -293,3 +295,51 @@ def _load_token(path: Path) -> str:
     token = new_token()
     write_private(path, token + "\n")
     return token
+
+
+JOB_TOKENS_DIRECTORY = "job-tokens"
+
+MAX_KEPT = 100
+"""Files of jobs that are not known to be over: a job outlives its run if its terminal is closed, and may dial again."""
+
+OVER_MODE = 0o400
+"""The mode of a file whose job is over."""
+
+
+def write_job_token(home: Path, job: str, token: str) -> Path:
+    """Write the token of a job, and return its file; those of jobs that are over are removed. Raise BadSecretFile."""
+    directory = home / JOB_TOKENS_DIRECTORY
+    make_private_directory(directory)
+    path = directory / job
+    write_private(path, token + "\n")
+    others = sorted((file for file in directory.iterdir() if file != path), key=_order)
+    over = sum(1 for file in others if _is_over(file))
+    for file in others[: max(over, len(others) - MAX_KEPT)]:
+        file.unlink(missing_ok=True)
+    return path
+
+
+def job_is_over(path: Path) -> None:
+    """Mark a job's token as one that the next run removes: a guard may still have to tell how its rank has ended."""
+    with contextlib.suppress(OSError):
+        path.chmod(OVER_MODE)
+
+
+def renew_job_tokens(home: Path, tokens: Tokens) -> None:
+    """Write the tokens of all jobs anew after the rank's token has changed. Raise BadSecretFile."""
+    with contextlib.suppress(FileNotFoundError):
+        for file in list((home / JOB_TOKENS_DIRECTORY).iterdir()):
+            write_private(file, tokens.for_job(file.name) + "\n")
+
+
+def _is_over(file: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return stat.S_IMODE(file.stat().st_mode) == OVER_MODE
+    return False
+
+
+def _order(file: Path) -> tuple[bool, float]:
+    """Return what sorts the files of jobs that are over before the others, and older ones before newer ones."""
+    with contextlib.suppress(OSError):
+        return not _is_over(file), file.stat().st_mtime
+    return True, 0.0

@@ -29,13 +29,11 @@ from dbg_client.actions.stops import ask_stops
 from dbg_client.actions.user_pager import show_result
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
-from dbg_client.core.broker import switchboard_to
-from dbg_client.core.choose import Choice, choose, find, is_ready
+from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
 from dbg_client.core.deadline import read_in_thread
-from dbg_client.core.listed import exited, listed, there
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import call_roll
-from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
 from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
@@ -67,8 +65,8 @@ from dbg_client.words.settings import (
 )
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, Mode, RankAnswer
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets import Selection, Target, parse_target, select, unique_target
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_target
 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""

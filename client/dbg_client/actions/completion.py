@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dbg_client.words.candidates import complete_words
-from dbg_wire.command_parser import lines
-from dbg_wire.completion import completion_script
+from dbg_wire.command_line.completion import completion_script
+from dbg_wire.command_line.parser import lines
 
 GRACE_SECONDS = 0.5
 """Seconds more than the broker has, after which the process ends: name servers and file systems may hang."""

@@ -14,9 +14,8 @@ from dbg_client.actions.many import MOVING, ShownAnswers, ask_question, break_in
 from dbg_client.actions.stops import ask_stops
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
-from dbg_client.core.choose import Choice, choose, find, is_ready
+from dbg_client.core.choose import Choice, choose, find, is_ready, listed
 from dbg_client.core.deadline import read_in_thread
-from dbg_client.core.listed import listed
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
@@ -47,8 +46,8 @@ from dbg_client.words.settings import (
 )
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets import Target
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.selection import Target
 
 _WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal: the user who gave up wants the list or the session back."""

@@ -14,12 +14,12 @@ from pathlib import Path
 from dbg_client.actions.many import show_stacks_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.hang.show import show_verdicts
+from dbg_client.hang.explain import show_verdicts
 from dbg_client.questions.cause import BETWEEN_SECONDS, look_for_cause
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import Where
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 
 class CantWriteReport(DbgError):

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from dbg_client.core.collective_matching import Matched
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
-from dbg_client.hang.explain import Explanation
-from dbg_client.hang.show import show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
 from dbg_client.questions.breakpoints import BreakpointAnswer
 from dbg_client.questions.stacks import StackAnswer
 from dbg_client.questions.values import ValueAnswer
@@ -17,10 +16,10 @@ from dbg_client.views.groups import AnswerGroup, groups_document, show_groups
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import StackGroup
 from dbg_wire.errors import printable
-from dbg_wire.line_breakpoints import BreakpointState
 from dbg_wire.messages import Kind
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import Place
+from dbg_wire.records.line_breakpoints import BreakpointState
+from dbg_wire.records.ranks import Place
+from dbg_wire.targets.rank_set import format_ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

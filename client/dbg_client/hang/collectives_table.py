@@ -9,17 +9,16 @@ from dbg_client.core.collective_matching import Matched, Standing
 from dbg_client.core.process_groups import Member, ProcessGroup, world_size
 from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.hang.collective_verdicts import Scene
-from dbg_client.hang.named_ranks import NamedRanks
-from dbg_client.hang.payload_words import show_bytes
-from dbg_client.hang.untold import lacks
+from dbg_client.hang.own_verdicts import lacks
+from dbg_client.hang.wording import NamedRanks, show_bytes
 from dbg_client.views.ages import show_age
 from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip
 from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
-from dbg_wire.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.messages import Kind
-from dbg_wire.rank_set import format_ranks
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_NAMES = 24
 """Columns for the ranks of one cell; JSON has them all."""

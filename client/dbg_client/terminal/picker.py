@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prompt_toolkit.application import Application
@@ -20,7 +21,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import Output
 
-from dbg_client.actions.in_session import Answering
+from dbg_client.actions.in_session import Answered, Answering
 from dbg_client.core.choose import Choice, may_be_picked
 from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import Switchboard
@@ -28,12 +29,55 @@ from dbg_client.terminal.command_row import terminal_output
 from dbg_client.terminal.key_presses import ESCAPE_SECONDS, key_bytes, key_presses
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.pager import Pager
-from dbg_client.terminal.pick_actions import PROMPTS, PickActions
 from dbg_client.terminal.pick_keys import Mode, pick_keys
 from dbg_client.views.naming import name_few
 from dbg_client.views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
+from dbg_client.words.command_line import parse
+from dbg_client.words.settings import RankSettings
+from dbg_client.words.settle import settle
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
+
+PROMPTS: Mapping[str, str] = {"e": "expression", "c": "pdb command"}
+"""The letters that need a text, and how it is asked for."""
+
+_WORDS: Mapping[str, Callable[[str], Sequence[str]]] = {
+    "w": lambda text: ("where",),
+    "e": lambda text: ("eval", "--", text),
+    "c": lambda text: ("command", "all", "--", text),
+    "i": lambda text: ("interrupt",),
+}
+
+
+class PickActions:
+    """Ask ranks for the picker, one question at a time."""
+
+    def __init__(self, answering: Answering, *, color: bool) -> None:
+        self._answering = answering
+        self._color = color
+
+    async def answer(self, letter: str, text: str, ranks: Sequence[RankInfo]) -> str:
+        """Return the page that answers a letter; what is wrong with the question is a page, too."""
+        try:
+            settings = _settings(_WORDS[letter](text))
+            return await self._answering.answer_for(settings.with_color(self._color), ranks)
+        except DbgError as error:
+            return f"{error}\n"
+
+    async def stop(self, rank: RankInfo) -> Answered:
+        """Break into a rank; return it once it has stopped, or as a page why it does not."""
+        try:
+            return await self._answering.break_in(rank, _settings(_WORDS["i"]("")).broker.timeout)
+        except DbgError as error:
+            return Answered(f"{error}\n")
+
+
+def _settings(words: Sequence[str]) -> RankSettings:
+    settings = settle(parse(words), os.environ, stdout_is_tty=True)
+    if not isinstance(settings, RankSettings):
+        raise TypeError(f"{settings.name} asks no ranks")
+    return settings
+
 
 REFRESH_SECONDS = 1.0
 """Seconds between two redraws without news: the list shows for how long each rank is in its state."""

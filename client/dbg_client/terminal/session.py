@@ -9,28 +9,28 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbg_client.attachment.attachment import Attachment
+from dbg_client.attachment.driving import Driving
 from dbg_client.attachment.effects import Bell, Effect, Effects
 from dbg_client.core.choose import Choice, neighbour
 from dbg_client.core.directory import Directory
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.driving import Driving
 from dbg_client.streams import tell
+from dbg_client.terminal.canvas import help_text
 from dbg_client.terminal.display import Display
 from dbg_client.terminal.escape import HELP
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.outcome import End, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
 from dbg_client.terminal.screen import RawTerminal
-from dbg_client.views.pages import help_text
 from dbg_client.views.session_status import Others, count_others
 from dbg_client.words.engine import COMMON_NAMES
 from dbg_client.words.escape_key import key_name
 from dbg_wire.codec import Output
-from dbg_wire.engines import DEFAULT_ENGINE, LINE_ENGINE
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
-from dbg_wire.ranks import Breakpoint, RankInfo
+from dbg_wire.records.ranks import Breakpoint, RankInfo
+from dbg_wire.tables.engines import DEFAULT_ENGINE, LINE_ENGINE
 
 if TYPE_CHECKING:
     from dbg_client.actions.in_session import Answering

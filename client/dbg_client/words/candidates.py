@@ -8,7 +8,7 @@ from itertools import pairwise
 from dbg_client.words.command_line import leading, verb_first
 from dbg_client.words.parsers import parser_of
 from dbg_client.words.verbs import VERBS, Operands
-from dbg_wire.command_parser import complete_option, lines, options_of
+from dbg_wire.command_line.parser import complete_option, lines, options_of
 
 TARGET_WORDS: tuple[tuple[str, str], ...] = (
     ("all", "all ranks"),

@@ -13,9 +13,9 @@ from typing import NoReturn
 from dbg_client.words.near import is_target, refuse_mistyped
 from dbg_client.words.parsers import LEADING, VerbParser, parser_of
 from dbg_client.words.verbs import BY_NAME, OF_THE_BROKER, VERBS, Operands, VerbRow
-from dbg_wire.command_parser import refuse_unknown_option
+from dbg_wire.command_line.completion import nearest
+from dbg_wire.command_line.parser import refuse_unknown_option
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.nearest import nearest
 
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _TEXTS = (Operands.EXPRESSION, Operands.COMMAND)

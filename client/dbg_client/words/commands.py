@@ -19,7 +19,7 @@ from dbg_client.words.settings import Attach, RankSettings
 from dbg_client.words.settle import settle
 from dbg_client.words.verbs import BY_NAME, VERBS, Operands
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.target_grammar import JOB_NAME, Group, Target, Term
+from dbg_wire.targets.grammar import JOB_NAME, Group, Target, Term
 
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 

@@ -6,8 +6,8 @@ from dbg_client.words.config import PREFERENCES
 from dbg_client.words.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS, full_help
 from dbg_client.words.parsers import ASKING, ATTACH, OTHER, all_options
 from dbg_client.words.verbs import VERBS, VerbRow
-from dbg_wire.command_parser import usage_of
-from dbg_wire.roff import ManPage
+from dbg_wire.command_line.parser import usage_of
+from dbg_wire.command_line.roff import ManPage
 
 SUMMARY = "attach a terminal to the debugger of any rank of a running job"
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dbg_client.words.verbs import VERBS, VerbRow
-from dbg_wire.command_parser import CommandParser, options_of
-from dbg_wire.engines import ENGINES
+from dbg_wire.command_line.parser import CommandParser, options_of
+from dbg_wire.tables.engines import ENGINES
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 if TYPE_CHECKING:

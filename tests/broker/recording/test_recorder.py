@@ -8,12 +8,12 @@ import pytest
 
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.recording import recorder as module
-from dbg_broker.recording.happenings import Ended, Happening, Missing, Said, Seen, Shown, Typed
 from dbg_broker.recording.recorder import Recorder
+from dbg_broker.recording.stop_cast import Ended, Happening, Missing, Said, Seen, Shown, Typed
 from dbg_broker.recording.writer import Entry
 from dbg_wire import limits
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.ranks import Place, RankState
 from tests.broker.peers import registration
 from tests.broker.recording.events import shown
 

@@ -10,14 +10,14 @@ import pytest
 
 from dbg_client.actions.many import ShownAnswers
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
-from dbg_client.run import hang_watch, standstill
-from dbg_client.run.growing_file import GrowingFile
+from dbg_client.run import hang_watch
 from dbg_client.run.hang_watch import HangWatch, append
+from dbg_client.run.job_output import GrowingFile
 from dbg_client.words.settings import BrokerOptions
 from dbg_dial.deadline import within
-from dbg_wire.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
+from dbg_wire.records.ranks import Place, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.processes import USUAL_WAIT
 from tests.support.time_unit import seconds
@@ -33,7 +33,7 @@ OTHER = make_rank(7, key="other/0/gpu013:7/1", job="other", run="0")
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeBroker]:
     monkeypatch.setattr(hang_watch, "SHORTEST_SECONDS", LIMIT / 3)
-    monkeypatch.setattr(standstill, "SLACK_SECONDS", 0.0)
+    monkeypatch.setattr(hang_watch, "SLACK_SECONDS", 0.0)
     # The verdict looks for some seconds, and has tests of its own.
     answer_why(monkeypatch, [ShownAnswers("it can't be told\n", UNKNOWN_STATUS)] * 10)
     with FakeBroker(*RUNNING, OTHER) as serving:

@@ -8,7 +8,7 @@ from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
 from dbg_client.tmux.panes import TooManyPanes, attach_words, open_panes, plan_panes
 from dbg_client.words.settings import Attach, Tmux
 from dbg_wire.errors import BadInput
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_rank
 from tests.client.words.typed import settled
 

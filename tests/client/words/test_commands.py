@@ -17,8 +17,8 @@ from dbg_client.words.settings import (
     RankSettings,
 )
 from dbg_wire.errors import BadInput
-from dbg_wire.ranks import RankState
-from dbg_wire.targets import parse_target, select
+from dbg_wire.records.ranks import RankState
+from dbg_wire.targets.selection import parse_target, select
 from tests.client.fake_broker import make_rank
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dbg_client.words.help import full_help
 from dbg_client.words.parsers import ASKING, ATTACH, LEADING, OPTIONS_OF, OTHER, all_options, parser_of
 from dbg_client.words.verbs import BY_NAME, VERBS
-from dbg_wire.command_parser import options_of
+from dbg_wire.command_line.parser import options_of
 
 OPTIONS = {max(one.action.option_strings, key=len): one for one in all_options()}
 

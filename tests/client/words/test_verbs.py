@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dbg_client.words.commands import parse_command
 from dbg_client.words.verbs import BY_NAME, VERBS
-from dbg_wire.target_grammar import Word
+from dbg_wire.targets.grammar import Word
 
 
 def test_each_word_stands_for_one_verb() -> None:

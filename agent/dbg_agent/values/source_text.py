@@ -1,0 +1,102 @@
+"""The text of source files that the process has loaded as code, as it was loaded; no other file is ever read."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from types import CodeType, FrameType
+
+from dbg_agent.stop.loaded_sources import Loaded, file_of
+from dbg_agent.stop.stacks import all_frames
+from dbg_wire.errors import printable
+from dbg_wire.limits import MAX_TEXT
+from dbg_wire.records.inspection import SourceText, written_length
+from dbg_wire.records.record import fitted
+
+MAX_CHUNK = MAX_TEXT - 300
+"""Bytes of the path and the lines of one record, as they are written: its other fields take the rest."""
+
+MAX_CHUNKS = 16
+"""Records of one answer: all of them are below a third of its bound."""
+
+
+ESCAPED = 6
+"""Bytes that one character of a text takes at most."""
+
+
+class NotLoaded(Exception):
+    """A file whose text can't be told; the text says why."""
+
+
+def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType], loaded: Loaded) -> list[SourceText]:
+    """Return lines of a loaded file, from the one with number ``begin`` on, counted from 0; raise NotLoaded.
+
+    ``count`` is the number of lines, 0 for as many as one answer holds.
+    """
+    codes = _codes_of(path, frames)
+    if not codes and not _is_module(path) and not _is_made(path):
+        raise NotLoaded(f"the rank has loaded no code from {printable(path)}, and shows no other files")
+    lines = loaded.lines(path, codes)
+    if lines is None:
+        lines = _of_loader(path, frames)
+    if not lines:
+        raise NotLoaded(f"the text of {printable(path)} that the rank has loaded is not known: the file has changed")
+    room = max(MAX_CHUNK // 4, MAX_CHUNK - written_length(path))
+    wanted = lines[begin : begin + count] if count else lines[begin:]
+    return [
+        fitted(SourceText, path=path, begin=first, total=len(lines), lines=text)
+        for first, text in _chunks(wanted, begin, room)
+    ]
+
+
+def _codes_of(path: str, frames: Iterable[FrameType]) -> set[CodeType]:
+    """Return the code from this file that runs in any thread."""
+    codes = {frame.f_code for frame in frames}
+    for innermost in all_frames().values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            codes.add(frame.f_code)
+            frame = frame.f_back
+    return {code for code in codes if code.co_filename == path}
+
+
+def _is_module(path: str) -> bool:
+    # A script may have a name without `.py`.
+    main = vars(sys.modules["__main__"]).get("__file__") if "__main__" in sys.modules else None
+    return path == main or any(file_of(module) == path for module in list(sys.modules.values()))
+
+
+def _is_made(path: str) -> bool:
+    """Tell whether a name is that of code without a file, whose text the program has given to Python."""
+    return path.startswith("<") and path.endswith(">") and path in linecache.cache
+
+
+def _of_loader(path: str, frames: Iterable[FrameType]) -> list[str]:
+    """Return the text of code without a file: typed in a notebook, made by a library, or in an archive."""
+    if os.path.lexists(path):
+        return []
+    owners = [frame.f_globals for frame in frames if frame.f_code.co_filename == path]
+    owners += [vars(module) for module in list(sys.modules.values()) if file_of(module) == path]
+    return linecache.getlines(path, owners[0] if owners else None)
+
+
+def _chunks(lines: list[str], begin: int, room: int) -> Iterator[tuple[int, str]]:
+    """Yield pieces of the text of at most ``room`` characters as written, each with the number of its first line."""
+    piece: list[str] = []
+    size = pieces = 0
+    for number, line in enumerate(lines, begin):
+        text = line.rstrip("\n")
+        if written_length(text) > room:
+            text = text[: room // ESCAPED]
+        length = written_length(text)
+        if piece and size + length > room:
+            yield number - len(piece), "\n".join(piece)
+            piece, size, pieces = [], 0, pieces + 1
+            if pieces == MAX_CHUNKS:
+                return
+        piece.append(text)
+        size += length
+    if piece:
+        yield begin + len(lines) - len(piece), "\n".join(piece)
