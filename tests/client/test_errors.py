@@ -19,7 +19,7 @@ from dbg_client.errors import (
 from dbg_wire.errors import DbgError, NoSuchRank
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import parse_target
-from tests.client.actions.test_actions import Desk
+from tests.client.actions.test_from_shell import Desk
 from tests.client.fake_broker import FakeBroker, make_rank
 
 HELD = make_rank(7, state=RankState.HELD, reason=None)

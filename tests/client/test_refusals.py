@@ -15,7 +15,7 @@ from dbg_client.mcp.server import McpServer
 from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, Refused
 from dbg_wire.messages import Attach, Greet, Message, Question, Refusal, RefusalCode
-from tests.client.actions.test_actions import Desk
+from tests.client.actions.test_from_shell import Desk
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
 from tests.support.time_unit import seconds

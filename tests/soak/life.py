@@ -78,7 +78,9 @@ class Life:
         start_ranks(processes, self.home, SCRIPT, 2, env=self._environ, world_size=3, master_port=1)
         self._restarted = self._start_again()
         self._wait_for_ranks()
-        self._terminal = Terminal(self._observed("terminal", "dbg_client.cli", f"{JOB}/{STAYING}"), env=self._environ)
+        self._terminal = Terminal(
+            self._observed("terminal", "dbg_client.cli.main", f"{JOB}/{STAYING}"), env=self._environ
+        )
         self._terminal.wait_for("number", PATIENCE)
 
     def _observed(self, name: str, module: str, *arguments: str) -> list[str]:

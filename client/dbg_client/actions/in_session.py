@@ -9,9 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from dbg_client.actions.beside import run_beside
-from dbg_client.actions.many import MOVING, ShownAnswers, ask_question, break_in, read_saved, show_stacks_of
-from dbg_client.actions.stops import ask_stops
+from dbg_client.actions.many import (
+    MOVING,
+    ShownAnswers,
+    ask_question,
+    ask_stops,
+    break_in,
+    read_saved,
+    run_beside,
+    show_stacks_of,
+)
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, find, is_ready, listed
@@ -26,7 +33,7 @@ from dbg_client.views.answers import lines_in, show_answers, show_screen
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import absent_only, absent_rows
 from dbg_client.views.naming import name_few, order
-from dbg_client.words.commands import USUAL_TARGETS, read_scope
+from dbg_client.words.session_line import USUAL_TARGETS, read_scope
 from dbg_client.words.settings import (
     Attach,
     Collectives,

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from dbg_client.actions.agreeing import agrees
+from dbg_client.actions.consent import agrees
 from dbg_client.adopt.errors import CantAdopt, NothingToAdopt
 from dbg_client.adopt.found import Candidate, find_mine
 from dbg_client.adopt.one import adopt_one

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
-from dbg_client.words.near import is_target, refuse_mistyped
 from dbg_client.words.parsers import LEADING, VerbParser, parser_of
-from dbg_client.words.verbs import BY_NAME, OF_THE_BROKER, VERBS, Operands, VerbRow
+from dbg_client.words.verbs import BY_NAME, OF_THE_BROKER, VERBS, Operands, VerbRow, is_target, refuse_mistyped
 from dbg_wire.command_line.completion import nearest
 from dbg_wire.command_line.parser import refuse_unknown_option
 from dbg_wire.errors import BadInput, printable

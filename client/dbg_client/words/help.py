@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from dbg_client.words.near import refuse_mistyped
 from dbg_client.words.parsers import ASKING, ATTACH, OTHER, SharedOption, all_options, parser_of
-from dbg_client.words.verbs import BY_NAME, VERBS, VerbRow
+from dbg_client.words.verbs import BY_NAME, VERBS, VerbRow, refuse_mistyped
 from dbg_wire.command_line.parser import help_of, usage_of
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.finding.environment import ASK_TOKEN, BROKER, CA, ENGINE, HOME, TOKEN, TOKEN_FILE

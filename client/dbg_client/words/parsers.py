@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dbg_client.words.config import DEFAULT_TIMEOUT
 from dbg_client.words.verbs import VERBS, VerbRow
 from dbg_wire.command_line.parser import CommandParser, options_of
 from dbg_wire.tables.engines import ENGINES
@@ -18,9 +19,6 @@ from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
-
-DEFAULT_TIMEOUT = 10.0
-"""Seconds to wait for the broker and for answers of ranks: a busy login node needs a few, a person gives up after."""
 
 ASKING, ATTACH, OTHER = "asking many ranks", "attaching", "other options"
 """The groups of the help."""

@@ -6,10 +6,7 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from dbg_client.words.config import PREFERENCES
-from dbg_client.words.engine import NO_WISH, Wish
-from dbg_client.words.escape_key import DEFAULT_PREFIX
-from dbg_client.words.parsers import DEFAULT_TIMEOUT
+from dbg_client.words.config import DEFAULT_PREFIX, DEFAULT_TIMEOUT, NO_WISH, PREFERENCES, Wish
 from dbg_wire.messages import Mode
 
 if TYPE_CHECKING:

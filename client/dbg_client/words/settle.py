@@ -13,9 +13,7 @@ from functools import partial
 from typing import Any
 
 from dbg_client.words.command_line import Typed
-from dbg_client.words.config import NO_CONFIG, Config, Origin, settle_one
-from dbg_client.words.engine import Wish
-from dbg_client.words.escape_key import DEFAULT_PREFIX, parse_escape_key
+from dbg_client.words.config import DEFAULT_PREFIX, NO_CONFIG, Config, Origin, Wish, parse_escape_key, settle_one
 from dbg_client.words.settings import (
     Adopt,
     Attach,

@@ -15,7 +15,7 @@ from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Attach, Change, Kind, Look, Question, RankAnswer
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
 from dbg_wire.records.ranks import Place, RankInfo, RankState
-from tests.client.actions.test_actions import Desk, command
+from tests.client.actions.test_from_shell import Desk, command
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
 from tests.support.terminal import Terminal

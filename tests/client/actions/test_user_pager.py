@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.actions.user_pager import fits, is_usable
+from dbg_client.actions.output import fits, is_usable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.terminal import Terminal

@@ -29,7 +29,7 @@ def hanging(host, *arguments, **options):
         threading.Event().wait()
     return really(host, *arguments, **options)
 socket.getaddrinfo = hanging
-from dbg_client.cli import main
+from dbg_client.cli.main import main
 sys.argv[0] = "dbg-attach"
 sys.exit(main())
 """

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dbg_client.words.engine import Wish
+from dbg_client.words.config import Wish
 from dbg_client.words.settings import (
     Adopt,
     Attach,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dbg_client.words.commands import parse_command
+from dbg_client.words.session_line import parse_command
 from dbg_client.words.verbs import BY_NAME, VERBS
 from dbg_wire.targets.grammar import Word
 

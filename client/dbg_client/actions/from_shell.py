@@ -11,22 +11,20 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from dbg_client.actions.agreeing import agrees
-from dbg_client.actions.beside import run_beside
-from dbg_client.actions.giving_up import unless_given_up
+from dbg_client.actions.consent import agrees, unless_given_up
 from dbg_client.actions.many import (
     MOVING,
     PARTIAL,
     ShownAnswers,
     ask_question,
+    ask_stops,
     break_in,
     read_saved,
+    run_beside,
     show_stacks_of,
 )
-from dbg_client.actions.repeat import repeat
+from dbg_client.actions.output import repeat, show_result
 from dbg_client.actions.report import make_report, refuse_existing, write_report
-from dbg_client.actions.stops import ask_stops
-from dbg_client.actions.user_pager import show_result
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
@@ -43,7 +41,7 @@ from dbg_client.views.compare import SavedAnswers
 from dbg_client.views.list import show_json, show_plain, show_table
 from dbg_client.views.missing import absent_only, absent_rows, missing_documents
 from dbg_client.views.naming import name_few, order
-from dbg_client.words.commands import USUAL_TARGETS
+from dbg_client.words.session_line import USUAL_TARGETS
 from dbg_client.words.settings import (
     Attach,
     Collectives,

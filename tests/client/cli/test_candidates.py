@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.words.candidates import complete_words
+from dbg_client.cli.completion import complete_words
 from dbg_client.words.parsers import all_options
 from dbg_client.words.verbs import BY_NAME, VERBS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.actions.test_actions import command
+from tests.client.actions.test_from_shell import command
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dbg_client.actions.repeat import in_place
+from dbg_client.actions.output import in_place
 from tests.support.screen import VirtualScreen
 
 

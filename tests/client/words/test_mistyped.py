@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.words.near import is_target, refuse_mistyped
+from dbg_client.words.verbs import is_target, refuse_mistyped
 from dbg_wire.errors import BadInput
 
 VERBS = ("where", "list", "continue")

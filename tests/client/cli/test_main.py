@@ -9,7 +9,7 @@ from typing import IO
 
 import pytest
 
-from dbg_client.cli import main
+from dbg_client.cli.main import main
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import Place
 from dbg_wire.version import RELEASE
@@ -45,7 +45,7 @@ def ended(
 def test_help_version_and_usage_errors_load_nothing_heavy(words: list[str]) -> None:
     script = (
         "import sys\n"
-        "from dbg_client.cli import main\n"
+        "from dbg_client.cli.main import main\n"
         "try:\n    main(sys.argv[1:])\n"
         "except SystemExit:\n    pass\n"
         f"print('heavy:', *sorted(set({HEAVY!r}) & set(sys.modules)))\n"
@@ -123,7 +123,7 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_v(
     def broken(settings: object) -> int:
         raise ValueError("\x1b[31m")
 
-    monkeypatch.setattr("dbg_client.cli.carry_out", broken)
+    monkeypatch.setattr("dbg_client.cli.main.carry_out", broken)
 
     assert main(["list"]) == 1
     assert capsys.readouterr().err == "dbg-attach: a bug of dbg-attach: ValueError: \\x1b[31m\n"
@@ -135,7 +135,7 @@ def test_ctrl_c_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(settings: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dbg_client.cli.carry_out", interrupted)
+    monkeypatch.setattr("dbg_client.cli.main.carry_out", interrupted)
 
     assert main(["list"]) == 130
 
@@ -282,7 +282,7 @@ def refuse(event, arguments):
 
 
 sys.addaudithook(refuse)
-from dbg_client.cli import main
+from dbg_client.cli.main import main
 sys.exit(main())
 """
 """A program that has none of the names and files which macOS lacks."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from dbg_client.words.manual import man_page
+from dbg_client.cli.manual import man_page
 from dbg_client.words.parsers import all_options
 from dbg_client.words.verbs import VERBS
 

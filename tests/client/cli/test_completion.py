@@ -14,7 +14,7 @@ import pytest
 
 from dbg_client.core.live_targets import SECONDS
 from dbg_wire.records.ranks import RankState
-from tests.client.actions.test_actions import command
+from tests.client.actions.test_from_shell import command
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.requirements import needs_shells
 from tests.support.terminal import Terminal
@@ -85,7 +85,7 @@ def test_a_call_that_hangs_ends_the_process_behind_what_is_known(environ: dict[s
         "import dbg_client.core.live_targets as live, signal, sys\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n"
         "live.live_ranks = lambda environ: signal.sigwait([signal.SIGALRM])\n"
-        "from dbg_client.actions.completion import complete\n"
+        "from dbg_client.cli.completion import complete\n"
         "sys.exit(complete(['whe']))\n"
     )
     done = subprocess.run(
@@ -98,7 +98,7 @@ def test_a_call_that_hangs_ends_the_process_behind_what_is_known(environ: dict[s
 
 def test_completing_loads_no_event_loop(environ: dict[str, str]) -> None:
     script = (
-        "import sys\nfrom dbg_client.cli import main\nmain(['--complete', 'where', ''])\n"
+        "import sys\nfrom dbg_client.cli.main import main\nmain(['--complete', 'where', ''])\n"
         "print('heavy:', *sorted({'asyncio', 'websockets', 'prompt_toolkit'} & set(sys.modules)))\n"
     )
     with FakeBroker(make_rank(5)) as broker:

@@ -14,10 +14,9 @@ from dataclasses import replace
 
 from dbg_client.words.command_line import Typed, parse, parse_question
 from dbg_client.words.config import NO_CONFIG, Config
-from dbg_client.words.near import is_target, refuse_mistyped
 from dbg_client.words.settings import Attach, RankSettings
 from dbg_client.words.settle import settle
-from dbg_client.words.verbs import BY_NAME, VERBS, Operands
+from dbg_client.words.verbs import BY_NAME, VERBS, Operands, is_target, refuse_mistyped
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.targets.grammar import JOB_NAME, Group, Target, Term
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from dbg_client.views.preferences import show_settings, show_settings_json
+from dbg_client.cli.config import show_settings, show_settings_json
 from dbg_client.words.config import Config, Origin, Setting
 from dbg_wire.errors import BadInput
 

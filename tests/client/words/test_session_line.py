@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.words.commands import parse_command, read_scope
+from dbg_client.words.session_line import parse_command, read_scope
 from dbg_client.words.settings import (
     Asked,
     Attach,

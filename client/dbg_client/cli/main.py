@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _act(words: list[str]) -> int:
     """Do what the command line says and return the exit status. Raises DbgError."""
     if words[:1] == ["--complete"]:
-        from dbg_client.actions.completion import complete
+        from dbg_client.cli.completion import complete
 
         return complete(words[1:])
     import contextlib
@@ -72,7 +72,7 @@ def _act(words: list[str]) -> int:
     config = read_config(os.environ)
     settings = settle(typed, os.environ, stdout_is_tty=sys.stdout.isatty(), config=config)
     if isinstance(settings, ShowConfig):
-        from dbg_client.actions.preferences import show_preferences
+        from dbg_client.cli.config import show_preferences
 
         return show_preferences(settings, os.environ, config)
     for note in (*settings.notes, *(f"{problem} (left out)" for problem in config.problems.values())):
@@ -115,7 +115,7 @@ def carry_out(settings: VerbSettings) -> int:
     from dbg_client.words.settings import ShowCompletion, ShowHelp
 
     if isinstance(settings, ShowCompletion):
-        from dbg_client.actions.completion import write_script
+        from dbg_client.cli.completion import write_script
 
         return write_script(settings.shell)
     if isinstance(settings, ShowHelp):
@@ -143,7 +143,7 @@ def _use_broker(settings: VerbSettings) -> int:
     if isinstance(settings, Attach):
         return asyncio.run(_follow(settings) if settings.run is not None else _attach(settings))
     if isinstance(settings, RankSettings):
-        from dbg_client.actions.actions import run_action
+        from dbg_client.actions.from_shell import run_action
 
         return asyncio.run(run_action(settings, _attach))
     if isinstance(settings, Adopt):
