@@ -104,7 +104,7 @@ USAGE: Commands = {
     "broker without verb": serves(says="no verb is given; type one of serve, run"),
     "unknown verb": serves("dance", says="unknown verb `dance`; type one of serve, run"),
     "option of serve": serves("serve", "--nonsense", says="--nonsense; see `dbg-broker --help`"),
-    "role": serves("token", "--role", "king", says="'king' .*driver.*; see `dbg-broker --help`"),
+    "role": serves("token", "--role", "king", says="--role 'king' .*; take rank, driver or watcher"),
     "listen": serves("serve", "--listen", "x:y", says="--listen 'x:y' is not an address; write HOST:PORT"),
     "listen at a number": serves("serve", "--listen", "6900", says="--listen '6900' has no host; write 127.0.0.1:6900"),
     "listen above": serves("serve", "--listen", "h:70000", says="--listen 'h:70000' has a port above 65535; write"),
@@ -253,12 +253,12 @@ MEETING: Commands = {
         says="'0' fits several ranks: `dbg-attach screen {a}/0`, `dbg-attach screen {b}/0`; name one of them",
     ),
     "ambiguous address": attaches(
-        "screen", "{host}:1", says="ranks: `dbg-attach screen {a}/{host}:1`.*{b}/{host}:1 .*name one"
+        "screen", "{host}:1", says="ranks: `dbg-attach screen {a}/{host}:1`.*{b}/{host}:1`; name one"
     ),
     "ambiguous set": attaches(
-        "continue", "all", says="'all' fits several ranks: .*{a}/all .*{b}/all .*'\\*/all' .*for all"
+        "continue", "all", says="'all' fits several ranks: .*{a}/all`.*{b}/all`.*'\\*/all'` for all"
     ),
-    "ambiguous in a job": attaches("screen", "{a}/all", says="ranks: .*{a}/{host}:0 .*{a}/{host}:1 .*; name one"),
+    "ambiguous in a job": attaches("screen", "{a}/all", says="ranks: .*{a}/{host}:0`.*{a}/{host}:1`; name one"),
     "kill unasked": attaches("kill", "{a}/0", says="would end {host}:0, and there is no terminal .*; add -y"),
     "kill of many unasked": attaches("kill", "{a}/all", says="would end 2 ranks .{host}:0, {host}:1.*; add -y"),
     "another's token": attaches(

@@ -93,7 +93,7 @@ def test_a_command_in_a_terminal_reads_from_it_and_writes_to_it(
 ) -> None:
     terminal = open_terminal([*ATTACH, "kill"], env=environ)
     assert terminal.exit_status() == 2
-    assert "--kill needs a target" in terminal.row(0)
+    assert "kill needs a target" in terminal.row(0)
     terminal = open_terminal([*BROKER, "serve", "--listen", "127.0.0.1:0"], cols=200, env=environ)
     terminal.wait_for(f"pid {terminal.pid},")
     terminal.send("\x03")

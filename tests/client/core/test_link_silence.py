@@ -85,7 +85,7 @@ def test_a_name_server_that_hangs_does_not_outlast_the_timeout(tmp_path: Path) -
     }
     begun = time.monotonic()
     result = subprocess.run(
-        [sys.executable, "-c", HANGS, "--list", "--timeout", "1"],
+        [sys.executable, "-c", HANGS, "list", "--timeout", "1"],
         env=environ,
         stdin=subprocess.DEVNULL,
         capture_output=True,
