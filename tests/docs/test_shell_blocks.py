@@ -46,7 +46,7 @@ ELSEWHERE = {
     r"dbg-attach adopt .*": "tests/integration/test_adopt.py",
     r"dbg-attach exec all --per-host -- nvidia-smi -L.*": "tests/integration/test_exec.py, with another command",
     r"dbg-attach exec \d -- sh -c 'timeout 5 strace .*": "needs strace, and five seconds",
-    r"dbg-attach (?:--wait )?\d": "tests/integration/test_attached.py, test_moving_between_ranks.py",
+    r"dbg-attach (?:wait )?\d": "tests/integration/test_attached.py, test_moving_between_ranks.py",
     r"dbg-attach --(?:watch|take) \d": "tests/integration/test_attached.py",
     r"dbg-attach tmux .*": "tests/integration/test_tmux.py",
     r"dbg-attach tcp://.*": "tests/integration/test_classic.py",

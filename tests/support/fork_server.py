@@ -25,7 +25,7 @@ from tests.support.holder import hold, wait_without_reaping  # noqa: E402 - foun
 del sys.path[0]
 
 MAINS = {
-    "dbg-attach": "dbg_client.cli",
+    "dbg-attach": "dbg_client.cli.main",
     "dbg-broker": "dbg_broker.cli.main",
     "attack": "tests.attacks.attacker",
     "torch-job": "tests.support.torch_job",
@@ -34,10 +34,10 @@ MAINS = {
 
 IMPORTS = {
     "commands": (
-        "dbg_client.cli",
+        "dbg_client.cli.main",
         "dbg_broker.cli.main",
         # They import these once they have read their command line.
-        "dbg_client.actions.actions",
+        "dbg_client.actions.from_shell",
         "dbg_client.terminal.attach",
         "dbg_broker.verbs.serve",
     ),

@@ -258,7 +258,7 @@ def _config(given: argparse.Namespace) -> int:
     from dbg_wire.finding.environment import HOME
 
     # One program reads the file for both.
-    words = own_command("dbg_client.cli", ["config", *(["--json"] if given.json else [])])
+    words = own_command("dbg_client.cli.main", ["config", *(["--json"] if given.json else [])])
     variables = own_environment(os.environ) | ({HOME: _home(given)} if given.home is not None else {})
     return subprocess.run(words, env=variables, check=False).returncode
 

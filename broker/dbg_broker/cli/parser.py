@@ -5,21 +5,13 @@ from __future__ import annotations
 import argparse
 import platform
 from argparse import ArgumentParser, _ArgumentGroup
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 from dbg_wire.command_line.completion import SHELLS
-from dbg_wire.errors import BadInput, printable
+from dbg_wire.command_line.parser import CommandParser
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
-
-class BrokerParser(argparse.ArgumentParser):
-    """Parser that reports a mistake in one sentence, like every other error of this command."""
-
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(printable(message, 300), "see `dbg-broker --help`")
-
-
-Verbs: TypeAlias = "argparse._SubParsersAction[BrokerParser]"
+Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
 
 def add_status(verbs: Verbs) -> argparse.ArgumentParser:
@@ -272,7 +264,7 @@ ADDED = (add_serve, add_run, add_status, add_token, add_certificate, add_log, ad
 
 def parser_of_the_command() -> argparse.ArgumentParser:
     """Return the parser; completion and man page are made from it."""
-    parser = BrokerParser(
+    parser = CommandParser(
         prog="dbg-broker",
         description="The meeting point of ranks that stop in a debugger and of terminals that attach to them.",
         epilog="The home is $DBG_HOME, or dbg-broker under $XDG_STATE_HOME or ~/.local/state. "

@@ -139,7 +139,7 @@ def of_ranks(kind: EventKind, seen: Sequence[Seen], at: float) -> Event:
         ranks=format_ranks({one.rank.said.rank for one in seen}),
         address=address,
         where=first.where,
-        next=f"dbg-attach {job}/{address}" if first.is_kept else "dbg-attach --list --all",
+        next=f"dbg-attach {job}/{address}" if first.is_kept else "dbg-attach list --all",
     )
 
 

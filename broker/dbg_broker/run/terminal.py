@@ -34,7 +34,7 @@ class TerminalProcess:
         try:
             with theirs:
                 self.process = subprocess.Popen(
-                    own_command("dbg_client.cli", ["--run", str(theirs.fileno())]),
+                    own_command("dbg_client.cli.main", ["--run", str(theirs.fileno())]),
                     env={**own_environment(environ), HOME: home},
                     pass_fds=(theirs.fileno(),),
                 )

@@ -55,7 +55,7 @@ class TokenWishes:
 def print_token(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> int:
     """Print the token that is wished for, which is made if it is for somebody, or for a time. Raise DbgError."""
     if wishes.job is not None and not JOB.fullmatch(wishes.job):
-        raise BadInput(f"--job {printable(wishes.job)!r} is no job", "write one as `dbg-attach --list` shows it")
+        raise BadInput(f"--job {printable(wishes.job)!r} is no job", "write one as `dbg-attach list` shows it")
     if wishes.role is not Role.RANK and is_without_files(home):
         _print_from_memory(home, wishes, say, aside)
         return 0

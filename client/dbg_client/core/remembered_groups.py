@@ -55,7 +55,7 @@ class UnknownGroup(DbgError):
         if self.name == "@missing":
             return "no rank was missing from a collective in the last answer of this terminal; ask anew with `why`"
         if not self.known:
-            return f"no group {name} is remembered in this terminal; -e, -c and -w give their groups names"
+            return f"no group {name} is remembered in this terminal; eval, command and where give their groups names"
         more = ", …" if len(self.known) > 8 else ""
         known = f"the last answer in this terminal had no group {name}; it had {', '.join(self.known[:8])}{more}"
         # An unquoted @? is a pattern for the shell, which a file of two such letters fits.

@@ -11,7 +11,7 @@ from dbg_client.core.link import Event
 from dbg_client.core.waiting import until_stopped
 from dbg_client.dap.window import Window
 from dbg_client.errors import TimedOut
-from dbg_client.words.engine import Wish
+from dbg_client.words.config import Wish
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import RankInfo

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from dbg_client.streams import write_result
-from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import BadInput, printable
 
 _TOKEN = re.compile(
@@ -80,7 +79,7 @@ Entry = dict[str, Any]
 
 _OTHERS = """\
 
-PyCharm ("Attach to DAP"): run `dbg-attach {target} --dap` and give it the host, the port and the secret that are shown.
+PyCharm ("Attach to DAP"): run `dbg-attach dap {target} --port 0` and give it the host, port and secret that are shown.
 
 nvim-dap:
     local dap = require('dap')
@@ -107,12 +106,12 @@ def entry_for(target: str) -> Entry:
     }
 
 
-def write_entry(settings: CommandSettings) -> int:
+def write_entry(target: str | None) -> int:
     """Put the entry into the launch.json of the present folder, say how for others, and return the exit status.
 
     Raises BadInput, with the entry to put in by hand, for a file that can't be changed without harm.
     """
-    target = settings.target or USUAL_TARGET
+    target = target or USUAL_TARGET
     entry = entry_for(target)
     before = _content(FILE, entry)
     after = with_entry(before, entry)

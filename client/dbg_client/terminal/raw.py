@@ -12,7 +12,7 @@ from dbg_client.terminal.escape import Command, EscapeParser, Keys
 from dbg_client.terminal.screen import RawTerminal
 from dbg_client.views.session_status import status_of
 from dbg_client.views.status_line import render
-from dbg_client.words.escape_key import key_name
+from dbg_client.words.config import key_name
 from dbg_wire.records.ranks import RankState
 
 READ_SIZE = 32 * 1024

@@ -24,8 +24,7 @@ from dbg_client.terminal.outcome import End, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
 from dbg_client.terminal.screen import RawTerminal
 from dbg_client.views.session_status import Others, count_others
-from dbg_client.words.engine import COMMON_NAMES
-from dbg_client.words.escape_key import key_name
+from dbg_client.words.config import COMMON_NAMES, key_name
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode

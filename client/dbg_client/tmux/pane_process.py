@@ -23,7 +23,7 @@ OWN = ("TMUX", "TMUX_PANE", "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COL
 _ATTACH = """\
 import sys
 sys.path[:] = filter(None, sys.path)
-from dbg_client.cli import main
+from dbg_client.cli.main import main
 sys.exit(main())
 """
 """``python -m dbg_client`` without the present directory on its path: it would import a user's ``random.py`` there."""
@@ -89,4 +89,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1], int(sys.argv[2])))
     except (OSError, ValueError) as error:
-        sys.exit(f"this pane got no environment from the `dbg-attach --tmux` that opened it ({error})")
+        sys.exit(f"this pane got no environment from the `dbg-attach tmux` that opened it ({error})")

@@ -1,4 +1,4 @@
-"""``--tmux``: find the ranks of a set, and open a window of tmux in which each has a pane attached to it.
+"""``dbg-attach tmux``: find the ranks of a set, and open a window of tmux in which each has a pane attached to it.
 
 A server of tmux has the environment of the shell that started it, days ago perhaps, and its arguments are for all
 users of the host to see. So a pane is told nothing but where to ask: this process waits on a socket in a directory of
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import os
 import shutil
 import socket
@@ -44,7 +43,7 @@ from dbg_client.tmux.tmux import (
     split_beside,
     with_loader_path,
 )
-from dbg_client.words.settings import CommandSettings
+from dbg_client.words.settings import AttachOptions, BrokerOptions, Tmux
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import Breakpoint, RankInfo, RankState
@@ -60,7 +59,7 @@ class TooManyPanes(BadInput):
     def __init__(self, target: str, ranks: int) -> None:
         super().__init__(
             f"{printable(target)} has {ranks} ranks, and {MAX_PANES} panes are the most that can be read in a window",
-            "name fewer, or ask all of them with -w, -e or -c",
+            "name fewer, or ask all of them with where, eval or command",
         )
 
 
@@ -72,15 +71,15 @@ class PanePlan:
     words: tuple[str, ...]
 
 
-def open_panes(settings: CommandSettings) -> int:
+def open_panes(settings: Tmux) -> int:
     """Open the window and return the exit status; outside of tmux become a terminal of the new session.
 
     Raises DbgError, with nothing left behind.
     """
     if settings.target is None:
-        raise NeedsTarget(settings.called)
+        raise NeedsTarget(settings.name)
     place = _place(os.environ)
-    ranks, known = asyncio.run(_find(settings, settings.target))
+    ranks, known = asyncio.run(_find(settings.broker, settings.target))
     plans = plan_panes(settings, settings.target, ranks, known)
     with _listening() as listener:
         window = open_window(place, settings.target, _panes(plans, listener.getsockname()))
@@ -97,9 +96,7 @@ def open_panes(settings: CommandSettings) -> int:
     return 0
 
 
-def open_pane_beside(
-    settings: CommandSettings, rank: RankInfo, known: Sequence[RankInfo], behind: str, *, is_first: bool
-) -> str:
+def open_pane_beside(settings: Tmux, rank: RankInfo, known: Sequence[RankInfo], behind: str, *, is_first: bool) -> str:
     """Return the id of a new pane that follows a rank, at the side of a pane or below one. Blocks; raises DbgError."""
     plan = _plan(settings, rank, known, follow=True)
     with _listening() as listener:
@@ -121,15 +118,15 @@ def _place(environ: Mapping[str, str]) -> WindowPlace:
         columns, rows = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):
         raise NoTerminal(
-            "--tmux needs a terminal to show its window in", "type it in a terminal, or in a pane of tmux"
+            "tmux needs a terminal to show its window in", "type it in a terminal, or in a pane of tmux"
         ) from None
     return WindowPlace(columns or 80, rows or 24, inside=False)
 
 
-async def _find(settings: CommandSettings, text: str) -> tuple[tuple[RankInfo, ...], tuple[RankInfo, ...]]:
+async def _find(broker: BrokerOptions, text: str) -> tuple[tuple[RankInfo, ...], tuple[RankInfo, ...]]:
     """Return the ranks of the target, and all that are known."""
-    target = await read_in_thread(partial(read_target, text, os.environ), settings.timeout)
-    switchboard = switchboard_to(settings.broker, settings.timeout)
+    target = await read_in_thread(partial(read_target, text, os.environ), broker.timeout)
+    switchboard = switchboard_to(broker.address, broker.timeout)
     try:
         await open_and_list(switchboard, WaitingLine(show_waiting))
     finally:
@@ -138,9 +135,7 @@ async def _find(settings: CommandSettings, text: str) -> tuple[tuple[RankInfo, .
     return find(target, known).ranks, known
 
 
-def plan_panes(
-    settings: CommandSettings, text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]
-) -> list[PanePlan]:
+def plan_panes(settings: Tmux, text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[PanePlan]:
     """Return a plan for each rank. Raises RankEnded if all have exited, and TooManyPanes."""
     if all(rank.state is RankState.EXITED for rank in ranks):
         raise RankEnded(ranks[0])
@@ -152,16 +147,16 @@ def plan_panes(
     return [_plan(settings, rank, known, follow=follow) for rank in ranks]
 
 
-def _plan(settings: CommandSettings, rank: RankInfo, known: Sequence[RankInfo], *, follow: bool) -> PanePlan:
+def _plan(settings: Tmux, rank: RankInfo, known: Sequence[RankInfo], *, follow: bool) -> PanePlan:
     short = unique_target(rank, known)
     # With its job, so that a job which comes later doesn't make it ambiguous.
     target = short if "/" in short else f"{rank.job}/{short}"
-    return PanePlan(plain_name(short), (*attach_words(settings, follow=follow), "--", target))
+    return PanePlan(plain_name(short), (*attach_words(settings.broker, settings.attach, follow=follow), "--", target))
 
 
-def attach_words(settings: CommandSettings, *, follow: bool) -> list[str]:
+def attach_words(broker: BrokerOptions, settings: AttachOptions, *, follow: bool) -> list[str]:
     """Return the options that give a pane's dbg-attach these settings."""
-    words = [f"--timeout={settings.timeout!r}", f"--escape={_escape(settings.prefix)}"]
+    words = [f"--timeout={broker.timeout!r}", f"--escape={_escape(settings.prefix)}"]
     flags = (
         ("--follow", follow or settings.follow),
         ("--watch", settings.mode is Mode.WATCH),
@@ -172,13 +167,11 @@ def attach_words(settings: CommandSettings, *, follow: bool) -> list[str]:
         ("--verbose", settings.verbose),
     )
     words += [name for name, given in flags if given]
-    if settings.wait is not None and math.isfinite(settings.wait):
-        words.append(f"--wait={settings.wait!r}")
     if settings.frame:
         words.append(f"--frame={settings.frame}")
     for name, value in (
         ("--engine=", settings.wish.asked),
-        ("--broker=", settings.broker),
+        ("--broker=", broker.address),
         ("-x", settings.commands),
         ("--breakpoints-to=", settings.breakpoints_to),
     ):
@@ -252,8 +245,10 @@ class RankPanes:
     ``folder`` is for files of the panes, and is removed at the end.
     """
 
-    def __init__(self, settings: CommandSettings, own_pane: str, say: Callable[[str], None], folder: str) -> None:
-        self._settings = settings
+    def __init__(
+        self, broker: BrokerOptions, attach: AttachOptions, own_pane: str, say: Callable[[str], None], folder: str
+    ) -> None:
+        self._broker, self._attach = broker, attach
         self._own = own_pane
         self._say = say
         self._panes: dict[str, str] = {}
@@ -278,7 +273,7 @@ class RankPanes:
             raise TooManyStopped(rank.address)
         last = next(reversed(self._panes.values()), None)
         file = self._files.setdefault(rank.key, str(Path(self._folder, f"{len(self._files)}.json")))
-        settings = replace(self._settings, breakpoints_to=file)
+        settings = Tmux(broker=self._broker, attach=replace(self._attach, breakpoints_to=file))
         self._panes[rank.key] = open_pane_beside(settings, rank, known, last or self._own, is_first=last is None)
 
     def breakpoints(self) -> tuple[Breakpoint, ...]:

@@ -33,7 +33,7 @@ def test_the_time_left_is_told_in_minutes_or_seconds(left: float | None, shown: 
 def test_a_rank_that_is_gone_names_the_list_as_next_step_and_its_signal() -> None:
     event = sentences.of_ranks(EventKind.CRASH, [Seen(ended(0, -50))], 1.0)
     assert event.sentence == "gpu013:0 of job 4711.0 was killed by signal 50: ValueError: bad"
-    assert event.next == "dbg-attach --list --all"
+    assert event.next == "dbg-attach list --all"
 
 
 @pytest.mark.parametrize(

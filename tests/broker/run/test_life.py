@@ -181,7 +181,7 @@ def test_a_job_that_does_not_go_is_ended_by_force_on_all_hosts(lived: Lived, mon
     lived.on_say = lambda line: wait_for(lived.directory / "x") if line.startswith("ending job") else None
     assert lived.run("sh", "-c", ignores, str(lived.directory / "x")) == 5
 
-    assert lived.by_force == [[f"sh-{os.getpid()}/all", "--kill", "-y"]]
+    assert lived.by_force == [["kill", f"sh-{os.getpid()}/all", "-y"]]
 
 
 def wait_for(path: Path) -> None:

@@ -10,11 +10,9 @@ from dbg_client.core.left_breakpoints import write_breakpoints
 from dbg_client.tmux import panes as rank_panes
 from dbg_client.tmux.panes import RankPanes
 from dbg_client.tmux.tmux import MAX_PANES, NoTmux
-from dbg_client.words.settings import CommandSettings, Verb
+from dbg_client.words.settings import AttachOptions, BrokerOptions, Tmux
 from dbg_wire.records.ranks import Breakpoint, RankInfo
 from tests.client.fake_broker import make_rank
-
-SETTINGS = CommandSettings(target=None, verb=Verb.ATTACH)
 
 
 class Panes:
@@ -27,11 +25,11 @@ class Panes:
         self.files: list[str] = []
         self.is_there = True
 
-    def open_beside(self, settings: CommandSettings, rank: RankInfo, _: object, behind: str, *, is_first: bool) -> str:
+    def open_beside(self, settings: Tmux, rank: RankInfo, _: object, behind: str, *, is_first: bool) -> str:
         if not self.is_there:
             raise NoTmux
         self.asked.append((rank.address, behind, is_first))
-        self.files.append(str(settings.breakpoints_to))
+        self.files.append(str(settings.attach.breakpoints_to))
         self.open.append(f"%{len(self.asked)}")
         return self.open[-1]
 
@@ -49,7 +47,7 @@ def tmux(monkeypatch: pytest.MonkeyPatch) -> Panes:
 def shown(tmux: Panes, tmp_path: Path) -> RankPanes:
     folder = tmp_path / "panes"
     folder.mkdir()
-    return RankPanes(SETTINGS, "%0", tmux.said.append, str(folder))
+    return RankPanes(BrokerOptions(), AttachOptions(), "%0", tmux.said.append, str(folder))
 
 
 async def test_the_first_is_at_the_side_and_the_others_below_it(tmux: Panes, shown: RankPanes) -> None:

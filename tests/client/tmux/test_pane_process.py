@@ -43,6 +43,6 @@ def test_a_pane_that_gets_nothing_or_half_says_so(document: bytes | None, tmp_pa
         _, said = pane.communicate(timeout=60)
 
     assert pane.returncode == 1
-    assert said.startswith("this pane got no environment from the `dbg-attach --tmux` that opened it (")
+    assert said.startswith("this pane got no environment from the `dbg-attach tmux` that opened it (")
     assert "secret" not in said
     assert len(said.splitlines()) == 1

@@ -29,7 +29,7 @@ from dbg_client.terminal.lines.prompt import (
     prompt_session,
 )
 from dbg_client.views.session_status import toolbar_of
-from dbg_client.words.escape_key import key_name
+from dbg_client.words.config import key_name
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import PromptInfo, PromptState, Source
