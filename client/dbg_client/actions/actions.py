@@ -22,6 +22,7 @@ from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
 from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.directory import rank_order
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import Switchboard, switchboard_to
@@ -33,7 +34,7 @@ from dbg_client.views.answers import lines_in, show_answers, show_answers_json, 
 from dbg_client.views.compare import SavedAnswers
 from dbg_client.views.list import show_json, show_plain, show_table
 from dbg_client.views.missing import absent_only, absent_rows, missing_documents
-from dbg_client.views.naming import name_few, order
+from dbg_client.views.naming import name_few
 from dbg_client.words.commands import USUAL_TARGETS
 from dbg_client.words.settings import ABOUT_ALL, CommandSettings, Format, Verb
 from dbg_wire.errors import printable
@@ -141,7 +142,7 @@ class _Acting:
     def _list(self, target: Target | None) -> ShownAnswers:
         known = self._directory.ranks
         found = self._select(target).ranks if target is not None else ()
-        shown = sorted(listed(known, target, found, with_exited=self._settings.all), key=order)
+        shown = sorted(listed(known, target, found, with_exited=self._settings.all), key=rank_order)
         absent = absent_only(call_roll(known, target))
         if self._settings.format is Format.JSON:
             return ShownAnswers(show_json(shown, missing_documents(absent)))

@@ -10,8 +10,9 @@ from hashlib import sha256
 
 from dbg_client.actions.many import DIFFER, PARTIAL, ShownAnswers, left_unanswered, remember, render, require_living
 from dbg_client.core.asking import Asker
+from dbg_client.core.directory import rank_order
 from dbg_client.views.groups import AnswerGroup, differ, group_answers, normal, remembered
-from dbg_client.views.naming import Naming, order
+from dbg_client.views.naming import Naming
 from dbg_client.words.settings import CommandSettings
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import command_line, output_in
@@ -48,9 +49,9 @@ async def run_beside(settings: CommandSettings, asker: Asker, ranks: Sequence[Ra
 def one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
     """Return the first rank of each host, a living one if there is one."""
     chosen: dict[str, RankInfo] = {}
-    for rank in sorted(ranks, key=lambda rank: (rank.state not in LIVE_STATES, order(rank))):
+    for rank in sorted(ranks, key=lambda rank: (rank.state not in LIVE_STATES, rank_order(rank))):
         chosen.setdefault(rank.host, rank)
-    return sorted(chosen.values(), key=order)
+    return sorted(chosen.values(), key=rank_order)
 
 
 def _output(answer: RankAnswer) -> str:

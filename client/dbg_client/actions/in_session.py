@@ -16,6 +16,7 @@ from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, find, is_ready, listed
 from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.directory import rank_order
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
@@ -25,7 +26,7 @@ from dbg_client.streams import terminal_size
 from dbg_client.views.answers import lines_in, show_answers, show_screen
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import absent_only, absent_rows
-from dbg_client.views.naming import name_few, order
+from dbg_client.views.naming import name_few
 from dbg_client.words.commands import USUAL_TARGETS, read_scope
 from dbg_client.words.settings import CommandSettings, Verb
 from dbg_wire.errors import printable
@@ -160,7 +161,7 @@ class Answering:
 
     def _list(self, settings: CommandSettings, target: Target | None, ranks: Sequence[RankInfo]) -> str:
         known = self._directory.ranks
-        shown = sorted(listed(known, target, ranks, with_exited=settings.all), key=order)
+        shown = sorted(listed(known, target, ranks, with_exited=settings.all), key=rank_order)
         absent = absent_rows(absent_only(call_roll(known, target)), several_jobs=len({rank.job for rank in shown}) > 1)
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"

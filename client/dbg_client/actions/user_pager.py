@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from dbg_client.streams import has_cursor, terminal_size, write_result
-from dbg_client.views.width import text_width
+from dbg_client.views.table import text_width
 from dbg_client.words.config import PREFERENCES
 from dbg_wire.command_line.look_alikes import look_alike
 

@@ -35,7 +35,7 @@ from dbg_wire.messages import (
     Seat,
     Take,
 )
-from dbg_wire.records.ranks import LIVE_STATES, Breakpoint, Place, RankInfo, RankState, fatal_error
+from dbg_wire.records.ranks import CRASH, LIVE_STATES, Breakpoint, Place, RankInfo, RankState, fatal_error
 from dbg_wire.records.record import fitted
 from dbg_wire.tables.collectives import collective_of
 from dbg_wire.tables.engines import LINE_ENGINE
@@ -433,7 +433,7 @@ class Attachment:
         if self._went_on_at is not None:
             return []
         self._went_on_at, self.ended_by = now, self._notices.take_ending(now)
-        if before.stop is not None and before.stop.reason == "crash":
+        if before.stop is not None and before.stop.reason == CRASH:
             self.let_go = before.stop.detail.partition("; ")[0]
             self.say(f"let go after {printable(self.let_go)}; waiting for its end", now)
         return [Wake(self._patience)]

@@ -13,7 +13,7 @@ from dbg_client.dap.console import COMMANDS, Console, LogTexts
 from dbg_client.dap.frames import Frames
 from dbg_client.dap.keyboard import Keyboard
 from dbg_client.dap.listing import Threads
-from dbg_client.dap.messages import CAPABILITIES, Client, Message, Request, Send, event, refusal, response
+from dbg_client.dap.messages import CAPABILITIES, USUAL_TARGET, Client, Message, Request, Send, event, refusal, response
 from dbg_client.dap.moves import STEPS, Moves
 from dbg_client.dap.source import Paths, Sources, read_mappings
 from dbg_client.dap.values import Values
@@ -159,9 +159,6 @@ def _before(text: str, line: object, column: object, client: Client) -> str:
 
 MAX_OPEN = 256
 """Requests that are worked on at the same time; an IDE has some ten open."""
-
-USUAL_TARGET = "all"
-"""The ranks of a window if neither the command line nor the request to attach names some."""
 
 Connect = Callable[[str], Switchboard]
 """Returns a switchboard, not open yet, that greets the broker as a client of this name: ``VS Code``, say."""

@@ -14,7 +14,7 @@ from dbg_client.hang.wording import NamedRanks, show_bytes
 from dbg_client.views.ages import show_age
 from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip
-from dbg_client.views.width import text_width
+from dbg_client.views.table import table
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
@@ -159,19 +159,12 @@ def _block(matched: Matched, *, named: bool, color: bool) -> str:
     lines = [f"{printable(matched.run[0], 200)}:"] if named else []
     if not rows:
         lines.append("no rank tells of a process group" if matched.roster else "no rank has answered")
-    cells = [_cells(row) for row in rows[:MAX_ROWS]]
-    if cells:
-        used = [any(row[column] for row in cells) for column in range(len(HEADERS))]
-        table = [HEADERS, *cells]
-        widths = [max(text_width(row[column]) for row in table) for column in range(len(HEADERS))]
-        for index, row in enumerate(table):
-            line = "  ".join(
-                cell + " " * (width - text_width(cell))
-                for cell, width, is_used in zip(row, widths, used, strict=True)
-                if is_used
-            ).rstrip()
-            is_odd = index > 0 and bool(rows[index - 1].missing)
-            lines.append(paint(line, "1;33") if is_odd and color else line)
+    if rows:
+        header, *shown = table(HEADERS, [_cells(row) for row in rows[:MAX_ROWS]])
+        lines.append(header)
+        lines += [
+            paint(line, "1;33") if row.missing and color else line for row, line in zip(rows, shown, strict=False)
+        ]
     if len(rows) > MAX_ROWS:
         lines.append(f"and {len(rows) - MAX_ROWS} more; --json has them all")
     silent = [one for one in matched.roster.values() if not _tells(one)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dbg_client.views.width import char_width
+from dbg_client.views.table import char_width
 
 MAX_BELOW = 40
 """Rows that a job's nested bars take below its cursor; a job that uses more draws a screen of its own."""

@@ -21,7 +21,7 @@ from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output import Output
 
 from dbg_client.terminal.key_presses import ESCAPE_SECONDS, key_bytes
-from dbg_client.views.width import char_width
+from dbg_client.views.table import char_width
 from dbg_wire.command_line.look_alikes import look_alike
 from dbg_wire.errors import printable
 

@@ -82,6 +82,16 @@ def _news(age: Age) -> float:
     return age.seconds if age.seconds is not None and age.seconds >= SHORTEST_SECONDS else 0.0
 
 
+def show_duration(seconds: float) -> str:
+    """Return seconds as people say them; clocks of two hosts differ, so never a negative number."""
+    whole = max(0, int(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min"
+    return f"{whole // 3600} h" if whole < 48 * 3600 else f"{whole // 86400} d"
+
+
 def show_age(seconds: float) -> str:
     """Return seconds as ``8 s``, ``4 min 12 s``, ``2 h 5 min`` or ``3 d 4 h``."""
     whole = max(0, int(seconds))

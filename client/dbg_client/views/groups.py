@@ -10,10 +10,11 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dbg_client.core.directory import rank_order
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.naming import Naming, clip, order
+from dbg_client.views.naming import Naming, clip
+from dbg_client.views.table import padded
 from dbg_client.views.tolerance import merge_near
-from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo
@@ -151,11 +152,9 @@ def show_groups(
     """Return how many answered, and a line for each group, or a block where one of the texts has several lines."""
     shown, left_out = _shown(groups)
     rows = [(group.id, counted(group.count), show_ranks(group.ranks, naming)) for group in shown]
-    widths = [max((text_width(row[column]) for row in rows), default=0) for column in range(3)]
     blocks = any("\n" in group.text for group in shown)
     lines = [summary(command, groups, missing)]
-    for group, row in zip(shown, rows, strict=True):
-        cells = [cell + " " * (width - text_width(cell)) for cell, width in zip(row, widths, strict=True)]
+    for group, cells in zip(shown, padded(rows), strict=True):
         lines += _lines(group, "  ".join(cells), blocks=blocks, color=color)
     if left_out:
         ranks = sum(group.count for group in left_out)
@@ -251,7 +250,7 @@ def _what_is_equal(answer: RankAnswer, *, exact: bool) -> Hashable:
 
 
 def _group(kind: Kind, members: Sequence[Said], *, compare: bool) -> AnswerGroup:
-    members = sorted(members, key=lambda said: order(said[0]))
+    members = sorted(members, key=lambda said: rank_order(said[0]))
     first = members[0][1]
     if kind in (Kind.VALUE, Kind.ERROR):
         text = first.text
@@ -303,7 +302,7 @@ def _merged(groups: Sequence[AnswerGroup], tolerance: float) -> list[AnswerGroup
     merged = [
         replace(
             near[0],
-            ranks=tuple(sorted((rank for group in near for rank in group.ranks), key=order)),
+            ranks=tuple(sorted((rank for group in near for rank in group.ranks), key=rank_order)),
             places=tuple(place for group in near for place in group.places),
         )
         for near in members.values()
@@ -312,7 +311,7 @@ def _merged(groups: Sequence[AnswerGroup], tolerance: float) -> list[AnswerGroup
 
 
 def _size(group: AnswerGroup) -> tuple[int, int, tuple[object, ...]]:
-    return -group.count, _KINDS.index(Kind(group.kind)), order(group.ranks[0])
+    return -group.count, _KINDS.index(Kind(group.kind)), rank_order(group.ranks[0])
 
 
 def _named(groups: Sequence[AnswerGroup]) -> list[AnswerGroup]:

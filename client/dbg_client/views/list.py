@@ -8,9 +8,10 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from dbg_client.views.ages import show_duration
 from dbg_client.views.session_status import show_place
+from dbg_client.views.table import table
 from dbg_client.views.waits import StillRanks
-from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo, RankState, exit_state
 from dbg_wire.targets.host_pattern import Span
@@ -124,6 +125,7 @@ _COLORS = {
 }
 
 _HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "", "")
+STATE = 2
 _JSON_FIELDS = (
     *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
     *("where", "engine", "queued", "since", "driver", "watchers", "exit", "detail", "driver_silent", "passed"),
@@ -180,14 +182,12 @@ def _align(
     ]
     if len({rank.job for rank in ranks}) == 1:
         rows = [("", *row[1:]) for row in rows]
-    empty = [not any(row[column] for row in rows) for column in range(len(_HEADERS))]
-    header = tuple("" if is_empty else name for name, is_empty in zip(_HEADERS, empty, strict=True))
-    widths = [max(text_width(row[column]) for row in (header, *rows)) for column in range(len(_HEADERS))]
-    lines = [
-        _aligned(row, widths, _COLORS[group[0].state] if color else None)
-        for row, group in zip(rows, groups, strict=True)
-    ]
-    return _aligned(header, widths, None), lines
+
+    def paint(row: int, column: int, text: str) -> str:
+        return f"\x1b[{_COLORS[groups[row][0].state]}m{text}\x1b[0m" if column == STATE else text
+
+    header, *lines = table(_HEADERS, rows, paint if color else None)
+    return header, lines
 
 
 def show_plain(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
@@ -212,16 +212,6 @@ def show_state(rank: RankInfo) -> str:
     if rank.state is RankState.STOPPED and rank.reason not in (None, "breakpoint"):
         return f"{rank.state.value} ({printable(rank.reason or '')})"
     return str(rank.state.value)
-
-
-def show_duration(seconds: float) -> str:
-    """Return seconds as people say them; clocks of two hosts differ, so never a negative number."""
-    whole = max(0, int(seconds))
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 7200:
-        return f"{whole // 60} min"
-    return f"{whole // 3600} h" if whole < 48 * 3600 else f"{whole // 86400} d"
 
 
 def show_people(rank: RankInfo) -> str:
@@ -267,16 +257,6 @@ def _row(rank: RankInfo, now: float, standing: StillRanks) -> tuple[str, ...]:
     passed = printable(f"passed {rank.passed}") if rank.passed else ""
     told = "; ".join(filter(None, ("" if detail in state else detail, passed)))
     return *who, state, place, since, show_people(rank), queued, told
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], state_color: str | None) -> str:
-    cells = []
-    for column, (text, width) in enumerate(zip(row, widths, strict=True)):
-        if not width:
-            continue
-        painted = f"\x1b[{state_color}m{text}\x1b[0m" if state_color and column == 2 else text
-        cells.append(painted + " " * (width - text_width(text)))
-    return "  ".join(cells).rstrip()
 
 
 def _plain_line(rank: RankInfo, target: str) -> str:

@@ -10,7 +10,7 @@ from dbg_client.attachment.attachment import Attachment
 from dbg_client.views.status_line import Status, render
 from dbg_client.views.waits import show_wait
 from dbg_wire.errors import printable
-from dbg_wire.records.ranks import Place, RankInfo, RankState
+from dbg_wire.records.ranks import CRASH, Place, RankInfo, RankState
 from dbg_wire.tables.engines import LINE_ENGINE
 from dbg_wire.targets.rank_set import format_ranks
 
@@ -129,7 +129,7 @@ def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place
         return "unresponsive", now - attachment.heard, stopped_at, None
     if report is None:
         return attachment.rank.state.value, None, attachment.rank.where, None
-    if report.stop is not None and report.stop.reason == "crash" and report.state is RankState.STOPPED:
+    if report.stop is not None and report.stop.reason == CRASH and report.state is RankState.STOPPED:
         return CRASHED, None, stopped_at, None
     if attachment.moving_since is None:
         return report.state.value, None, stopped_at, None

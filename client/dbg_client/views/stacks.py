@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.collective_matching import Matched, Standing
+from dbg_client.core.directory import rank_order
 from dbg_client.views.ages import Age, age_of, oldest, with_age
 from dbg_client.views.groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, group_answers, summarize
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.naming import Naming, clip, order
+from dbg_client.views.naming import Naming, clip
 from dbg_client.views.waits import MAX_LABEL, NO_STANDINGS, StillRanks, show_standing, standing_document
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
@@ -149,9 +150,8 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
     return document
 
 
-def _order(said: Said) -> tuple[object, ...]:
-    rank: RankInfo = said[0]
-    return order(rank)
+def _order(one: Said) -> tuple[object, ...]:
+    return rank_order(one[0])
 
 
 MISSING = "@missing"
@@ -174,7 +174,7 @@ def missing_from_collectives(matched: Iterable[Matched]) -> AnswerGroup | None:
     if not ranks:
         return None
     return AnswerGroup(
-        id=MISSING, kind="missing", ranks=tuple(sorted(ranks.values(), key=order)), text=summarize(reasons)
+        id=MISSING, kind="missing", ranks=tuple(sorted(ranks.values(), key=rank_order)), text=summarize(reasons)
     )
 
 

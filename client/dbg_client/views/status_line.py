@@ -10,7 +10,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbg_client.views.width import clip, text_width
+from dbg_client.views.ages import show_duration
+from dbg_client.views.table import clip, text_width
 from dbg_wire.errors import printable
 
 # The parts in the order of the line, with the columns left blank before each.
@@ -141,22 +142,13 @@ def _state_texts(status: Status) -> Sequence[str]:
     if status.since is None or status.state in ("stopped", "exited"):
         return (state,)
     # A number whose unit is cut off would be read as another one.
-    return (f"{state} for {_duration(status.since)}", state)
+    return (f"{state} for {show_duration(status.since)}", state)
 
 
 def _wait(status: Status) -> tuple[str, str]:
     """Return in which collective the rank waits, and for whom, which a narrow line leaves out."""
     collective, between, whom = status.waits.partition(" for ")
     return collective, f"{between}{whom}".lstrip()
-
-
-def _duration(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 7200:
-        return f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _watching_texts(driver: str | None) -> Sequence[str]:

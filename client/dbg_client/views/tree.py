@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from dbg_client.core.collective_matching import Standing
+from dbg_client.core.directory import rank_order
 from dbg_client.views.ages import Age, age_of
 from dbg_client.views.groups import (
     MAX_NAMES,
@@ -23,7 +24,7 @@ from dbg_client.views.groups import (
     summary,
 )
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.naming import Naming, clip, order
+from dbg_client.views.naming import Naming, clip
 from dbg_client.views.stacks import StackGroup, show_states, stacks_document, state_of, usual_standing
 from dbg_client.views.waits import NO_STANDINGS, StillRanks
 from dbg_wire.errors import printable
@@ -42,7 +43,7 @@ MAX_JOINED = 10
 KEPT_OUTER = 3
 """Places at the outer end of a line that is too long: where the call came from. The others are at the inner end."""
 
-_LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
 
 _ODD_COLOR, _RANKS_COLOR = "1;33", "36"
 
@@ -132,7 +133,7 @@ def fold(frames: Sequence[Place]) -> list[Step]:
 @lru_cache(4096)
 def is_library(file: str) -> bool:
     """Return whether a file is the standard library's or an installed package's."""
-    return any(part in file for part in _LIBRARY)
+    return any(part in file for part in _LIBRARIES)
 
 
 @lru_cache(4096)
@@ -306,7 +307,7 @@ def group_threads(
             -len(ranks_of[one.thread or ""]),
             one.thread,
             -one.count,
-            order(one.ranks[0]),
+            rank_order(one.ranks[0]),
         )
     )
     stacks = [
@@ -361,7 +362,7 @@ def _is_asked_one(thread: ThreadStack, answer: RankAnswer) -> bool:
 
 def _group(kind: str, name: str, frames: tuple[Place, ...], members: Sequence[tuple[RankInfo, str, Age]]) -> StackGroup:
     of_rank: defaultdict[str, list[tuple[RankInfo, str, Age]]] = defaultdict(list)
-    for member in sorted(members, key=lambda member: order(member[0])):
+    for member in sorted(members, key=lambda member: rank_order(member[0])):
         of_rank[member[0].key].append(member)
     firsts = [some[0] for some in of_rank.values()]
     return StackGroup(

@@ -7,7 +7,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.lexers import Lexer
 
 from dbg_client.views.session_status import show_place
-from dbg_client.views.width import char_width
+from dbg_client.views.table import char_width
 from dbg_wire.errors import printable
 from dbg_wire.messages import Source
 from dbg_wire.sequences import TextFilter

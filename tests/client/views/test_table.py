@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.views.width import text_width
+from dbg_client.views.table import text_width
 
 
 @pytest.mark.parametrize(
