@@ -12,6 +12,7 @@ from dbg_client.dap.messages import Message
 from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
 from dbg_client.questions.errors import RankError
+from dbg_client.questions.verbs import CONTINUE, RELEASE
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -56,7 +57,7 @@ class Moves:
         rank = self._threads.standing(arguments.get("threadId"))
         self._threads.require_typed(rank)
         self._keyboard.require_free(rank)
-        action = Action.RELEASE if rank.state is RankState.HELD else Action.CONTINUE
+        action = (RELEASE if RELEASE.fits(rank) else CONTINUE).action
         if self._window.may_act:
             # A debugger opens by itself at the next stop of a rank whose keyboard is held, and that moves the rank.
             if self._keyboard.is_ours(rank):

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,8 +20,8 @@ from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.mcp.rest import with_tools
 from dbg_client.mcp.tool import Given
-from dbg_client.views.list import show_table
-from dbg_client.views.missing import absent_only, absent_rows
+from dbg_client.questions.verbs import RankList
+from dbg_client.views.missing import absent_only
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
@@ -93,11 +92,11 @@ def _chosen(broker: AsyncBroker, given: Given, usual: str = "all") -> AsyncRanks
 
 async def list_ranks(broker: AsyncBroker, given: Given) -> str:
     known = broker.ranks
-    shown = _chosen(broker, given).list() if "ranks" in given or "job" in given else there(known)
-    if not shown:
+    found = _chosen(broker, given).list() if "ranks" in given or "job" in given else there(known)
+    if not found:
         return "no rank is connected"
-    absent = absent_rows(absent_only(call_roll(known)), several_jobs=len({rank.job for rank in shown}) > 1)
-    return show_table(sorted(shown, key=rank_order), time.time(), color=False, fold=True, known=known) + absent
+    shown = tuple(sorted(found, key=rank_order))
+    return RankList(shown, tuple(absent_only(call_roll(known))), known).table(color=False, fold=True)
 
 
 async def show_where(broker: AsyncBroker, given: Given) -> str:
