@@ -171,7 +171,7 @@ class AsyncStop:
         if self._seat.error is not None:
             raise self._seat.error
         if self._seat.is_over or report is None or report.stop is None:
-            raise StopEnded(self.rank.address, self._attachment.ended_by or "the rank went on")
+            raise StopEnded(self.rank.address, self._attachment.ending.by or "the rank went on")
         return report.stop
 
     def _next_stop(self) -> StopInfo | None:
@@ -195,7 +195,7 @@ class AsyncStop:
         await self._ask(Action.COMMAND, command, timeout=timeout)
         frames = await self.stack()
         if not frames:
-            raise StopEnded(self.rank.address, self._attachment.ended_by or "the rank went on")
+            raise StopEnded(self.rank.address, self._attachment.ending.by or "the rank went on")
         return frames[-1]
 
     async def _look(self, up: int) -> Place:

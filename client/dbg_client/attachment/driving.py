@@ -136,7 +136,7 @@ class Driving:
 
     def _list_changed(self, now: float) -> None:
         directory = self._switchboard.directory
-        if directory.complete and self.attachment.link_down_since is None:
+        if directory.complete and self.attachment.away.link_down_since is None:
             self.perform(self.attachment.rank_listed(directory.by_key.get(self.attachment.rank.key), now))
 
     async def _tick(self) -> None:

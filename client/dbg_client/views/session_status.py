@@ -61,8 +61,14 @@ def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str
         prefix=prefix,
         pending=pending,
         cropped=attachment.cropped,
-        waits=show_wait(attachment.waits_in, others.stopped, others.held) if state == RankState.RUNNING.value else "",
+        waits=show_wait(attachment.motion.waits_in, others.stopped, others.held)
+        if state == RankState.RUNNING.value
+        else "",
     )
+
+
+def _waits(attachment: Attachment, others: Others) -> str:
+    return show_wait(attachment.motion.waits_in, others.stopped, others.held)
 
 
 def _advice(attachment: Attachment, others: Others, state: str, since: float | None, prefix: str) -> tuple[str, ...]:
@@ -114,29 +120,29 @@ def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place
     """Return the state, its seconds, the place, and the notice that stands as long as the state does."""
     report = attachment.report
     stopped_at = report.stop.where if report is not None and report.stop is not None else None
-    if attachment.link_down_since is not None:
-        notice = f"reconnecting; keys are kept ({attachment.link_down_reason})"
-        return "broker gone", now - attachment.link_down_since, stopped_at, notice
-    if attachment.broker_silent_since is not None:
+    if attachment.away.link_down_since is not None:
+        notice = f"reconnecting; keys are kept ({attachment.away.link_down_reason})"
+        return "broker gone", now - attachment.away.link_down_since, stopped_at, notice
+    if attachment.away.broker_silent_since is not None:
         notice = "nothing comes from the broker; keys are kept"
-        return "broker silent", now - attachment.broker_silent_since, stopped_at, notice
-    if attachment.absent_since is not None:
+        return "broker silent", now - attachment.away.broker_silent_since, stopped_at, notice
+    if attachment.away.absent_since is not None:
         notice = "the broker is back, the rank has not called it yet; keys are kept"
-        return "away", now - attachment.absent_since, stopped_at, notice
-    if attachment.lost_since is not None:
-        return "lost", now - attachment.lost_since, stopped_at, "its connection ended; it may come back"
+        return "away", now - attachment.away.absent_since, stopped_at, notice
+    if attachment.away.lost_since is not None:
+        return "lost", now - attachment.away.lost_since, stopped_at, "its connection ended; it may come back"
     if attachment.rank.state is RankState.UNRESPONSIVE:
-        return "unresponsive", now - attachment.heard, stopped_at, None
+        return "unresponsive", now - attachment.motion.heard, stopped_at, None
     if report is None:
         return attachment.rank.state.value, None, attachment.rank.where, None
     if report.stop is not None and report.stop.reason == CRASH and report.state is RankState.STOPPED:
         return CRASHED, None, stopped_at, None
-    if attachment.moving_since is None:
+    if attachment.motion.since is None:
         return report.state.value, None, stopped_at, None
-    moving = now - attachment.moving_since
+    moving = now - attachment.motion.since
     if moving < LONG_STEP_SECONDS:
         return "running", None, stopped_at, None
-    return "running", moving, attachment.pulse or stopped_at, None
+    return "running", moving, attachment.motion.pulse or stopped_at, None
 
 
 def toolbar_of(attachment: Attachment, others: Others, now: float, *, prefix: str, pending: bool, columns: int) -> str:

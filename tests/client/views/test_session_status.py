@@ -143,7 +143,7 @@ def test_a_broken_line_shows_so_until_the_rank_is_back() -> None:
 
 def test_a_silent_broker_shows_since_when_and_not_what_the_rank_was_last_known_to_do() -> None:
     attachment = attached()
-    attachment.broker_silent_since = 1.0
+    attachment.away.broker_silent_since = 1.0
 
     silent = status(attachment, 6.0)
     attachment.link_down("it shut down", 7.0)
