@@ -14,8 +14,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.roll_call import RollCall
 from dbg_client.errors import why_not_stopped
-from dbg_client.questions.stacks import StackAnswer, ask_stacks
-from dbg_client.questions.values import ValueAnswer, ValueWishes, ask_values
+from dbg_client.questions.answers import StackAnswer, ValueAnswer, ValueWishes, ask_stacks, ask_values
 from dbg_client.streams import tell
 from dbg_client.views.compare import (
     Comparison,

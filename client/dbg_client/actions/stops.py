@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dbg_client.core.asking import Asker
-from dbg_client.views.stop_table import RankStops, show_stops
+from dbg_client.views.answers import RankStops, show_stops
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.line_breakpoints import StopState
 from dbg_wire.records.ranks import RankInfo, RankState

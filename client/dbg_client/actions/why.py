@@ -11,8 +11,8 @@ from dbg_client.actions.many import PARTIAL, ShownAnswers, remember
 from dbg_client.actions.tell_of_hang import tell_of_hang
 from dbg_client.core.asking import Asker
 from dbg_client.core.collective_matching import match_collectives
-from dbg_client.core.rank_evidence import read_evidence
-from dbg_client.core.waiting_line import Show, show_nobody
+from dbg_client.core.patience import Show, show_nobody
+from dbg_client.core.process_groups import read_evidence
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
 from dbg_client.hang.explain import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import exit_status

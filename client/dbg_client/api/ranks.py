@@ -16,8 +16,8 @@ from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_r
 from dbg_client.core.directory import RankChange
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.errors import RankEnded, TimedOut
+from dbg_client.questions.answers import ValueAnswer, ValueWishes
 from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
-from dbg_client.questions.values import ValueAnswer, ValueWishes
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, RELEASE, Order, Questions
 from dbg_client.views.groups import remembered
 from dbg_client.views.naming import Naming

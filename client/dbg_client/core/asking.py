@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from dbg_client.core.link import Down
+from dbg_client.core.patience import OpenAnswers, WaitingLine
 from dbg_client.core.switchboard import QuestionLine, Switchboard
-from dbg_client.core.waiting_line import OpenAnswers, WaitingLine
 from dbg_client.errors import Declined, TimedOut
 from dbg_dial.deadline import within
 from dbg_wire.errors import BadInput, printable

@@ -9,7 +9,7 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 
-from dbg_client.core.deadline import in_thread
+from dbg_client.core.patience import in_thread
 from dbg_dial.deadline import within
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
 from dbg_dial.handover import SHUTDOWN

@@ -11,7 +11,7 @@ from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
-from dbg_client.questions.errors import RankError
+from dbg_client.questions.inspection import RankError
 from dbg_client.questions.verbs import CONTINUE, RELEASE
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind

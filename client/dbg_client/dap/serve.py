@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TextIO
 
-from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.dap.adapter import Adapter, admit_anybody

@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.collective_matching import Matched, Standing
-from dbg_client.core.process_groups import Member, ProcessGroup, world_size
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.process_groups import Member, ProcessGroup, RankEvidence, world_size
 from dbg_client.hang.collective_verdicts import Scene
 from dbg_client.hang.own_verdicts import lacks
-from dbg_client.hang.wording import NamedRanks, show_bytes
-from dbg_client.views.ages import show_age
+from dbg_client.hang.verdict import NamedRanks, show_bytes
 from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip
 from dbg_client.views.table import table
+from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState

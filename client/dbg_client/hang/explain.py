@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbg_client.core.collective_matching import Matched, Standing, match_collectives
-from dbg_client.core.process_groups import world_size
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.process_groups import RankEvidence, world_size
 from dbg_client.core.roll_call import Run
 from dbg_client.hang.causes import find_causes, is_certain_conflict
 from dbg_client.hang.code_differences import code_table, different_verdict
@@ -27,10 +26,9 @@ from dbg_client.hang.own_verdicts import (
     silence_verdict,
     unmoved_verdict,
 )
-from dbg_client.hang.verdict import HARMLESS, IN_COLLECTIVES, Verdict, VerdictKind, worst_first
-from dbg_client.hang.wording import NamedRanks, short_name
-from dbg_client.views.ages import show_age
+from dbg_client.hang.verdict import HARMLESS, IN_COLLECTIVES, NamedRanks, Verdict, VerdictKind, short_name, worst_first
 from dbg_client.views.groups import paint
+from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CodePart, WaitKind

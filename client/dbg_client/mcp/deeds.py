@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dbg_client.api.broker import AsyncBroker
 from dbg_client.api.ranks import AsyncRanks
@@ -19,13 +20,15 @@ from dbg_client.core.directory import rank_order
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.mcp.rest import with_tools
-from dbg_client.mcp.tool import Given
 from dbg_client.questions.verbs import RankList
 from dbg_client.views.missing import absent_only
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
 from dbg_wire.records.ranks import CRASH, DIED, RankInfo, RankState, describe_exit
+
+Given = Mapping[str, Any]
+"""What an agent has given, by name."""
 
 START_SECONDS = 1.0
 """Seconds in which a command that can't be started has usually ended."""

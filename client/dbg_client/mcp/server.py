@@ -31,8 +31,7 @@ from dbg_client.mcp.protocol import (
     text_result,
 )
 from dbg_client.mcp.rest import TOOLS_OF_COMMANDS, Rests
-from dbg_client.mcp.tool import Tool
-from dbg_client.mcp.tools import TOOLS
+from dbg_client.mcp.tools import TOOLS, Tool
 from dbg_client.words.other_faces import in_words_of
 from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import DbgError, printable

@@ -14,14 +14,21 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready, listed
 from dbg_client.core.collective_matching import Matched, match_collectives
 from dbg_client.core.directory import rank_order
-from dbg_client.core.rank_evidence import read_evidence
+from dbg_client.core.process_groups import read_evidence
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.hang.explain import Explanation
+from dbg_client.questions.answers import (
+    USUAL,
+    StackAnswer,
+    ValueAnswer,
+    ValueWishes,
+    ask_stacks,
+    ask_values,
+    who_is_missing,
+)
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
 from dbg_client.questions.cause import look_for_cause, ranks_of_runs
-from dbg_client.questions.stacks import StackAnswer, ask_stacks
-from dbg_client.questions.values import USUAL, ValueAnswer, ValueWishes, ask_values, who_is_missing
 from dbg_client.views.groups import Said, group_answers
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows

@@ -16,7 +16,7 @@ from dbg_client.core.switchboard import switchboard_to
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
 from dbg_client.run.standstill import Standstill
 from dbg_client.streams import tell
-from dbg_client.views.ages import show_age
+from dbg_client.views.waits import show_age
 from dbg_client.words.settings import CommandSettings, Format, Verb
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Look

@@ -18,11 +18,10 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.streams import tell
 from dbg_client.terminal.canvas import help_text
 from dbg_client.terminal.escape import HELP
-from dbg_client.terminal.options import SessionOptions
-from dbg_client.terminal.outcome import End, SessionOutcome
+from dbg_client.terminal.options import End, SessionOptions, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
 from dbg_client.terminal.screen import RawTerminal, release_signals
-from dbg_client.views.session_status import Others, count_others
+from dbg_client.views.status_line import Others, count_others
 from dbg_client.words.engine import COMMON_NAMES
 from dbg_client.words.escape_key import key_name
 from dbg_wire.codec import Output
@@ -33,7 +32,7 @@ from dbg_wire.tables.engines import DEFAULT_ENGINE, LINE_ENGINE
 
 if TYPE_CHECKING:
     from dbg_client.actions.in_session import Answering
-    from dbg_client.terminal.lines.display import LineDisplay
+    from dbg_client.terminal.line_display import LineDisplay
 
     Display = RawDisplay | LineDisplay
 
@@ -180,7 +179,7 @@ class Session:
         self._display.begin(attachment.rank.address)
 
     def _line_display(self) -> Display:
-        from dbg_client.terminal.lines.display import LineDisplay  # what it needs is not loaded for PuDB
+        from dbg_client.terminal.line_display import LineDisplay  # what it needs is not loaded for PuDB
 
         return LineDisplay(self)
 

@@ -8,10 +8,9 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from dbg_client.views.ages import show_duration
-from dbg_client.views.session_status import show_place
+from dbg_client.views.status_line import show_place
 from dbg_client.views.table import table
-from dbg_client.views.waits import StillRanks
+from dbg_client.views.waits import StillRanks, show_duration
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo, RankState, exit_state
 from dbg_wire.targets.host_pattern import Span

@@ -8,11 +8,20 @@ from dataclasses import dataclass
 
 from dbg_client.core.collective_matching import Matched, Standing
 from dbg_client.core.directory import rank_order
-from dbg_client.views.ages import Age, age_of, oldest, with_age
 from dbg_client.views.groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, group_answers, summarize
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming, clip
-from dbg_client.views.waits import MAX_LABEL, NO_STANDINGS, StillRanks, show_standing, standing_document
+from dbg_client.views.waits import (
+    MAX_LABEL,
+    NO_STANDINGS,
+    Age,
+    StillRanks,
+    age_of,
+    oldest,
+    show_standing,
+    standing_document,
+    with_age,
+)
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo

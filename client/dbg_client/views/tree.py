@@ -11,7 +11,6 @@ from pathlib import PurePosixPath
 
 from dbg_client.core.collective_matching import Standing
 from dbg_client.core.directory import rank_order
-from dbg_client.views.ages import Age, age_of
 from dbg_client.views.groups import (
     MAX_NAMES,
     AnswerGroup,
@@ -26,7 +25,7 @@ from dbg_client.views.groups import (
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming, clip
 from dbg_client.views.stacks import StackGroup, show_states, stacks_document, state_of, usual_standing
-from dbg_client.views.waits import NO_STANDINGS, StillRanks
+from dbg_client.views.waits import NO_STANDINGS, Age, StillRanks, age_of
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, ThreadStack

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.core.collective_matching import Standing, match_collectives
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.process_groups import RankEvidence
 from dbg_client.views.list import show_table
 from dbg_client.views.waits import recorded_standings, show_standing, show_wait, standing_document
 from dbg_wire.records.evidence import Evidence, GroupSeen

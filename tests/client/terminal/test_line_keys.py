@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.terminal.lines.keys import whole_lines
+from dbg_client.terminal.line_keys import whole_lines
 from dbg_client.terminal.prompt_keys import key_bytes, key_presses
 
 

@@ -17,18 +17,19 @@ from prompt_toolkit.renderer import print_formatted_text
 
 from dbg_client.attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
 from dbg_client.terminal import canvas
-from dbg_client.terminal.lines.keys import LineInput, line_keys, pasted_commands
-from dbg_client.terminal.lines.output import Lines, show_source
-from dbg_client.terminal.lines.prompt import (
+from dbg_client.terminal.line_keys import LineInput, line_keys, pasted_commands
+from dbg_client.terminal.line_prompt import (
     LineOutput,
+    Lines,
     RankCompleter,
     line_lexer,
     line_style,
     open_history,
     prompt_session,
+    show_source,
 )
 from dbg_client.terminal.prompt_keys import PrefixKey, key_bytes, key_presses
-from dbg_client.views.session_status import toolbar_of
+from dbg_client.views.status_line import toolbar_of
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import PromptInfo, PromptState, Source

@@ -19,7 +19,7 @@ from dbg_client.terminal.escape import COMMANDS, HELP
 from dbg_client.terminal.prompt_keys import PrefixKey
 
 if TYPE_CHECKING:
-    from dbg_client.terminal.lines.display import LineDisplay
+    from dbg_client.terminal.line_display import LineDisplay
 
 
 def line_keys(display: LineDisplay, prefix: PrefixKey, may_type: Callable[[], bool]) -> KeyBindings:
