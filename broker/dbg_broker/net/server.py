@@ -12,12 +12,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from dbg_broker.allowed import EVERYBODY, Allowed
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.owner import Owner
 from dbg_broker.net.spare import NO_DESCRIPTORS
 from dbg_broker.net.tls import SecureTransport
+from dbg_broker.settings import EVERYBODY, Allowed
 from dbg_dial.deadline import within
 
 logger = logging.getLogger("dbg_broker")

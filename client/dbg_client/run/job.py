@@ -41,7 +41,7 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 from dbg_wire.targets.selection import parse_target
 
 if TYPE_CHECKING:
-    from dbg_client.run.rank_panes import RankPanes
+    from dbg_client.tmux.panes import RankPanes
 
 STDIN = 0
 
@@ -400,7 +400,7 @@ class _Following:
 
 def _panes(settings: CommandSettings, output: JobOutput) -> RankPanes | None:
     """Return the panes beside this one; None where this terminal is not in tmux after all."""
-    from dbg_client.run.rank_panes import RankPanes  # hardly ever needed
+    from dbg_client.tmux.panes import RankPanes  # hardly ever needed
 
     pane = os.environ.get("TMUX_PANE")
     if not pane:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dbg_agent.guard.ras_reply import parse_reply
+from dbg_agent.guard.ras import parse_reply
 from dbg_client.questions.cause import MAX_HOSTS, ask_ras
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
