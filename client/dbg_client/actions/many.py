@@ -14,7 +14,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.roll_call import RollCall
 from dbg_client.errors import why_not_stopped
-from dbg_client.questions.answers import StackAnswer, ValueAnswer, ValueWishes, ask_stacks, ask_values
+from dbg_client.questions.answers import StackAnswer, ValueAnswer, ValueOptions, ask_stacks, ask_values
 from dbg_client.streams import tell
 from dbg_client.views.compare import (
     Comparison,
@@ -25,7 +25,15 @@ from dbg_client.views.compare import (
     save_answers,
     show_comparison,
 )
-from dbg_client.views.groups import AnswerGroup, Said, differ, group_answers, groups_document, remembered, show_groups
+from dbg_client.views.groups import (
+    AnswerGroup,
+    RankAndAnswer,
+    differ,
+    group_answers,
+    groups_document,
+    remembered,
+    show_groups,
+)
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import MISSING
@@ -128,7 +136,7 @@ async def ask_many(
     if settings.verb is Verb.WHERE:
         shown = _show_stacks(settings, await _ask_where(settings, asker, ranks, calls, known))
     else:
-        wishes = ValueWishes(
+        wishes = ValueOptions(
             frame=settings.frame,
             live=settings.live,
             stats=settings.stats,
@@ -215,7 +223,7 @@ def _show_stacks(settings: CommandSettings, answer: StackAnswer) -> ShownAnswers
     return ShownAnswers(text, PARTIAL if left_unanswered(answer.said) else 0, groups=remembered(answer.groups))
 
 
-def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
+def _why_nobody(settings: CommandSettings, said: Sequence[RankAndAnswer]) -> str:
     """Return what to do if all ranks run, so that none has answered; else empty."""
     if not all(answer.kind is Kind.RUNNING for _, answer in said):
         return ""
@@ -224,7 +232,7 @@ def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
     return f"dbg-attach: {who} stopped; --wait waits until one is, and -i breaks in{live}"
 
 
-def left_unanswered(said: Sequence[Said]) -> bool:
+def left_unanswered(said: Sequence[RankAndAnswer]) -> bool:
     """Return whether a rank that could have answered did not; an exited rank can't."""
     return any(
         answer.kind is Kind.SILENT or (answer.kind is Kind.LOST and rank.state is not RankState.EXITED)

@@ -16,7 +16,7 @@ from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_r
 from dbg_client.core.directory import RankChange
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.errors import RankEnded, TimedOut
-from dbg_client.questions.answers import ValueAnswer, ValueWishes
+from dbg_client.questions.answers import ValueAnswer, ValueOptions
 from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, RELEASE, Order, Questions
 from dbg_client.views.groups import remembered
@@ -68,12 +68,12 @@ class AsyncRanks:
         It is evaluated in the stopped thread, in ``frame`` if one is named. Returns within ``timeout`` seconds, and
         names those that did not answer. Raises DbgError if the broker fails.
         """
-        wishes = ValueWishes(frame=frame, live=live, stats=stats, exact=exact, tolerance=tolerance)
+        wishes = ValueOptions(frame=frame, live=live, stats=stats, exact=exact, tolerance=tolerance)
         return await self._values(Action.EVAL, expression, wishes, timeout)
 
     async def command(self, text: str, *, frame: str = "", timeout: float | None = None) -> Answer:
         """Run a command of pdb, such as ``n`` or ``p x``, in each of these ranks that is stopped."""
-        return await self._values(Action.COMMAND, text, ValueWishes(frame=frame), timeout)
+        return await self._values(Action.COMMAND, text, ValueOptions(frame=frame), timeout)
 
     async def where(self, *, threads: bool = False, timeout: float | None = None) -> Where:
         """Return the stacks of these ranks, running ones included; with ``threads`` those of all their threads."""
@@ -220,7 +220,7 @@ class AsyncRanks:
     def _questions(self, timeout: float | None) -> Questions:
         return Questions(self._switchboard, self._asker(timeout), self._target())
 
-    async def _values(self, action: Action, text: str, wishes: ValueWishes, timeout: float | None) -> Answer:
+    async def _values(self, action: Action, text: str, wishes: ValueOptions, timeout: float | None) -> Answer:
         return self._kept(await self._questions(timeout).values(self._found(), action, text, wishes))
 
     async def _order(self, order: Order, ranks: Sequence[RankInfo], timeout: float | None) -> Answer:

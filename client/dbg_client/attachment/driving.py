@@ -109,7 +109,7 @@ class Driving:
             else:
                 self._face.show(effect)
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Take what comes from the broker; an error is the face's."""
         if self._ticking is None:
             return  # another watcher of the same event has ended this one

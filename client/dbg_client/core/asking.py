@@ -98,15 +98,10 @@ class Asker:
             look=look,
             asked=_answering(ranks, live=live),
         )
-        if question.text != text:
-            # A part of an expression is another expression.
-            is_long = len(text) > MAX_TEXT
-            what = f"has {len(text)} characters, above {MAX_TEXT}" if is_long else "is no text in UTF-8"
-            raise BadInput(f"the text of this question {what}", "give another one")
-        try:
-            checked(question)
-        except InvalidMessage as error:
-            raise BadInput(f"this can't be asked: {printable(str(error), 300)}", "ask for less at once") from None
+        _require_sendable(question, text)
+        return await self._put(question, ranks)
+
+    async def _put(self, question: Question, ranks: Sequence[RankInfo]) -> list[RankAnswer]:
         seconds = self.seconds + GRACE_SECONDS
         with self._switchboard.line() as line:
             pages = self._pages(question, [rank.key for rank in ranks])
@@ -134,6 +129,18 @@ class Asker:
             question.replace(request=self._switchboard.next_number(), keys=tuple(keys[start : start + PAGE]))
             for start in range(0, len(keys), PAGE)
         ]
+
+
+def _require_sendable(question: Question, text: str) -> None:
+    """Raise BadInput for a text that was cut, as a part of an expression is another one, and for too long a one."""
+    if question.text != text:
+        is_long = len(text) > MAX_TEXT
+        what = f"has {len(text)} characters, above {MAX_TEXT}" if is_long else "is no text in UTF-8"
+        raise BadInput(f"the text of this question {what}", "give another one")
+    try:
+        checked(question)
+    except InvalidMessage as error:
+        raise BadInput(f"this can't be asked: {printable(str(error), 300)}", "ask for less at once") from None
 
 
 async def _answers(line: QuestionLine, open_requests: set[int], open_answers: OpenAnswers) -> dict[str, RankAnswer]:

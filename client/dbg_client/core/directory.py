@@ -48,7 +48,7 @@ class Directory:
         self.away = reason
         self._changed()
 
-    def take(self, message: Message) -> bool:
+    def receive(self, message: Message) -> bool:
         """Take a message; return whether it told anything of ranks."""
         if isinstance(message, Snapshot):
             self._pages.update((rank.key, rank) for rank in message.ranks)

@@ -45,7 +45,7 @@ def tell_nobody(sentence: str) -> None:
 class Watcher(Protocol):
     """A session, or another task that needs all that the broker says."""
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Take an event, which the directory knows already; nothing more is read until this returns."""
         ...
 
@@ -299,7 +299,7 @@ class Switchboard:
         is_of_question = isinstance(event, Refusal) and event.request is not None
         if not is_of_question:
             for watcher in tuple(self._watchers):
-                await watcher.take(event)
+                await watcher.receive(event)
         # After the watchers: what is waited for may be something that one of them has learnt.
         if isinstance(event, (Up, Down)):
             for wait in tuple(self._waits):
@@ -330,7 +330,7 @@ class Switchboard:
             self.directory.cut_off(event.reason)
         elif not isinstance(event, Output):
             before = may_change(event, self.directory) if self._news else {}
-            self.directory.take(event)
+            self.directory.receive(event)
             for news in self._news:
                 news.changed(before, self.directory.by_key, whole=is_whole(event))
 

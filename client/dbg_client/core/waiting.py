@@ -160,7 +160,7 @@ class _Dialling:
             raise self._error
         return self._switchboard.directory.by_key.get(self._key or "")
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Take what comes from the broker."""
         if isinstance(event, Dialled):
             self._key = event.key

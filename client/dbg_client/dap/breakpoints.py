@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from dbg_client.core.directory import RankChange
 from dbg_client.core.link import Event
-from dbg_client.dap.breakpoint_table import BreakpointTable, Line, asked_file, asked_wishes, exception_answer
+from dbg_client.dap.breakpoint_table import BreakpointTable, ShownBreakpoint, asked_file, asked_wishes, exception_answer
 from dbg_client.dap.messages import Message
-from dbg_client.dap.source import Paths, Sources
+from dbg_client.dap.source import Paths, SourceLocator
 from dbg_client.dap.window import Window
 from dbg_client.questions.breakpoints import ask_breakpoints
 from dbg_wire.errors import BrokerUnreachable, DbgError
@@ -27,7 +27,7 @@ SECONDS = 2.0
 class Breakpoints:
     """What one IDE has set, and its ranks by :meth:`follow`; belongs to one event loop."""
 
-    def __init__(self, window: Window, paths: Paths, sources: Sources, first_line: int = 1) -> None:
+    def __init__(self, window: Window, paths: Paths, sources: SourceLocator, first_line: int = 1) -> None:
         self._window = window
         self._paths = paths
         self._sources = sources
@@ -87,7 +87,7 @@ class Breakpoints:
             if clear:
                 await self._tell(self._ranks(), clear, ())
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Take what comes from the broker: a rank at which the window has its seat tells what its debugger sets."""
         if not isinstance(event, (Seat, Report)):
             return
@@ -189,10 +189,10 @@ class Breakpoints:
         for reason, line, told in self._table.news(ranks):
             self._window.event("breakpoint", {"reason": reason, "breakpoint": self._with_source(line, told)})
 
-    def _row(self, line: Line, ranks: Sequence[RankInfo]) -> Message:
+    def _row(self, line: ShownBreakpoint, ranks: Sequence[RankInfo]) -> Message:
         return self._with_source(line, self._table.shown(line, ranks))
 
-    def _with_source(self, line: Line, told: Message) -> Message:
+    def _with_source(self, line: ShownBreakpoint, told: Message) -> Message:
         path = self._paths.to_ide(line.wish.file)
         # The IDE's number of a line differs from ours where it counts from 0.
         number = {"line": told["line"] - 1 + self._first_line} if "line" in told else {}

@@ -156,7 +156,7 @@ class LogTexts:
         self._left_out = 0
         self._due: asyncio.TimerHandle | None = None
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Gather the text of a rank of this window."""
         if isinstance(event, LISTS):
             self._ranks = None

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
-from dbg_client.dap.source import Sources
+from dbg_client.dap.source import SourceLocator
 from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput, printable
@@ -87,7 +87,9 @@ class FrameOf(NamedTuple):
 class Frames:
     """The stacks of the ranks of a window, each kept until its rank moves."""
 
-    def __init__(self, window: Window, threads: Threads, sources: Sources, first_line: int, first_column: int) -> None:
+    def __init__(
+        self, window: Window, threads: Threads, sources: SourceLocator, first_line: int, first_column: int
+    ) -> None:
         self._window = window
         self._threads = threads
         self._sources = sources
@@ -99,7 +101,7 @@ class Frames:
         """Answer ``stackTrace``: the innermost frame first."""
         if arguments.get("threadId") == REST:
             return {"stackFrames": [], "totalFrames": 0}
-        rank = self._threads.standing(arguments.get("threadId"))
+        rank = self._threads.stopped_rank(arguments.get("threadId"))
         version = self._threads.table.version(rank.key) or 0
         frames = (await self.stack(rank))[::-1]
         if self._threads.table.version(rank.key) != version:

@@ -151,7 +151,7 @@ class Keyboard:
 
     # ------------------------------------------------------------------------------------------------------ the broker
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Look whether the broker's list knows by now that the keyboard was left."""
         self._forget_given()
 

@@ -32,7 +32,7 @@ class Moves:
 
     async def step(self, request: str, arguments: Message) -> None:
         """Carry out ``next``, ``stepIn`` or ``stepOut``."""
-        rank = self._threads.standing(arguments.get("threadId"))
+        rank = self._threads.stopped_rank(arguments.get("threadId"))
         if rank.state is RankState.HELD:
             raise BadInput(f"{printable(rank.address)} is held, waiting for other ranks", "continue lets it go on")
         if not self._window.may_act:
@@ -54,7 +54,7 @@ class Moves:
 
     async def go_on(self, arguments: Message) -> Message:
         """Carry out ``continue``: a stopped rank goes on, a held one waits no longer."""
-        rank = self._threads.standing(arguments.get("threadId"))
+        rank = self._threads.stopped_rank(arguments.get("threadId"))
         self._threads.require_typed(rank)
         self._keyboard.require_free(rank)
         action = (RELEASE if RELEASE.fits(rank) else CONTINUE).action
@@ -139,4 +139,4 @@ class Moves:
 
     def _end(self, rank: RankInfo, *, failed: bool = False) -> None:
         self._threads.table.end_move(rank.key, failed=failed)
-        self._threads.look()
+        self._threads.refresh()

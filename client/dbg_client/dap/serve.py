@@ -151,7 +151,7 @@ class Conversation:
             self._refuse(document, str(bad))
             return
         if request is not None:
-            self.adapter.take(request)
+            self.adapter.receive(request)
 
     def _refuse(self, document: Message, sentence: str) -> None:
         seq, command = document.get("seq"), document.get("command")

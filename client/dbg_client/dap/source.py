@@ -130,7 +130,7 @@ class _File:
     comparing: asyncio.Task[None] | None = None
 
 
-class Sources:
+class SourceLocator:
     """The files in the stacks of one window; belongs to one event loop."""
 
     def __init__(self, window: Window, paths: Paths, *, knows_invalidated: bool = False) -> None:

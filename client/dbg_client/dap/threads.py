@@ -118,7 +118,7 @@ class ThreadTable:
         seen = self._seen.get(key)
         return seen is not None and seen.moment is not None and not seen.is_moving
 
-    # ----------------------------------------------------------------------------------------------- the window's deeds
+    # ------------------------------------------------------------------------------------------------- this window acts
 
     def hush(self, key: str, *, on: bool) -> None:
         """Tell nothing of a rank while its debugger is opened for a move, or after all that has failed tell it."""
@@ -157,7 +157,7 @@ class ThreadTable:
 
     # --------------------------------------------------------------------------------------------- what the broker says
 
-    def look(self, ranks: Sequence[RankInfo]) -> list[ThreadEvent]:
+    def update(self, ranks: Sequence[RankInfo]) -> list[ThreadEvent]:
         """Take all ranks of the target as they are now, and return what the IDE is to be told."""
         self._forget_but({rank.key for rank in ranks})
         for rank in ranks:

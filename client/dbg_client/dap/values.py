@@ -93,7 +93,7 @@ class Values:
 
     async def exception_info(self, arguments: Message) -> Message:
         """Answer ``exceptionInfo``."""
-        rank = self._threads.standing(arguments.get("threadId"))
+        rank = self._threads.stopped_rank(arguments.get("threadId"))
         seen = await self._window.values(rank).exception()
         if seen is None:
             raise BadInput(f"{printable(rank.address)} handles no exception", "look at its variables")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.collective_matching import Matched, Standing
+from dbg_client.core.collective_matching import Matched, PendingCollective
 from dbg_client.core.process_groups import Member, ProcessGroup, RankEvidence, world_size
 from dbg_client.hang.collective_verdicts import Scene
 from dbg_client.hang.own_verdicts import lacks
@@ -100,7 +100,7 @@ def _last(group: ProcessGroup) -> GroupRow:
     )
 
 
-def _unnumbered(standing: Standing) -> GroupRow:
+def _unnumbered(standing: PendingCollective) -> GroupRow:
     return GroupRow(
         group=standing.group,
         name=standing.name,
@@ -114,7 +114,7 @@ def _unnumbered(standing: Standing) -> GroupRow:
     )
 
 
-def _exchange(standing: Standing) -> GroupRow:
+def _exchange(standing: PendingCollective) -> GroupRow:
     return GroupRow(
         group=standing.group,
         name=standing.name,

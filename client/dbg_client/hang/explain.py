@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dbg_client.core.collective_matching import Matched, Standing, match_collectives
+from dbg_client.core.collective_matching import Matched, PendingCollective, match_collectives
 from dbg_client.core.process_groups import RankEvidence, world_size
 from dbg_client.core.roll_call import Run
 from dbg_client.hang.causes import find_causes, is_certain_conflict
@@ -206,7 +206,7 @@ class _RunVerdicts:
                 judged.certain.append(verdict)
         return judged
 
-    def _is_old(self, standing: Standing, verdict: Verdict) -> bool:
+    def _is_old(self, standing: PendingCollective, verdict: Verdict) -> bool:
         if is_certain_conflict(standing):
             return True
         if self._has_two and _key(standing) not in self._seen:
@@ -214,7 +214,7 @@ class _RunVerdicts:
             return False
         return max(standing.age or 0.0, self._seconds) >= OLD_SECONDS or self._is_held_up(standing, verdict)
 
-    def _is_held_up(self, standing: Standing, verdict: Verdict) -> bool:
+    def _is_held_up(self, standing: PendingCollective, verdict: Verdict) -> bool:
         """Tell whether those that have not come are known to wait elsewhere, however new the collective is."""
         conditions = [self._scene.conditions.get(number) for number in standing.missing]
         if not conditions and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER):
@@ -227,12 +227,12 @@ class _RunVerdicts:
             for one in conditions
         )
 
-    def _keep_open(self, judged: _Judged, standings: Sequence[Standing]) -> None:
+    def _keep_open(self, judged: _Judged, standings: Sequence[PendingCollective]) -> None:
         judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))
         if not self._has_two or any(_key(standing) in self._seen for standing in standings):
             judged.is_open = True
 
-    def _may_work(self, verdict: Verdict, standings: Sequence[Standing]) -> bool:
+    def _may_work(self, verdict: Verdict, standings: Sequence[PendingCollective]) -> bool:
         """Tell whether those that others wait for seem to work, or the data still goes to and fro."""
         if verdict.kind is VerdictKind.UNKNOWN:
             return bool(self._moved.data & set(verdict.others + verdict.ranks))
@@ -245,7 +245,7 @@ class _RunVerdicts:
             return False
         return not self._has_two or set(verdict.ranks) <= self._working
 
-    def _note_work(self, judged: _Judged, verdict: Verdict, standings: Sequence[Standing]) -> None:
+    def _note_work(self, judged: _Judged, verdict: Verdict, standings: Sequence[PendingCollective]) -> None:
         judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))
         if not self._has_two:
             judged.is_open = True
@@ -285,7 +285,7 @@ def _is_environment_alone(different: Verdict) -> bool:
     return "with other environment variables than" in different.sentence
 
 
-def _key(standing: Standing) -> tuple[object, ...]:
+def _key(standing: PendingCollective) -> tuple[object, ...]:
     name = standing.name if standing.sequence is None or standing.has_peer else ""
     waiting = standing.waiting if standing.has_peer else ()
     return standing.group.library, standing.group.name, standing.group.numbers, standing.sequence, name, waiting

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.collective_matching import Standing
+from dbg_client.core.collective_matching import PendingCollective
 from dbg_client.core.process_groups import Roster
 from dbg_client.core.roll_call import Run
 from dbg_client.views.naming import clip
@@ -185,14 +185,14 @@ def _short(size: float) -> str:
     return f"{size:.1f}".removesuffix(".0") if size < 10 else f"{size:.0f}"
 
 
-def payload_of(standing: Standing) -> str:
+def payload_of(standing: PendingCollective) -> str:
     """Return what the first waiting rank exchanges, as ``float32, 1.2 GiB``; empty if unknown."""
     call = standing.calls[min(standing.calls)]
     size = show_bytes(call.size) if call.size is not None else printable(call.shapes, MAX_TYPES)
     return ", ".join(piece for piece in (printable(call.types, MAX_TYPES), size) if piece)
 
 
-def full_name(standing: Standing) -> str:
+def full_name(standing: PendingCollective) -> str:
     """Return the collective with its group and payload: ``all_reduce #3172 of group dp_0 (float32, 1.2 GiB)``.
 
     The tag of a send or receive stands there, too, and the root that all ranks have passed.
@@ -202,14 +202,14 @@ def full_name(standing: Standing) -> str:
     return f"{printable(standing.call, 80)}{group}" + (f" ({payload})" if payload else "")
 
 
-def other_roots(standing: Standing) -> list[str]:
+def other_roots(standing: PendingCollective) -> list[str]:
     """Return the line that says which ranks have passed which root, if these differ."""
     roots = standing.roots
     said = "; ".join(f"root {root} in {clip(format_ranks(some), MAX_TYPES)}" for root, some in sorted(roots.items()))
     return [f"their calls differ: {said}"] if len(roots) > 1 else []
 
 
-def short_name(standing: Standing) -> str:
+def short_name(standing: PendingCollective) -> str:
     """Return the collective with its group."""
     return printable(standing.label, 180)
 
@@ -219,7 +219,7 @@ def since(age: float | None) -> str:
     return f" since {show_age(age)}" if age is not None and age >= 1 else ""
 
 
-def time_left(standing: Standing) -> list[str]:
+def time_left(standing: PendingCollective) -> list[str]:
     """Return the line that says when the library gives up, if that is known."""
     seconds = standing.seconds_left
     if seconds is None:

@@ -84,7 +84,7 @@ class McpServer:
         self._rests = Rests()
         self._open: dict[RequestId, asyncio.Task[None]] = {}
 
-    async def take(self, line: bytes) -> None:
+    async def receive(self, line: bytes) -> None:
         """Take a line of the client. Calls of tools go on after this returns."""
         try:
             call = read_call(line)
@@ -235,7 +235,7 @@ async def serve_mcp(settings: CommandSettings) -> int:
     try:
         while line := await _next_line(reader):
             if line.strip():
-                await server.take(line)
+                await server.receive(line)
     finally:
         transport.close()
         await server.end()

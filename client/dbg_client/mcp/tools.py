@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbg_client.api.broker import AsyncBroker
-from dbg_client.mcp import deeds
-from dbg_client.mcp.deeds import Given
+from dbg_client.mcp import tool_functions
+from dbg_client.mcp.tool_functions import Given
 from dbg_wire.errors import BadInput, printable
 
 
@@ -97,7 +97,7 @@ TOOLS: tuple[Tool, ...] = (
         name="ranks",
         help="List the ranks of the training jobs: which are there, in which state, where they stand, who is missing.",
         takes={"ranks": RANKS, "job": JOB},
-        do=deeds.list_ranks,
+        do=tool_functions.list_ranks,
     ),
     Tool(
         name="where",
@@ -108,20 +108,20 @@ TOOLS: tuple[Tool, ...] = (
             "threads": flag("all threads of each rank"),
             "seconds": SECONDS,
         },
-        do=deeds.show_where,
+        do=tool_functions.show_where,
     ),
     Tool(
         name="why",
         help="Say why a job does not go on: who has not come to which collective, who is dead, stuck or deadlocked, "
         "or that everybody is busy; with the evidence and what to do next. Stops nobody. Ask this first of a hang.",
         takes={"ranks": RANKS, "job": JOB},
-        do=deeds.say_why,
+        do=tool_functions.say_why,
     ),
     Tool(
         name="collectives",
         help="Show the last collective of each process group, and which ranks are in it.",
         takes={"ranks": RANKS, "job": JOB},
-        do=deeds.show_collectives,
+        do=tool_functions.show_collectives,
     ),
     Tool(
         name="eval",
@@ -138,7 +138,7 @@ TOOLS: tuple[Tool, ...] = (
         },
         needs=("expression",),
         changes=True,
-        do=deeds.evaluate,
+        do=tool_functions.evaluate,
     ),
     Tool(
         name="command",
@@ -146,7 +146,7 @@ TOOLS: tuple[Tool, ...] = (
         takes={"command": text("a command of pdb"), "ranks": RANKS, "job": JOB, "seconds": SECONDS},
         needs=("command",),
         changes=True,
-        do=deeds.run_command,
+        do=tool_functions.run_command,
     ),
     Tool(
         name="interrupt",
@@ -155,14 +155,14 @@ TOOLS: tuple[Tool, ...] = (
         takes={"ranks": RANKS, "job": JOB, "seconds": SECONDS},
         needs=("ranks",),
         changes=True,
-        do=deeds.break_in,
+        do=tool_functions.break_in,
     ),
     Tool(
         name="continue",
         help="Let stopped ranks go on; without `ranks` all that are stopped.",
         takes={"ranks": RANKS, "job": JOB},
         changes=True,
-        do=deeds.let_go_on,
+        do=tool_functions.let_go_on,
     ),
     Tool(
         name="wait_for_stop",
@@ -174,7 +174,7 @@ TOOLS: tuple[Tool, ...] = (
             "each": flag("wait until all of these ranks are stopped"),
             "seconds": {"type": "number", "description": "up to 300, 30 by default"},
         },
-        do=deeds.wait_for_stop,
+        do=tool_functions.wait_for_stop,
     ),
     Tool(
         name="variables",
@@ -191,7 +191,7 @@ TOOLS: tuple[Tool, ...] = (
         },
         needs=("rank",),
         changes=True,
-        do=deeds.show_variables,
+        do=tool_functions.show_variables,
     ),
     Tool(
         name="source",
@@ -205,7 +205,7 @@ TOOLS: tuple[Tool, ...] = (
         },
         needs=("rank",),
         changes=True,
-        do=deeds.show_source,
+        do=tool_functions.show_source,
     ),
     Tool(
         name="breakpoints",
@@ -224,13 +224,13 @@ TOOLS: tuple[Tool, ...] = (
             "seconds": SECONDS,
         },
         changes=True,
-        do=deeds.set_breakpoints,
+        do=tool_functions.set_breakpoints,
     ),
     Tool(
         name="crashes",
         help="List the ranks that are kept after a crash, with their exceptions, and those that have ended badly.",
         takes={"job": JOB},
-        do=deeds.list_crashes,
+        do=tool_functions.list_crashes,
     ),
     Tool(
         name="run",
@@ -244,6 +244,6 @@ TOOLS: tuple[Tool, ...] = (
         },
         needs=("command",),
         changes=True,
-        do=deeds.start_program,
+        do=tool_functions.start_program,
     ),
 )

@@ -12,12 +12,12 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.process_groups import read_evidence
 from dbg_client.core.roll_call import RollCall
-from dbg_client.views.groups import AnswerGroup, Said, group_answers
+from dbg_client.views.groups import AnswerGroup, RankAndAnswer, group_answers
 from dbg_client.views.missing import MissingInAnswer, missing_in_answer
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import StackGroup, group_stacks, missing_from_collectives, stacks_document
 from dbg_client.views.tree import ThreadAnswers, group_threads, show_others, show_threads, show_tree, threads_document
-from dbg_client.views.waits import recorded_standings
+from dbg_client.views.waits import recorded_collectives
 from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, PeerError, printable
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
@@ -39,7 +39,7 @@ _WHOLE_LENGTH = re.compile("… [0-9,]+ characters in all …")
 
 
 async def with_differences(
-    asker: Asker, groups: Sequence[AnswerGroup], said: Sequence[Said], *, exact: bool
+    asker: Asker, groups: Sequence[AnswerGroup], said: Sequence[RankAndAnswer], *, exact: bool
 ) -> Sequence[AnswerGroup]:
     """Return the groups; one that reads like an earlier one says where its value differs from the value of that one.
 
@@ -135,14 +135,14 @@ class ValueAnswer:
     """What ranks have answered to ``command``; equal answers are one group, and ``missing`` says who was not asked."""
 
     command: str
-    said: tuple[Said, ...]
+    said: tuple[RankAndAnswer, ...]
     groups: tuple[AnswerGroup, ...]
     naming: Naming
     missing: MissingInAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValueWishes:
+class ValueOptions:
     """How ranks evaluate, and when two of their values count as equal; the fields are those of the terminal's options.
 
     ``tolerance`` is the relative difference up to which floats are equal, None for none.
@@ -155,7 +155,7 @@ class ValueWishes:
     tolerance: float | None = None
 
 
-USUAL = ValueWishes()
+USUAL = ValueOptions()
 
 
 async def ask_values(
@@ -164,7 +164,7 @@ async def ask_values(
     action: Action,
     command: str,
     *,
-    wishes: ValueWishes = USUAL,
+    wishes: ValueOptions = USUAL,
     calls: Sequence[RollCall] = (),
 ) -> ValueAnswer:
     """Have ranks evaluate an expression or run a command of pdb, and return the groups of their answers.
@@ -195,7 +195,7 @@ class StackAnswer:
     ``threads`` has the stacks of all threads, if they were asked for.
     """
 
-    said: tuple[Said, ...]
+    said: tuple[RankAndAnswer, ...]
     stacks: tuple[StackGroup, ...]
     others: tuple[AnswerGroup, ...]
     absent: AnswerGroup | None
@@ -244,7 +244,7 @@ async def ask_stacks(
     answers = await asker.ask(action, ranks, threads=threads, frame=frame, look=Look.COLLECTIVES)
     said = tuple(zip(ranks, answers, strict=True))
     matched = match_collectives(read_evidence(ranks, answers))
-    standings = recorded_standings(matched)
+    standings = recorded_collectives(matched)
     by_thread = group_threads(said, known, standings) if threads else None
     stacks, others = (
         (by_thread.stacks, by_thread.others) if by_thread is not None else group_stacks(said, known, standings)

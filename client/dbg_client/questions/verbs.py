@@ -22,14 +22,14 @@ from dbg_client.questions.answers import (
     USUAL,
     StackAnswer,
     ValueAnswer,
-    ValueWishes,
+    ValueOptions,
     ask_stacks,
     ask_values,
     who_is_missing,
 )
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
 from dbg_client.questions.cause import look_for_cause, ranks_of_runs
-from dbg_client.views.groups import Said, group_answers
+from dbg_client.views.groups import RankAndAnswer, group_answers
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows
 from dbg_client.views.naming import Naming
@@ -97,7 +97,7 @@ class Questions:
         self._target = target
 
     async def values(
-        self, ranks: Sequence[RankInfo], action: Action, command: str, wishes: ValueWishes = USUAL
+        self, ranks: Sequence[RankInfo], action: Action, command: str, wishes: ValueOptions = USUAL
     ) -> ValueAnswer:
         """Have ranks evaluate an expression or run a command of pdb."""
         return await ask_values(self._asker, ranks, action, command, wishes=wishes, calls=self._calls(ranks))
@@ -146,7 +146,7 @@ class Questions:
 
 
 def _grouped(
-    command: str, said: Sequence[Said], ranks: Sequence[RankInfo], missing: MissingInAnswer, *, compare: bool
+    command: str, said: Sequence[RankAndAnswer], ranks: Sequence[RankInfo], missing: MissingInAnswer, *, compare: bool
 ) -> ValueAnswer:
     groups = tuple(group_answers(said, compare=compare))
     return ValueAnswer(command=command, said=tuple(said), groups=groups, naming=Naming(ranks), missing=missing)

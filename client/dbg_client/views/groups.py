@@ -19,7 +19,7 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo
 
-Said = tuple[RankInfo, RankAnswer]
+RankAndAnswer = tuple[RankInfo, RankAnswer]
 """A rank and its answer, or the broker's answer for it."""
 
 NOT_COMPARED = "values not compared"
@@ -79,7 +79,7 @@ class AnswerGroup:
 
 
 def group_answers(
-    said: Sequence[Said], *, exact: bool = False, tolerance: float | None = None, compare: bool = True
+    said: Sequence[RankAndAnswer], *, exact: bool = False, tolerance: float | None = None, compare: bool = True
 ) -> list[AnswerGroup]:
     """Return the groups of answers, the biggest first, each under a name of its own.
 
@@ -87,7 +87,7 @@ def group_answers(
     run, are silent or are lost make one group of each kind. The text of a value without a digest says that the value
     was not compared; without ``compare`` only if that text may be cut.
     """
-    gathered: defaultdict[tuple[Kind, Hashable], list[Said]] = defaultdict(list)
+    gathered: defaultdict[tuple[Kind, Hashable], list[RankAndAnswer]] = defaultdict(list)
     for rank, answer in said:
         gathered[answer.kind, _what_is_equal(answer, exact=exact)].append((rank, answer))
     groups = [_group(kind, members, compare=compare) for (kind, _), members in gathered.items()]
@@ -249,7 +249,7 @@ def _what_is_equal(answer: RankAnswer, *, exact: bool) -> Hashable:
     return ("digest", digest) if digest else ("text", normal(answer.text, exact=exact))
 
 
-def _group(kind: Kind, members: Sequence[Said], *, compare: bool) -> AnswerGroup:
+def _group(kind: Kind, members: Sequence[RankAndAnswer], *, compare: bool) -> AnswerGroup:
     members = sorted(members, key=lambda said: rank_order(said[0]))
     first = members[0][1]
     if kind in (Kind.VALUE, Kind.ERROR):
@@ -263,7 +263,7 @@ def _group(kind: Kind, members: Sequence[Said], *, compare: bool) -> AnswerGroup
     return AnswerGroup(id="", kind=kind.value, ranks=ranks, text=text, frame=_frame_of(kind, members), places=places)
 
 
-def _frame_of(kind: Kind, members: Sequence[Said]) -> str:
+def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
     """Say which ranks have evaluated in another frame than that of their stop, and in which; empty if none has."""
     places = Counter(
         _shown_place(place) for _, answer in members for place in answer.frames[-1:] if kind in (Kind.VALUE, Kind.ERROR)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from dbg_client.views.status_line import show_place
 from dbg_client.views.table import table
-from dbg_client.views.waits import StillRanks, show_duration
+from dbg_client.views.waits import StandingCounts, show_duration
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo, RankState, exit_state
 from dbg_wire.targets.host_pattern import Span
@@ -150,7 +150,7 @@ def show_table(
     """
     if not ranks:
         return ""
-    standing = StillRanks(ranks if known is None else known)
+    standing = StandingCounts(ranks if known is None else known)
     groups = _alike(ranks, now, standing) if fold and len(ranks) > MAX_ROWS else [[rank] for rank in ranks]
     header, lines = _align(groups, ranks, now, standing, color=color)
     return "".join(f"{line}\n" for line in (header, *lines, *first_limits(ranks)))
@@ -160,7 +160,7 @@ def align(
     ranks: Sequence[RankInfo], now: float, *, color: bool = False, known: Sequence[RankInfo] | None = None
 ) -> tuple[str, list[str]]:
     """Return the table's header and a line for each rank; columns that hold nothing are left out."""
-    standing = StillRanks(ranks if known is None else known)
+    standing = StandingCounts(ranks if known is None else known)
     return _align([[rank] for rank in ranks], ranks, now, standing, color=color)
 
 
@@ -168,7 +168,7 @@ def _align(
     groups: Sequence[Sequence[RankInfo]],
     ranks: Sequence[RankInfo],
     now: float,
-    standing: StillRanks,
+    standing: StandingCounts,
     *,
     color: bool,
 ) -> tuple[str, list[str]]:
@@ -220,7 +220,7 @@ def show_people(rank: RankInfo) -> str:
     return ", ".join(part for part in (driver, watching) if part)
 
 
-def _alike(ranks: Sequence[RankInfo], now: float, standing: StillRanks) -> list[list[RankInfo]]:
+def _alike(ranks: Sequence[RankInfo], now: float, standing: StandingCounts) -> list[list[RankInfo]]:
     """Return the ranks whose rows differ in rank, host, process and duration alone, together."""
     groups: defaultdict[tuple[str, ...], list[RankInfo]] = defaultdict(list)
     for rank in ranks:
@@ -235,7 +235,7 @@ def _folded_row(
     group: Sequence[RankInfo],
     hosts: Mapping[tuple[str, str], Sequence[RankInfo]],
     now: float,
-    standing: StillRanks,
+    standing: StandingCounts,
 ) -> tuple[str, ...]:
     job, _, state, place, _, *others = _row(group[0], now, standing)
     listed_there = [rank for name in {(rank.job, rank.host) for rank in group} for rank in hosts[name]]
@@ -245,7 +245,7 @@ def _folded_row(
     return job, fold_address(group, listed_there), f"{len(group)} {state}", place, since, *others
 
 
-def _row(rank: RankInfo, now: float, standing: StillRanks) -> tuple[str, ...]:
+def _row(rank: RankInfo, now: float, standing: StandingCounts) -> tuple[str, ...]:
     queued = f"{rank.queued} queued" if rank.queued else ""
     since = show_duration(now - rank.since) if rank.since else ""
     place = show_place(rank.where) or ""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.collective_matching import Matched, Standing, standing_of_each
+from dbg_client.core.collective_matching import Matched, PendingCollective, pending_of_each
 from dbg_wire.errors import printable
 from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -14,11 +14,11 @@ from dbg_wire.records.ranks import RankInfo, RankState
 MAX_LABEL = 120
 """Characters of a collective and its group."""
 
-NO_STANDINGS: Mapping[str, Standing] = {}
+NONE_PENDING: Mapping[str, PendingCollective] = {}
 """No rank has told which collective it is in."""
 
 
-class StillRanks:
+class StandingCounts:
     """How many ranks of each job stand still, by state; the caller's list may be longer than what it shows."""
 
     def __init__(self, ranks: Iterable[RankInfo]) -> None:
@@ -38,12 +38,12 @@ def show_wait(collective: str, stopped: int, held: int) -> str:
     return f"waits in {printable(collective, 80)} for {' and '.join(counts)} {ranks}"
 
 
-def recorded_standings(matched: Iterable[Matched]) -> Mapping[str, Standing]:
+def recorded_collectives(matched: Iterable[Matched]) -> Mapping[str, PendingCollective]:
     """Return by the rank's key the collective that each rank is in, as far as a library has recorded it."""
-    return {key: standing for key, standing in standing_of_each(matched).items() if not standing.group.is_inferred}
+    return {key: standing for key, standing in pending_of_each(matched).items() if not standing.group.is_inferred}
 
 
-def show_standing(standing: Standing) -> str:
+def show_pending(standing: PendingCollective) -> str:
     """Return ``waits in all_reduce #3172 of dp_0, 15 of 16 there``, or ``waits in recv #2 of pp from rank 3``.
 
     The tag of a send or receive, and the root that all ranks have passed, stand behind the group.
@@ -56,19 +56,19 @@ def show_standing(standing: Standing) -> str:
     return f"waits in {label}, {len(standing.came)} of {len(standing.group.numbers)} there"
 
 
-def tag_of(standing: Standing) -> str:
+def tag_of(standing: PendingCollective) -> str:
     """Return ``tag 12`` of a send or receive; empty for any tag, for 0, which calls without one have, or an unknown."""
     tag = next((call.tag for call in standing.calls.values()), None) if standing.has_peer else None
     return f"tag {tag}" if tag is not None and tag > 0 else ""
 
 
-def root_of(standing: Standing) -> str:
+def root_of(standing: PendingCollective) -> str:
     """Return ``root 1`` of a collective if its ranks have passed one root as far as they tell; empty otherwise."""
     roots = list(standing.roots)
     return f"root {roots[0]}" if len(roots) == 1 else ""
 
 
-def standing_document(standing: Standing | None) -> dict[str, object] | None:
+def pending_document(standing: PendingCollective | None) -> dict[str, object] | None:
     """Return what becomes the JSON of a collective; of a send or receive two ranks are expected."""
     if standing is None:
         return None

@@ -91,7 +91,7 @@ async def test_what_came_last_counts_at_the_end_of_a_wait(board: Switchboard) ->
 
     waiting = asyncio.create_task(board.until(running, 0.0))
     await asyncio.sleep(0)
-    board.directory.take(Change(rank=make_rank(5, state=RankState.RUNNING)))
+    board.directory.receive(Change(rank=make_rank(5, state=RankState.RUNNING)))
     assert await waiting
 
 

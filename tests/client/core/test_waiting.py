@@ -106,7 +106,7 @@ async def test_the_signal_of_a_rank_that_died_is_waited_for(
         # A rank without a guard has nobody to tell it.
         broker.tell(Change(rank=died))
         monkeypatch.setattr("dbg_client.core.waiting.GUARD_SECONDS", 0.01)
-        board.directory.take(Change(rank=died))
+        board.directory.receive(Change(rank=died))
         assert await with_signal(board, died) == died
         await board.close()
 

@@ -97,7 +97,7 @@ class Ide:
 
     async def _answer(self, command: str, arguments: Message) -> Message:
         number = next(self._numbers)
-        self.adapter.take(Request(number, command, arguments))
+        self.adapter.receive(Request(number, command, arguments))
         return await self.wait(lambda message: message.get("request_seq") == number)
 
     async def stop_after(self, command: str, thread: int, **arguments: object) -> Message:
