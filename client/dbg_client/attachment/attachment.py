@@ -204,15 +204,15 @@ class Attachment:
     def message(self, message: Message, now: float) -> Effects:
         """Take a message about the rank."""
         if isinstance(message, Seat):
-            return self._take_seat(message, now)
+            return self._on_seat(message, now)
         if isinstance(message, Refusal):
-            return self._take_refusal(message, now)
+            return self._on_refusal(message, now)
         if not self._seated:
             return []  # about the rank that this terminal was at before
         if isinstance(message, (Report, Applied, Discarded, Pulse)):
             self.motion.heard = now  # these come from the rank itself
         if isinstance(message, Report):
-            return self._take_report(message.report, now)
+            return self._on_report(message.report, now)
         if isinstance(message, Applied):
             self._keys.settle(message.generation, message.offset)
         elif isinstance(message, Discarded):
@@ -327,7 +327,7 @@ class Attachment:
     def _may_ask_again(self) -> bool:
         return self.opened and not self._seated and not self._asked and self.away.is_over
 
-    def _take_seat(self, seat: Seat, now: float) -> Effects:
+    def _on_seat(self, seat: Seat, now: float) -> Effects:
         if seat.rank.key != self.rank.key:
             return []
         first = not self.opened
@@ -346,7 +346,7 @@ class Attachment:
         effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
         # No seat while the report is taken: keys that waited must not go out before those that are sent again.
         self._seated = False
-        effects += self._take_report(seat.report, now, anew=True)
+        effects += self._on_report(seat.report, now, anew=True)
         self._seated = True
         if first:
             self._tell_engine(now)
@@ -383,7 +383,7 @@ class Attachment:
             if typed.session is not None
         ]
 
-    def _take_report(self, report: RankReport, now: float, *, anew: bool = False) -> Effects:
+    def _on_report(self, report: RankReport, now: float, *, anew: bool = False) -> Effects:
         before, self.report = self.report, report
         self._keys.settle(report.generation, report.applied)
         self._keep_time(report, now)
@@ -455,7 +455,7 @@ class Attachment:
         elif self.motion.since is None:
             self.motion.since = now
 
-    def _take_refusal(self, refusal: Refusal, now: float) -> Effects:
+    def _on_refusal(self, refusal: Refusal, now: float) -> Effects:
         if refusal.code == RefusalCode.NOT_ATTACHED:
             return []  # the answer to a Detach from a rank that had ended by then
         if refusal.code == RefusalCode.ROLE:

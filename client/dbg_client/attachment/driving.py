@@ -114,14 +114,14 @@ class Driving:
         if self._ticking is None:
             return  # another watcher of the same event has ended this one
         try:
-            self._take(event)
+            self._receive(event)
             await self._face.changed(event)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             self._face.failed(error)
 
-    def _take(self, event: Event) -> None:
+    def _receive(self, event: Event) -> None:
         now = self.now()
         if isinstance(event, Up):
             self.attachment.link_up(now)

@@ -54,7 +54,7 @@ class Asker:
         self._size = size
         self._line = line or WaitingLine()
 
-    def tell(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """Send a message that nothing answers; it is lost while the link is down."""
         self._switchboard.send(message)
 

@@ -54,7 +54,7 @@ class Breakpoints:
         async with self._turn:
             plan = self._table.replace(file, [wish for wish in asked if isinstance(wish, BreakpointWish)])
             ranks = self._ranks()
-            await self._tell([rank for rank in ranks if rank.key in self._greeted], plan.clear, plan.set)
+            await self._apply([rank for rank in ranks if rank.key in self._greeted], plan.clear, plan.set)
             await self._greet([rank for rank in ranks if rank.key not in self._greeted])
             if plan.set and ranks:
                 await self._compare(file, ranks)
@@ -85,7 +85,7 @@ class Breakpoints:
         async with self._turn:
             clear = [LineOfFile(file=wish.file, line=wish.line) for wish in self._table.wishes]
             if clear:
-                await self._tell(self._ranks(), clear, ())
+                await self._apply(self._ranks(), clear, ())
 
     async def receive(self, event: Event) -> None:
         """Take what comes from the broker: a rank at which the window has its seat tells what its debugger sets."""
@@ -145,14 +145,14 @@ class Breakpoints:
                 ranks = self._ranks()
                 self._table.keep_only(rank.key for rank in ranks)
                 new = [rank for rank in ranks if rank.key not in self._greeted]
-                await self._tell([rank for rank in ranks if rank.key in keys and rank.key in self._greeted], (), ())
+                await self._apply([rank for rank in ranks if rank.key in keys and rank.key in self._greeted], (), ())
                 await self._greet(new)
                 self._tell_ide(ranks)
 
     async def _greet(self, ranks: Sequence[RankInfo]) -> None:
         """Set all breakpoints of the IDE in ranks that have come since it set them."""
         wishes = self._table.wishes
-        await self._tell(ranks, (), wishes)
+        await self._apply(ranks, (), wishes)
         self._greeted.update(rank.key for rank in ranks)
         for file in {wish.file for wish in wishes if ranks}:
             await self._compare(file, ranks)
@@ -162,7 +162,7 @@ class Breakpoints:
         stopped = (rank for rank in ranks if rank.state is RankState.STOPPED)
         await self._sources.compared(next(stopped, ranks[0]), file, SECONDS)
 
-    async def _tell(
+    async def _apply(
         self, ranks: Sequence[RankInfo], clear: Sequence[LineOfFile], wishes: Sequence[BreakpointWish]
     ) -> None:
         """Clear and set in these ranks; with neither they are asked for what they have."""

@@ -142,9 +142,9 @@ class Conversation:
                 if isinstance(one, Garbled):
                     self.send(output(f"a message of this IDE was left out: {one.problem}", "important"))
                 else:
-                    self._take(one)
+                    self._receive(one)
 
-    def _take(self, document: Message) -> None:
+    def _receive(self, document: Message) -> None:
         try:
             request = read_request(document)
         except BadMessage as bad:

@@ -94,13 +94,13 @@ class McpServer:
         if call is None:
             return
         try:
-            await self._take(call)
+            await self._receive(call)
         except Exception as error:
             # Whatever fails, the client's other calls go on, and this one is answered.
             if call.id is not None:
                 self._write(error_line(call.id, INTERNAL_ERROR, bug(error)))
 
-    async def _take(self, call: Call) -> None:
+    async def _receive(self, call: Call) -> None:
         if call.id is None:
             self._notified(call)
         elif call.method == "tools/call":

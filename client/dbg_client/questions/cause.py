@@ -129,7 +129,7 @@ BETWEEN_SECONDS = 1.0
 """Seconds between two looks: shorter than that, a rank that works may be where it was."""
 
 
-async def look_for_cause(
+async def find_cause(
     asker: Asker,
     chosen: Sequence[RankInfo],
     known: Sequence[RankInfo],
@@ -145,7 +145,7 @@ async def look_for_cause(
     ranks = ranks_of_runs(chosen, known)
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    looks = [JobLook(at=0.0, everybody=await _look(asker, ranks))]
+    looks = [JobLook(at=0.0, everybody=await _ask_evidence(asker, ranks))]
     found = explain(looks, time.time())
     while not found.is_settled and loop.time() - begun < longest:
         show("looking again, to tell waiting from working")
@@ -154,7 +154,7 @@ async def look_for_cause(
         finally:
             show(None)
         at = loop.time() - begun
-        looks = [looks[0], JobLook(at=at, everybody=await _look(asker, ranks))]
+        looks = [looks[0], JobLook(at=at, everybody=await _ask_evidence(asker, ranks))]
         found = explain(looks, time.time())
     if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):
         found = explain(looks, time.time(), await ask_parts(asker, looks[-1].everybody))
@@ -211,7 +211,7 @@ async def ask_parts(asker: Asker, everybody: Sequence[RankEvidence]) -> dict[Run
     return parts
 
 
-async def _look(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankEvidence]:
+async def _ask_evidence(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankEvidence]:
     return read_evidence(ranks, await asker.ask(Action.WHERE, ranks, look=Look.EVIDENCE))
 
 

@@ -28,7 +28,7 @@ from dbg_client.questions.answers import (
     who_is_missing,
 )
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
-from dbg_client.questions.cause import look_for_cause, ranks_of_runs
+from dbg_client.questions.cause import find_cause, ranks_of_runs
 from dbg_client.views.groups import RankAndAnswer, group_answers
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows
@@ -113,7 +113,7 @@ class Questions:
 
     async def cause(self, ranks: Sequence[RankInfo]) -> Explanation:
         """Return why the jobs of these ranks do not go on."""
-        return await look_for_cause(self._asker, ranks, self._directory.ranks)
+        return await find_cause(self._asker, ranks, self._directory.ranks)
 
     async def collectives(self, ranks: Sequence[RankInfo]) -> Sequence[Matched]:
         """Return the collectives in which the runs of these ranks stand."""

@@ -62,7 +62,7 @@ class _SourceView:
         self.source: Source | None = None
         self.is_shown = False
 
-    def look(self, source: Source) -> bool:
+    def update(self, source: Source) -> bool:
         """Take what the debugger looks at now; tell whether it is to be shown."""
         is_news = source != self.source or not self.is_shown
         self.source = source
@@ -325,7 +325,7 @@ class LineDisplay:
         self.paint()
 
     def _look(self, source: Source) -> None:
-        if self._sticky.look(source) and self._kept is None:
+        if self._sticky.update(source) and self._kept is None:
             self._show_source(source)
 
     def _show_source(self, source: Source) -> None:
