@@ -10,13 +10,11 @@ from functools import partial
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.dap.breakpoints import Breakpoints
 from dbg_client.dap.console import COMMANDS, Console, LogTexts
-from dbg_client.dap.frames import Frames
-from dbg_client.dap.keyboard import Keyboard
 from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import CAPABILITIES, USUAL_TARGET, Client, Message, Request, Send, event, refusal, response
-from dbg_client.dap.moves import STEPS, Moves
+from dbg_client.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.dap.source import Paths, SourceLocator, read_mappings
-from dbg_client.dap.values import Values
+from dbg_client.dap.values import Frames, Values
 from dbg_client.dap.window import Window
 from dbg_client.errors import bug
 from dbg_client.words.other_faces import in_words_of

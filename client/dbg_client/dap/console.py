@@ -12,8 +12,8 @@ from dbg_client.api.ranks import AsyncRanks
 from dbg_client.api.targets import Memory
 from dbg_client.core.directory import LISTS
 from dbg_client.core.link import Event
-from dbg_client.dap.keyboard import Keyboard
 from dbg_client.dap.listing import MAX_SHOWN, Threads
+from dbg_client.dap.moves import Keyboard
 from dbg_client.dap.window import Window
 from dbg_client.views.naming import Naming, clip
 from dbg_client.words.near import is_target

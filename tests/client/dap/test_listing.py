@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from dbg_client.core.link import Down, Up
-from dbg_client.dap.keyboard import Keyboard
-from dbg_client.dap.moves import Moves
+from dbg_client.dap.moves import Keyboard, Moves
 from dbg_client.dap.threads import MAX_LISTED, REST, ThreadEvent
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Snapshot
