@@ -15,7 +15,7 @@ from dbg_client.actions.many import show_stacks_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.hang.explain import show_verdicts
-from dbg_client.questions.cause import BETWEEN_SECONDS, look_for_cause
+from dbg_client.questions.cause import BETWEEN_SECONDS, find_cause
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import Where
 from dbg_wire.errors import BadInput, DbgError, printable
@@ -71,7 +71,7 @@ async def _verdict(asker: Asker, ranks: Sequence[RankInfo]) -> tuple[str, Sequen
     if not ranks:
         return "", ()
     try:
-        found = await look_for_cause(asker, ranks, ranks, longest=BETWEEN_SECONDS)
+        found = await find_cause(asker, ranks, ranks, longest=BETWEEN_SECONDS)
     except DbgError as error:
         return f"not known: {error}\n", ()
     return show_verdicts(found.verdicts, color=False), found.differences

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dbg_client.dap.messages import USUAL_TARGET
 from dbg_client.streams import write_result
 from dbg_wire.errors import BadInput, printable
 
@@ -72,8 +73,6 @@ MAX_FILE = 1024 * 1024
 """Bytes of a launch.json at most."""
 
 FILE = Path(".vscode/launch.json")
-
-USUAL_TARGET = "all"
 
 Entry = dict[str, Any]
 

@@ -22,12 +22,11 @@ from functools import partial
 from pathlib import Path
 
 from dbg_client.core.choose import find
-from dbg_client.core.deadline import read_in_thread
 from dbg_client.core.left_breakpoints import read_breakpoints
+from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list
-from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded, TimedOut
 from dbg_client.streams import show_waiting
 from dbg_client.tmux import pane_process

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.views.groups import MAX_LINE, Said, counted, normal
+from dbg_client.views.groups import MAX_LINE, RankAndAnswer, counted, normal
 from dbg_client.views.naming import Naming, clip
 from dbg_client.views.tolerance import read_floats
 from dbg_wire.errors import BadInput, printable
@@ -69,7 +69,7 @@ class Comparison:
         return bool(self.changes or self.new or self.missing)
 
 
-def save_answers(command: str, said: Sequence[Said], naming: Naming) -> str:
+def save_answers(command: str, said: Sequence[RankAndAnswer], naming: Naming) -> str:
     """Return the answers as the text of a file."""
     answers = [
         {
@@ -104,7 +104,12 @@ def load_answers(text: str, path: str) -> SavedAnswers:
 
 
 def compare_answers(
-    saved: SavedAnswers, said: Sequence[Said], naming: Naming, *, exact: bool = False, tolerance: float | None = None
+    saved: SavedAnswers,
+    said: Sequence[RankAndAnswer],
+    naming: Naming,
+    *,
+    exact: bool = False,
+    tolerance: float | None = None,
 ) -> Comparison:
     """Return how values and exceptions differ from those before; a rank that has neither now is missing."""
     now = {naming.name(rank): (rank, _kept(answer)) for rank, answer in said if answer.kind.value in _COMPARED}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.dap.frames import Handles
+from dbg_client.dap.values import Handles
 
 OWNERS = st.sampled_from(["a", "b", "c"])
 

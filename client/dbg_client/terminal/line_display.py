@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sys
 from collections.abc import Callable
-
-from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
-from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
-from prompt_toolkit.renderer import print_formatted_text
-
-from dbg_client.attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
+from dbg_client.attachment.effects import Bell
+from dbg_client.attachment.effects import Blank
+from dbg_client.attachment.effects import Completed
+from dbg_client.attachment.effects import Cut
+from dbg_client.attachment.effects import Effect
+from dbg_client.attachment.effects import LogText
+from dbg_client.attachment.effects import Look
+from dbg_client.attachment.effects import Note
 from dbg_client.terminal import canvas
-from dbg_client.terminal.display import HostSession
-from dbg_client.terminal.key_presses import key_bytes, key_presses
-from dbg_client.terminal.lines.keys import LineInput, line_keys, pasted_commands
-from dbg_client.terminal.lines.output import Lines, show_source
-from dbg_client.terminal.lines.prompt import (
-    LineOutput,
-    RankCompleter,
-    line_lexer,
-    line_style,
-    open_history,
-    prompt_session,
-)
-from dbg_client.views.session_status import toolbar_of
+from dbg_client.terminal.line_keys import LineInput
+from dbg_client.terminal.line_keys import line_keys
+from dbg_client.terminal.line_keys import pasted_commands
+from dbg_client.terminal.line_prompt import LineOutput
+from dbg_client.terminal.line_prompt import Lines
+from dbg_client.terminal.line_prompt import RankCompleter
+from dbg_client.terminal.line_prompt import line_lexer
+from dbg_client.terminal.line_prompt import line_style
+from dbg_client.terminal.line_prompt import open_history
+from dbg_client.terminal.line_prompt import prompt_session
+from dbg_client.terminal.line_prompt import show_source
+from dbg_client.terminal.prompt_keys import PrefixKey
+from dbg_client.terminal.prompt_keys import key_bytes
+from dbg_client.terminal.prompt_keys import key_presses
+from dbg_client.views.status_line import toolbar_of
 from dbg_client.words.config import key_name
 from dbg_wire import limits
 from dbg_wire.errors import printable
-from dbg_wire.messages import PromptInfo, PromptState, Source
+from dbg_wire.messages import PromptInfo
+from dbg_wire.messages import PromptState
+from dbg_wire.messages import Source
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.renderer import print_formatted_text
+from typing import TYPE_CHECKING
+import asyncio
+import os
+import sys
+
+if TYPE_CHECKING:
+    from dbg_client.terminal.session import Session
 
 STICKY_ROWS = 30
 """Rows that a terminal needs to show the source after every stop; in a smaller one little else would fit."""
@@ -51,13 +66,27 @@ class _Left(Exception):
     """End a prompt without a line."""
 
 
+class _SourceView:
+    """The source round the current line, as ``sticky`` shows it after each stop."""
+
+    def __init__(self, *, is_on: bool) -> None:
+        self.is_on = is_on
+        self.source: Source | None = None
+        self.is_shown = False
+
+    def update(self, source: Source) -> bool:
+        """Take what the debugger looks at now; tell whether it is to be shown."""
+        is_news = source != self.source or not self.is_shown
+        self.source = source
+        return self.is_on and is_news
+
+
 class LineDisplay:
     """Ask for lines, one after another, and show what the rank says above the one that is being typed."""
 
-    def __init__(self, host: HostSession) -> None:
-        self.pending = False
+    def __init__(self, host: Session) -> None:
         self._host = host
-        self._prefix = key_name(host.options.prefix) if host.options.prefix else ""
+        self._prefix = PrefixKey(host.options.prefix)
         self._input = LineInput(sys.stdin, self._takes_lines, self._take_lines)
         self._output = LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM"))
         self._completer = RankCompleter(self._ask_completions)
@@ -72,7 +101,7 @@ class LineDisplay:
             completer=self._completer,
             suggests=self._takes_code,
             history=open_history(os.environ, self._takes_code),
-            keys=line_keys(self, host.options.prefix, self._may_type),
+            keys=line_keys(self, self._prefix, self._may_type),
         )
         self._session.editing_mode = EditingMode.VI if host.options.vi else EditingMode.EMACS
         self._session.default_buffer.read_only = ~Condition(self._may_type)
@@ -81,14 +110,12 @@ class LineDisplay:
         self._talking: asyncio.Task[None] | None = None
         self._leaving = False
         self._begun = False
-        self._lent = False
-        self._kept = ""
+        self._kept: str | None = None
+        """What is printed while something else has the terminal; None while this has it."""
         self._draft = ""
         self._at: PromptInfo | None = None
         self._lines = Lines()
-        self._sticky = self.size[0] >= STICKY_ROWS
-        self._source: Source | None = None
-        self._source_is_shown = False
+        self._sticky = _SourceView(is_on=self.size[0] >= STICKY_ROWS)
 
     # ------------------------------------------------------------------------------------------------- as a display
 
@@ -113,7 +140,7 @@ class LineDisplay:
 
     def begin(self, address: str) -> None:
         """Show a rank from its beginning."""
-        self._lines, self._source = Lines(), None
+        self._lines, self._sticky.source = Lines(), None
         self._output.write_raw(canvas.title(address).decode())
         if self._begun:
             self._print(f"Attached to {printable(address)}.\n")
@@ -152,7 +179,7 @@ class LineDisplay:
     async def suspend(self) -> None:
         """Lend the terminal to something else."""
         await self._end_prompt()
-        self._lent = True
+        self._kept = ""
 
     async def lend_row(self) -> None:
         """Lend the terminal; the row is the one where the prompt stood."""
@@ -160,8 +187,7 @@ class LineDisplay:
 
     def resume(self) -> None:
         """Take the terminal back."""
-        self._lent = False
-        kept, self._kept = self._kept, ""
+        kept, self._kept = self._kept or "", None
         self._print(kept)
         self._start()
 
@@ -234,7 +260,7 @@ class LineDisplay:
         """Tell whether whole lines may be taken instead of single keys: they are added to what is typed already."""
         app, buffer = self._session.app, self._session.default_buffer
         is_plain = app.is_running and not app.is_done and app.editing_mode is EditingMode.EMACS and self._may_type()
-        is_busy = self.pending or app.key_processor.key_buffer or app.current_buffer is not buffer
+        is_busy = self._prefix.pending or app.key_processor.key_buffer or app.current_buffer is not buffer
         return is_plain and not is_busy and buffer.complete_state is None and not buffer.document.text_after_cursor
 
     def _take_lines(self, lines: list[str]) -> None:
@@ -248,7 +274,7 @@ class LineDisplay:
                 return
 
     def _take(self, text: str, at: PromptInfo | None) -> None:
-        self._source_is_shown = False
+        self._sticky.is_shown = False
         word = text.strip() if at is None or at.state is PromptState.COMMAND else ""
         if word == "detach":
             self._leaving = True
@@ -268,8 +294,8 @@ class LineDisplay:
             self._host.attachment,
             self._host.others,
             self._host.now(),
-            prefix=self._prefix,
-            pending=self.pending,
+            prefix=self._prefix.name,
+            pending=self._prefix.pending,
             columns=self._output.get_size().columns,
         )
 
@@ -293,7 +319,7 @@ class LineDisplay:
     # ------------------------------------------------------------------------------------------------- the screen
 
     def _print(self, text: str) -> None:
-        if self._lent:
+        if self._kept is not None:
             self._kept = (self._kept + text)[-MAX_KEPT:]
         elif text:
             text = text if self._host.options.color else _plain(text)
@@ -311,22 +337,20 @@ class LineDisplay:
         self.paint()
 
     def _look(self, source: Source) -> None:
-        news = source != self._source or not self._source_is_shown
-        self._source = source
-        if self._sticky and news and not self._lent:
+        if self._sticky.update(source) and self._kept is None:
             self._show_source(source)
 
     def _show_source(self, source: Source) -> None:
-        self._source_is_shown = True
+        self._sticky.is_shown = True
         shown: StyleAndTextTuples = show_source(source, self.size[1], self._lexer)
         app = self._session.app
         self._above(lambda: print_formatted_text(self._output, shown, line_style(), color_depth=app.color_depth))
 
     def _toggle_sticky(self) -> None:
-        self._sticky = not self._sticky
-        self._print(f"sticky is {'on' if self._sticky else 'off'}\n")
-        if self._sticky and self._source is not None:
-            self._show_source(self._source)
+        self._sticky.is_on = not self._sticky.is_on
+        self._print(f"sticky is {'on' if self._sticky.is_on else 'off'}\n")
+        if self._sticky.is_on and self._sticky.source is not None:
+            self._show_source(self._sticky.source)
 
     # ------------------------------------------------------------------------------------------------- keys
 
@@ -336,7 +360,7 @@ class LineDisplay:
             self._leave_prompt()  # at once: the next keys are for what opens now
             self._host.lend(key, b"")
         elif not self._host.command(key):
-            self._print(canvas.line_help(self._prefix, sticky=self._sticky))
+            self._print(canvas.line_help(self._prefix.name, sticky=self._sticky.is_on))
 
     def interrupted(self) -> None:
         """Take Ctrl-C: drop the line; interrupt what runs."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.terminal.lines.keys import SEVERAL_COMMANDS, pasted_commands
+from dbg_client.terminal.line_keys import SEVERAL_COMMANDS, pasted_commands
 
 
 @pytest.mark.parametrize(

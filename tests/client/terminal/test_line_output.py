@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_client.terminal.lines.output import show_source
-from dbg_client.terminal.lines.prompt import line_lexer
+from dbg_client.terminal.line_prompt import line_lexer, show_source
 from dbg_wire.messages import Source
 from tests.client.fake_broker import HERE
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.terminal.lines import prompt as line_history
-from dbg_client.terminal.lines.prompt import history_path, open_history
+from dbg_client.terminal import line_prompt as line_history
+from dbg_client.terminal.line_prompt import history_path, open_history
 
 
 def strings(environ: dict[str, str]) -> list[str]:

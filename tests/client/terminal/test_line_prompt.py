@@ -6,7 +6,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from dbg_client.terminal.lines.prompt import RankCompleter, word_start
+from dbg_client.terminal.line_prompt import RankCompleter, word_start
 
 TAB = CompleteEvent(completion_requested=True)
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from dbg_client.core import waiting_line
-from dbg_client.core.waiting_line import OpenAnswers, WaitingLine, count_states
+from dbg_client.core import patience
+from dbg_client.core.patience import OpenAnswers, WaitingLine, count_states
 from dbg_wire.messages import Progress
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.fake_broker import make_rank
@@ -26,7 +26,7 @@ async def test_what_takes_no_second_is_not_told(monkeypatch: pytest.MonkeyPatch)
 async def test_the_line_follows_what_is_so_and_goes_away_also_when_the_wait_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waiting_line, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.01)
     shown: asyncio.Queue[str | None] = asyncio.Queue()
     said = ["first"]
 

@@ -8,24 +8,27 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dbg_client.api.broker import AsyncBroker
 from dbg_client.api.ranks import AsyncRanks
 from dbg_client.core.choose import there
+from dbg_client.core.directory import rank_order
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.mcp.rest import with_tools
-from dbg_client.mcp.tool import Given
-from dbg_client.views.list import show_table
-from dbg_client.views.missing import absent_only, absent_rows
-from dbg_client.views.naming import Naming, order
+from dbg_client.questions.verbs import RankList
+from dbg_client.views.missing import absent_only
+from dbg_client.views.naming import Naming
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
-from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit
+from dbg_wire.records.ranks import CRASH, DIED, RankInfo, RankState, describe_exit
+
+Given = Mapping[str, Any]
+"""What an agent has given, by name."""
 
 START_SECONDS = 1.0
 """Seconds in which a command that can't be started has usually ended."""
@@ -92,11 +95,11 @@ def _chosen(broker: AsyncBroker, given: Given, usual: str = "all") -> AsyncRanks
 
 async def list_ranks(broker: AsyncBroker, given: Given) -> str:
     known = broker.ranks
-    shown = _chosen(broker, given).list() if "ranks" in given or "job" in given else there(known)
-    if not shown:
+    found = _chosen(broker, given).list() if "ranks" in given or "job" in given else there(known)
+    if not found:
         return "no rank is connected"
-    absent = absent_rows(absent_only(call_roll(known)), several_jobs=len({rank.job for rank in shown}) > 1)
-    return show_table(sorted(shown, key=order), time.time(), color=False, fold=True, known=known) + absent
+    shown = tuple(sorted(found, key=rank_order))
+    return RankList(shown, tuple(absent_only(call_roll(known))), known).table(color=False, fold=True)
 
 
 async def show_where(broker: AsyncBroker, given: Given) -> str:
@@ -207,7 +210,7 @@ def _present_file(ranks: AsyncRanks) -> str:
 
 async def list_crashes(broker: AsyncBroker, given: Given) -> str:
     known = [rank for rank in broker.ranks if given.get("job") in (None, rank.job)]
-    kept = [rank for rank in known if rank.state is RankState.STOPPED and rank.reason == "crash"]
+    kept = [rank for rank in known if rank.state is RankState.STOPPED and rank.reason == CRASH]
     ended = [rank for rank in known if rank.state is RankState.EXITED and _ended_badly(rank)]
     lines = [*_lines(kept, _stop_of), *_lines(ended, describe_exit)]
     return "\n".join(lines) or "no rank is kept after a crash, and none has ended badly"
@@ -216,7 +219,7 @@ async def list_crashes(broker: AsyncBroker, given: Given) -> str:
 def _lines(ranks: Sequence[RankInfo], say: Callable[[RankInfo], str]) -> list[str]:
     """Return a line for ranks of one job of which the same is to say."""
     alike: defaultdict[tuple[str, str], list[RankInfo]] = defaultdict(list)
-    for rank in sorted(ranks, key=order):
+    for rank in sorted(ranks, key=rank_order):
         alike[rank.job, say(rank)].append(rank)
     naming = Naming(ranks)
     lines = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.terminal.key_presses import key_bytes, key_presses
-from dbg_client.terminal.lines.keys import whole_lines
+from dbg_client.terminal.line_keys import whole_lines
+from dbg_client.terminal.prompt_keys import key_bytes, key_presses
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.terminal.startup import Startup, commands_of, read_startup
+from dbg_client.terminal.options import Startup, commands_of, read_startup
 from dbg_wire.errors import BadInput
 from dbg_wire.limits import MAX_INPUT_PENDING
 

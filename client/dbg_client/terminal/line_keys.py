@@ -6,42 +6,27 @@ import ast
 import codeop
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, Filter
-from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
 from dbg_client.terminal.escape import COMMANDS, HELP
+from dbg_client.terminal.prompt_keys import PrefixKey
+
+if TYPE_CHECKING:
+    from dbg_client.terminal.line_display import LineDisplay
 
 
-class Meant(Protocol):
-    """Do what keys mean."""
-
-    pending: bool
-
-    def prefixed(self, key: str) -> None:
-        """Do what the key behind the prefix means."""
-
-    def interrupted(self) -> None:
-        """Take Ctrl-C."""
-
-    def ended(self) -> None:
-        """Take Ctrl-D on an empty line."""
-
-    def refused(self) -> None:
-        """Take a key while this terminal may not type."""
-
-
-def line_keys(meant: Meant, prefix: bytes | None, may_type: Callable[[], bool]) -> KeyBindings:
-    """Return the keys; ``prefix`` is the byte of the escape key, None for no such key."""
+def line_keys(display: LineDisplay, prefix: PrefixKey, may_type: Callable[[], bool]) -> KeyBindings:
+    """Return the keys of a line debugger's display."""
     keys = KeyBindings()
-    keys.add("c-c")(lambda event: meant.interrupted())
-    keys.add("<sigint>")(lambda event: meant.interrupted())
+    keys.add("c-c")(lambda event: display.interrupted())
+    keys.add("<sigint>")(lambda event: display.interrupted())
     keys.add("escape", "enter", filter=Condition(may_type))(_break_line)
     keys.add("f4")(_toggle_editing)
 
@@ -50,39 +35,26 @@ def line_keys(meant: Meant, prefix: bytes | None, may_type: Callable[[], bool]) 
         if event.current_buffer.text:
             event.current_buffer.delete()
         else:
-            meant.ended()
+            display.ended()
 
-    _add_watching(keys, meant, ~Condition(may_type))
-    if prefix is not None:
-        _add_prefix(keys, meant, prefix)
+    _add_watching(keys, display, ~Condition(may_type))
+    prefix.bind(keys, lambda event: _prefixed(event, display, prefix.prefix or b""))
     return keys
 
 
-def _add_watching(keys: KeyBindings, meant: Meant, watching: Filter) -> None:
+def _add_watching(keys: KeyBindings, display: LineDisplay, watching: Filter) -> None:
     for key in (Keys.Any, Keys.BracketedPaste, "enter", "backspace", "tab", "up", "down"):
-        keys.add(key, filter=watching)(lambda event: meant.refused())
+        keys.add(key, filter=watching)(lambda event: display.refused())
 
 
-def _add_prefix(keys: KeyBindings, meant: Meant, prefix: bytes) -> None:
-    """Bind the prefix and the key that follows, however late it comes."""
-    pending = Condition(lambda: meant.pending)
+def _prefixed(event: KeyPressEvent, display: LineDisplay, prefix: bytes) -> None:
     byte = prefix.decode("latin-1")
-    key = ANSI_SEQUENCES.get(byte, byte)
-    names = key if isinstance(key, tuple) else (key,)
-
-    @keys.add(*names, filter=~pending, eager=True)
-    def _begin(event: KeyPressEvent) -> None:
-        meant.pending = True
-
-    @keys.add(Keys.Any, filter=pending, eager=True)
-    def _second(event: KeyPressEvent) -> None:
-        meant.pending = False
-        if event.data == byte or (event.data == "]" and event.key_sequence[-1].key == "]"):
-            event.current_buffer.insert_text(byte)
-        elif event.key_sequence[-1].key == Keys.BracketedPaste or event.data not in COMMANDS:
-            meant.prefixed(HELP)
-        else:
-            meant.prefixed(event.data)
+    if event.data == byte or (event.data == "]" and event.key_sequence[-1].key == "]"):
+        event.current_buffer.insert_text(byte)
+    elif event.key_sequence[-1].key == Keys.BracketedPaste or event.data not in COMMANDS:
+        display.prefixed(HELP)
+    else:
+        display.prefixed(event.data)
 
 
 def _break_line(event: KeyPressEvent) -> None:

@@ -1,4 +1,4 @@
-"""Ask ranks for a value or a command, and group what they answer."""
+"""Ask ranks for a value, a command or their stacks, and group what they answer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbg_client.core.asking import Asker
+from dbg_client.core.collective_matching import match_collectives
+from dbg_client.core.process_groups import read_evidence
 from dbg_client.core.roll_call import RollCall
-from dbg_client.views.groups import AnswerGroup, Said, group_answers
+from dbg_client.views.groups import AnswerGroup, RankAndAnswer, group_answers
 from dbg_client.views.missing import MissingInAnswer, missing_in_answer
 from dbg_client.views.naming import Naming
+from dbg_client.views.stacks import StackGroup, group_stacks, missing_from_collectives, stacks_document
+from dbg_client.views.tree import ThreadAnswers, group_threads, show_others, show_threads, show_tree, threads_document
+from dbg_client.views.waits import recorded_collectives
 from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, PeerError, printable
-from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.records.inspection import Part, PartsQuestion
 from dbg_wire.records.ranks import RankInfo
 
@@ -34,7 +39,7 @@ _WHOLE_LENGTH = re.compile("… [0-9,]+ characters in all …")
 
 
 async def with_differences(
-    asker: Asker, groups: Sequence[AnswerGroup], said: Sequence[Said], *, exact: bool
+    asker: Asker, groups: Sequence[AnswerGroup], said: Sequence[RankAndAnswer], *, exact: bool
 ) -> Sequence[AnswerGroup]:
     """Return the groups; one that reads like an earlier one says where its value differs from the value of that one.
 
@@ -130,14 +135,14 @@ class ValueAnswer:
     """What ranks have answered to ``command``; equal answers are one group, and ``missing`` says who was not asked."""
 
     command: str
-    said: tuple[Said, ...]
+    said: tuple[RankAndAnswer, ...]
     groups: tuple[AnswerGroup, ...]
     naming: Naming
     missing: MissingInAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValueWishes:
+class ValueOptions:
     """How ranks evaluate, and when two of their values count as equal; the fields are those of the terminal's options.
 
     ``tolerance`` is the relative difference up to which floats are equal, None for none.
@@ -150,7 +155,7 @@ class ValueWishes:
     tolerance: float | None = None
 
 
-USUAL = ValueWishes()
+USUAL = ValueOptions()
 
 
 async def ask_values(
@@ -159,7 +164,7 @@ async def ask_values(
     action: Action,
     command: str,
     *,
-    wishes: ValueWishes = USUAL,
+    wishes: ValueOptions = USUAL,
     calls: Sequence[RollCall] = (),
 ) -> ValueAnswer:
     """Have ranks evaluate an expression or run a command of pdb, and return the groups of their answers.
@@ -180,3 +185,76 @@ async def ask_values(
 def who_is_missing(ranks: Sequence[RankInfo], calls: Sequence[RollCall]) -> MissingInAnswer:
     """Return what an answer of these ranks says of those that could not be asked."""
     return missing_in_answer(calls, time.time(), several_jobs=len({rank.job for rank in ranks}) > 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackAnswer:
+    """Where ranks are: equal stacks as one group, ranks without a stack in ``others``.
+
+    ``absent`` are the ranks that have not come to a collective in which others wait; None if there are none.
+    ``threads`` has the stacks of all threads, if they were asked for.
+    """
+
+    said: tuple[RankAndAnswer, ...]
+    stacks: tuple[StackGroup, ...]
+    others: tuple[AnswerGroup, ...]
+    absent: AnswerGroup | None
+    naming: Naming
+    missing: MissingInAnswer
+    threads: ThreadAnswers | None = None
+
+    @property
+    def groups(self) -> tuple[AnswerGroup, ...]:
+        """Return all groups, those that are absent from a collective last."""
+        return (*self.stacks, *self.others, *([self.absent] if self.absent is not None else ()))
+
+    def shown(self, *, color: bool = False) -> str:
+        """Return the stacks as one tree, or the threads by their names."""
+        if self.threads is not None:
+            text = show_threads(self.threads, self.naming, command="where", color=color)
+        else:
+            text = show_tree(self.stacks, self.others, self.naming, command="where", color=color, missing=self.missing)
+        if self.absent is not None:
+            text += "".join(f"{line}\n" for line in show_others([self.absent], self.naming))
+        return text
+
+    def document(self) -> dict[str, object]:
+        """Return what becomes the JSON document."""
+        if self.threads is not None:
+            return threads_document(self.threads, self.naming)
+        return stacks_document(self.stacks, self.others, self.naming, self.missing)
+
+
+async def ask_stacks(
+    asker: Asker,
+    ranks: Sequence[RankInfo],
+    *,
+    known: Sequence[RankInfo] | None = None,
+    calls: Sequence[RollCall] = (),
+    threads: bool = False,
+    native: bool = False,
+    frame: str = "",
+) -> StackAnswer:
+    """Ask ranks for their stacks, and return them in groups; ranks that run answer, too.
+
+    ``known`` are all ranks there are: a rank in a collective waits for those that stand still. With ``native`` the
+    frames of C code are among the others. Raises DbgError if the broker fails.
+    """
+    action = Action.NATIVE if native else Action.WHERE
+    answers = await asker.ask(action, ranks, threads=threads, frame=frame, look=Look.COLLECTIVES)
+    said = tuple(zip(ranks, answers, strict=True))
+    matched = match_collectives(read_evidence(ranks, answers))
+    standings = recorded_collectives(matched)
+    by_thread = group_threads(said, known, standings) if threads else None
+    stacks, others = (
+        (by_thread.stacks, by_thread.others) if by_thread is not None else group_stacks(said, known, standings)
+    )
+    return StackAnswer(
+        said=said,
+        stacks=tuple(stacks),
+        others=tuple(others),
+        absent=missing_from_collectives(matched),
+        naming=Naming(ranks),
+        missing=who_is_missing(ranks, calls),
+        threads=by_thread,
+    )
