@@ -2,74 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from dbg_client.actions.many import MOVING
-from dbg_client.actions.many import ShownAnswers
-from dbg_client.actions.many import ask_question
-from dbg_client.actions.many import ask_stops
-from dbg_client.actions.many import break_in
-from dbg_client.actions.many import read_saved
-from dbg_client.actions.many import run_beside
-from dbg_client.actions.many import show_stacks_of
-from dbg_client.actions.why import show_groups_of
-from dbg_client.actions.why import show_why
-from dbg_client.core.asking import Asker
-from dbg_client.core.choose import Choice
-from dbg_client.core.choose import choose
-from dbg_client.core.choose import find
-from dbg_client.core.choose import is_ready
-from dbg_client.core.choose import listed
-from dbg_client.core.directory import rank_order
-from dbg_client.core.patience import Show
-from dbg_client.core.patience import WaitingLine
-from dbg_client.core.patience import read_in_thread
-from dbg_client.core.patience import show_nobody
-from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.roll_call import RollCall
-from dbg_client.core.roll_call import call_roll
-from dbg_client.core.switchboard import Switchboard
-from dbg_client.core.waiting import until_stopped
-from dbg_client.streams import terminal_size
-from dbg_client.views.answers import lines_in
-from dbg_client.views.answers import show_answers
-from dbg_client.views.answers import show_screen
-from dbg_client.views.list import show_table
-from dbg_client.views.missing import absent_only
-from dbg_client.views.missing import absent_rows
-from dbg_client.views.naming import name_few
-from dbg_client.words.session_line import USUAL_TARGETS
-from dbg_client.words.session_line import read_scope
-from dbg_client.words.settings import Attach
-from dbg_client.words.settings import Collectives
-from dbg_client.words.settings import Continue
-from dbg_client.words.settings import Eval
-from dbg_client.words.settings import Exec
-from dbg_client.words.settings import Interrupt
-from dbg_client.words.settings import Kill
-from dbg_client.words.settings import ListRanks
-from dbg_client.words.settings import PdbCommand
-from dbg_client.words.settings import RankSettings
-from dbg_client.words.settings import Release
-from dbg_client.words.settings import Screen
-from dbg_client.words.settings import Stops
-from dbg_client.words.settings import Where
-from dbg_client.words.settings import Why
-from dbg_wire.errors import printable
-from dbg_wire.messages import Action
-from dbg_wire.messages import Kind
-from dbg_wire.messages import RankAnswer
-from dbg_wire.records.ranks import LIVE_STATES
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.records.ranks import RankState
-from dbg_wire.targets.selection import Target
-from functools import partial
 import asyncio
 import os
 import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from dbg_client.actions.many import (
+    MOVING,
+    ShownAnswers,
+    ask_question,
+    ask_stops,
+    break_in,
+    read_saved,
+    run_beside,
+    show_stacks_of,
+)
+from dbg_client.actions.why import show_groups_of, show_why
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import Choice, choose, find, is_ready, listed
+from dbg_client.core.directory import rank_order
+from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nobody
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.roll_call import RollCall, call_roll
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.waiting import until_stopped
+from dbg_client.streams import terminal_size
+from dbg_client.views.answers import lines_in, show_answers, show_screen
+from dbg_client.views.list import show_table
+from dbg_client.views.missing import absent_only, absent_rows
+from dbg_client.views.naming import name_few
+from dbg_client.words.session_line import USUAL_TARGETS, read_scope
+from dbg_client.words.settings import (
+    Attach,
+    Collectives,
+    Continue,
+    Eval,
+    Exec,
+    Interrupt,
+    Kill,
+    ListRanks,
+    PdbCommand,
+    RankSettings,
+    Release,
+    Screen,
+    Stops,
+    Where,
+    Why,
+)
+from dbg_wire.errors import printable
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.selection import Target
 
 _WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal: the user who gave up wants the list or the session back."""

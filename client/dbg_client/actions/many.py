@@ -2,69 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from dbg_client.core.asking import Asker
-from dbg_client.core.remembered_groups import find_remembered_groups
-from dbg_client.core.roll_call import RollCall
-from dbg_client.errors import why_not_stopped
-from dbg_client.questions.answers import StackAnswer
-from dbg_client.questions.answers import ValueAnswer
-from dbg_client.questions.answers import ValueOptions
-from dbg_client.questions.answers import ask_stacks
-from dbg_client.questions.answers import ask_values
-from dbg_client.streams import tell
-from dbg_client.views.compare import Comparison
-from dbg_client.views.compare import SavedAnswers
-from dbg_client.views.compare import compare_answers
-from dbg_client.views.compare import comparison_document
-from dbg_client.views.compare import load_answers
-from dbg_client.views.compare import save_answers
-from dbg_client.views.compare import show_comparison
-from dbg_client.views.groups import AnswerGroup
-from dbg_client.views.groups import RankAndAnswer
-from dbg_client.views.groups import differ
-from dbg_client.views.groups import group_answers
-from dbg_client.views.groups import groups_document
-from dbg_client.views.groups import normal
-from dbg_client.views.groups import remembered
-from dbg_client.views.groups import show_groups
-from dbg_client.views.missing import MissingInAnswer
-from dbg_client.views.missing import NOBODY_MISSING
-from dbg_client.views.naming import Naming
-from dbg_client.views.naming import order
-from dbg_client.views.stacks import MISSING
-from dbg_client.views.stop_table import RankStops
-from dbg_client.views.stop_table import show_stops
-from dbg_client.words.settings import Eval
-from dbg_client.words.settings import Exec
-from dbg_client.words.settings import Format
-from dbg_client.words.settings import Interrupt
-from dbg_client.words.settings import OutputOptions
-from dbg_client.words.settings import PdbCommand
-from dbg_client.words.settings import Where
-from dbg_wire.errors import BadInput
-from dbg_wire.errors import DbgError
-from dbg_wire.errors import printable
-from dbg_wire.messages import Action
-from dbg_wire.messages import Kind
-from dbg_wire.messages import RankAnswer
-from dbg_wire.records.beside import command_line
-from dbg_wire.records.beside import output_in
-from dbg_wire.records.line_breakpoints import StopState
-from dbg_wire.records.ranks import LIVE_STATES
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.records.ranks import RankState
-from hashlib import sha256
-from pathlib import Path
 import asyncio
 import json
 import os
 import re
 import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+
+from dbg_client.core.asking import Asker
+from dbg_client.core.directory import rank_order
+from dbg_client.core.remembered_groups import find_remembered_groups
+from dbg_client.core.roll_call import RollCall
+from dbg_client.errors import why_not_stopped
+from dbg_client.questions.answers import ValueAnswer, ValueOptions, ask_stacks, ask_values
+from dbg_client.streams import tell
+from dbg_client.views.answers import RankStops, show_stops
+from dbg_client.views.compare import (
+    Comparison,
+    SavedAnswers,
+    compare_answers,
+    comparison_document,
+    load_answers,
+    save_answers,
+    show_comparison,
+)
+from dbg_client.views.groups import (
+    AnswerGroup,
+    RankAndAnswer,
+    differ,
+    group_answers,
+    groups_document,
+    normal,
+    remembered,
+    show_groups,
+)
+from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
+from dbg_client.views.naming import Naming
+from dbg_client.views.stacks import MISSING
+from dbg_client.words.settings import Eval, Exec, Format, Interrupt, OutputOptions, PdbCommand, Where
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records.beside import command_line, output_in
+from dbg_wire.records.line_breakpoints import StopState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 PARTIAL = 6
 """Exit status when some ranks did not answer."""
@@ -153,7 +136,7 @@ async def ask_question(
     require_living(ranks, settings.target or "")
     if isinstance(settings, Eval):
         action = Action.EVAL
-        wishes = ValueWishes(
+        wishes = ValueOptions(
             frame=settings.frame,
             live=settings.live,
             stats=settings.stats,
@@ -162,7 +145,7 @@ async def ask_question(
         )
     else:
         refuse_for_sets(settings.question, len(ranks))
-        action, wishes = Action.COMMAND, ValueWishes(frame=settings.frame, exact=settings.exact)
+        action, wishes = Action.COMMAND, ValueOptions(frame=settings.frame, exact=settings.exact)
     answer = await ask_values(asker, ranks, action, settings.question, wishes=wishes, calls=calls)
     if isinstance(settings, Eval) and settings.save is not None:
         await asyncio.to_thread(_write, settings.save, save_answers(settings.question, answer.said, answer.naming))
@@ -250,7 +233,7 @@ def render(
     return table + (show_comparison(compared.comparison, compared.path, naming) if compared is not None else "")
 
 
-def _why_nobody(said: Sequence[Said], *, may_be_live: bool) -> str:
+def _why_nobody(said: Sequence[RankAndAnswer], *, may_be_live: bool) -> str:
     """Return what to do if all ranks run, so that none has answered; else empty."""
     if not all(answer.kind is Kind.RUNNING for _, answer in said):
         return ""
@@ -343,9 +326,9 @@ async def run_beside(settings: Exec, asker: Asker, ranks: Sequence[RankInfo]) ->
 def one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
     """Return the first rank of each host, a living one if there is one."""
     chosen: dict[str, RankInfo] = {}
-    for rank in sorted(ranks, key=lambda rank: (rank.state not in LIVE_STATES, order(rank))):
+    for rank in sorted(ranks, key=lambda rank: (rank.state not in LIVE_STATES, rank_order(rank))):
         chosen.setdefault(rank.host, rank)
-    return sorted(chosen.values(), key=order)
+    return sorted(chosen.values(), key=rank_order)
 
 
 def _output(answer: RankAnswer) -> str:

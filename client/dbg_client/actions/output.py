@@ -2,21 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dbg_client.streams import has_cursor
-from dbg_client.streams import tell
-from dbg_client.streams import terminal_size
-from dbg_client.streams import write_result
-from dbg_client.views.table import text_width
-from dbg_client.words.config import PREFERENCES
-from dbg_client.words.settings import Format
-from dbg_wire.command_line.look_alikes import look_alike
-from dbg_wire.errors import DbgError
-from typing import NoReturn
 import asyncio
 import contextlib
 import os
@@ -26,6 +11,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import NoReturn
+
+from dbg_client.streams import has_cursor, tell, terminal_size, write_result
+from dbg_client.views.table import text_width
+from dbg_client.words.config import PREFERENCES
+from dbg_client.words.settings import Format
+from dbg_wire.command_line.look_alikes import look_alike
+from dbg_wire.errors import DbgError
 
 CLEAR, HOME, CLEAR_REST = "\x1b[2J", "\x1b[H", "\x1b[J"
 CLEAR_LINE = "\x1b[K\r\n"

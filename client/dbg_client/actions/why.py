@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from dbg_client.actions.many import PARTIAL
-from dbg_client.actions.many import ShownAnswers
-from dbg_client.actions.many import remember
-from dbg_client.core.asking import Asker
-from dbg_client.core.collective_matching import match_collectives
-from dbg_client.core.patience import Show
-from dbg_client.core.patience import show_nobody
-from dbg_client.core.process_groups import read_evidence
-from dbg_client.hang.collectives_table import collectives_document
-from dbg_client.hang.collectives_table import show_collectives
-from dbg_client.hang.explain import show_verdicts
-from dbg_client.hang.explain import verdicts_document
-from dbg_client.hang.verdict import HARMLESS
-from dbg_client.hang.verdict import Verdict
-from dbg_client.hang.verdict import VerdictKind
-from dbg_client.hang.verdict import exit_status
-from dbg_client.questions.cause import find_cause
-from dbg_client.questions.cause import ranks_of_runs
-from dbg_client.streams import terminal_size
-from dbg_client.views.stacks import MISSING
-from dbg_client.views.stacks import missing_from_collectives
-from dbg_client.words.settings import Collectives
-from dbg_client.words.settings import Format
-from dbg_client.words.settings import Why
-from dbg_wire.errors import printable
-from dbg_wire.messages import Action
-from dbg_wire.messages import Hang
-from dbg_wire.messages import Kind
-from dbg_wire.messages import Look
-from dbg_wire.messages import Message
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.records.ranks import RankState
-from dbg_wire.records.record import fitted
-from dbg_wire.targets.rank_set import format_ranks
 import asyncio
 import json
 import sys
+from collections.abc import Callable, Sequence
+
+from dbg_client.actions.many import PARTIAL, ShownAnswers, remember
+from dbg_client.core.asking import Asker
+from dbg_client.core.collective_matching import match_collectives
+from dbg_client.core.patience import Show, show_nobody
+from dbg_client.core.process_groups import read_evidence
+from dbg_client.hang.collectives_table import collectives_document, show_collectives
+from dbg_client.hang.explain import show_verdicts, verdicts_document
+from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind, exit_status
+from dbg_client.questions.cause import find_cause, ranks_of_runs
+from dbg_client.streams import terminal_size
+from dbg_client.views.stacks import MISSING, missing_from_collectives
+from dbg_client.words.settings import Collectives, Format, Why
+from dbg_wire.errors import printable
+from dbg_wire.messages import Action, Hang, Kind, Look, Message
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.record import fitted
+from dbg_wire.targets.rank_set import format_ranks
+
 
 def tell_of_hang(
     tell: Callable[[Message], None],

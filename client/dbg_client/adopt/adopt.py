@@ -5,46 +5,32 @@ Of a process that can't be adopted py-spy shows the stack, which it reads from i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dbg_client.actions.consent import agrees
-from dbg_client.adopt.errors import CantAdopt
-from dbg_client.adopt.errors import NothingToAdopt
-from dbg_client.adopt.found import Candidate
-from dbg_client.adopt.found import find_mine
-from dbg_client.adopt.one import adopt_one
-from dbg_client.adopt.payload import Answer
-from dbg_client.adopt.payload import Outcome
-from dbg_client.core.patience import WaitingLine
-from dbg_client.core.patience import read_in_thread
-from dbg_client.core.switchboard import Switchboard
-from dbg_client.core.switchboard import switchboard_to
-from dbg_client.core.waiting import open_and_list
-from dbg_client.streams import show_waiting
-from dbg_client.streams import tell
-from dbg_client.streams import write_result
-from dbg_client.views.waits import show_age
-from dbg_client.words.settings import Adopt
-from dbg_dial.find import Opening
-from dbg_dial.find import RENDEZVOUS_FILE
-from dbg_wire.errors import BadInput
-from dbg_wire.errors import DbgError
-from dbg_wire.errors import printable
-from dbg_wire.finding.environment import BROKER
-from dbg_wire.finding.environment import CA
-from dbg_wire.finding.environment import HOME
-from dbg_wire.finding.environment import TOKEN_FILE
-from dbg_wire.finding.home import home_directory
-from dbg_wire.records.ranks import LIVE_STATES
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.targets.selection import unique_target
-from functools import partial
-from pathlib import Path
 import asyncio
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from dbg_client.actions.consent import agrees
+from dbg_client.adopt.errors import CantAdopt, NothingToAdopt
+from dbg_client.adopt.found import Candidate, find_mine
+from dbg_client.adopt.one import adopt_one
+from dbg_client.adopt.payload import Answer, Outcome
+from dbg_client.core.patience import WaitingLine, read_in_thread
+from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.core.waiting import open_and_list
+from dbg_client.streams import show_waiting, tell, write_result
+from dbg_client.views.waits import show_age
+from dbg_client.words.settings import Adopt
+from dbg_dial.find import RENDEZVOUS_FILE, Opening
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN_FILE
+from dbg_wire.finding.home import home_directory
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.targets.selection import unique_target
 
 DUMP_SECONDS = 10.0
 """Seconds that py-spy may take: some tenths of one as a rule, more for a process of many libraries."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+
 from dbg_client.streams import write_result
 from dbg_client.views.table import table
-from dbg_client.words.config import Config
-from dbg_client.words.config import Origin
-from dbg_client.words.config import PREFERENCES
-from dbg_client.words.config import Setting
-from dbg_client.words.config import settle_one
+from dbg_client.words.config import PREFERENCES, Config, Origin, Setting, settle_one
 from dbg_client.words.settings import ShowConfig
-from dbg_wire.errors import BadInput
-from dbg_wire.errors import printable
-from dbg_wire.finding.environment import BROKER
-from dbg_wire.finding.environment import HOME
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.finding.environment import BROKER, HOME
 from dbg_wire.finding.home import home_directory
-import json
 
 _WHERE = {Origin.DEFAULT: "default", Origin.FILE: "config.toml"}
 

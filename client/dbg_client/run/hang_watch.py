@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from collections.abc import Mapping
-from collections.abc import Sequence
+import asyncio
+import contextlib
+import os
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+
 from dbg_client.actions.many import show_stacks_of
 from dbg_client.actions.why import show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.hang.verdict import BUSY_STATUS
-from dbg_client.hang.verdict import UNKNOWN_STATUS
+from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
 from dbg_client.streams import tell
 from dbg_client.views.waits import show_age
-from dbg_client.words.settings import BrokerOptions
-from dbg_client.words.settings import Where
-from dbg_client.words.settings import Why
-from dbg_wire.errors import DbgError
-from dbg_wire.errors import printable
-from dbg_wire.messages import Action
-from dbg_wire.messages import Kind
-from dbg_wire.messages import Look
-from dbg_wire.messages import RankAnswer
-from dbg_wire.records.evidence import CollectiveState
-from dbg_wire.records.evidence import Evidence
-from dbg_wire.records.evidence import evidence_in
-from dbg_wire.records.ranks import LIVE_STATES
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.records.ranks import RankState
-import asyncio
-import contextlib
-import os
+from dbg_client.words.settings import BrokerOptions, Where, Why
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.messages import Action, Kind, Look, RankAnswer
+from dbg_wire.records.evidence import CollectiveState, Evidence, evidence_in
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 SLACK_SECONDS = 0.25
 """Seconds by which a look may come too early: ranks and terminal count the time between two looks on their own."""

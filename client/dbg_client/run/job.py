@@ -5,44 +5,6 @@ The terminal follows one job until that is over. Ctrl-C is the run's affair, whi
 
 from __future__ import annotations
 
-from dataclasses import replace
-from dbg_client.core.choose import Choice
-from dbg_client.core.choose import PREFERRED_SECONDS
-from dbg_client.core.choose import SAME_RANK_SECONDS
-from dbg_client.core.choose import WantedRank
-from dbg_client.core.choose import is_followed
-from dbg_client.core.choose import is_ready
-from dbg_client.core.choose import next_stop
-from dbg_client.core.choose import ranks_of
-from dbg_client.core.switchboard import Switchboard
-from dbg_client.core.switchboard import switchboard_to
-from dbg_client.run.job_output import JobOutput
-from dbg_client.run.progress import panes_beside
-from dbg_client.run.progress import progress
-from dbg_client.run.progress import way_back
-from dbg_client.run.run_socket import RunSocket
-from dbg_client.run.run_socket import read_task
-from dbg_client.streams import has_cursor
-from dbg_client.streams import tell
-from dbg_client.terminal.attach import Attaching
-from dbg_client.terminal.options import End
-from dbg_client.terminal.options import SessionOutcome
-from dbg_client.terminal.options import how_it_ended
-from dbg_client.terminal.options import read_startup
-from dbg_client.words.settings import Attach
-from dbg_wire.errors import BrokerUnreachable
-from dbg_wire.errors import DbgError
-from dbg_wire.errors import SilentFile
-from dbg_wire.errors import printable
-from dbg_wire.messages import Action
-from dbg_wire.messages.run_terminal import Task
-from dbg_wire.messages.run_terminal import Told
-from dbg_wire.records.ranks import LIVE_STATES
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.targets.selection import parse_target
-from functools import partial
-from typing import Any
-from typing import TYPE_CHECKING
 import asyncio
 import contextlib
 import os
@@ -50,6 +12,33 @@ import signal
 import socket
 import tempfile
 import termios
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dbg_client.core.choose import (
+    PREFERRED_SECONDS,
+    SAME_RANK_SECONDS,
+    Choice,
+    WantedRank,
+    is_followed,
+    is_ready,
+    next_stop,
+    ranks_of,
+)
+from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.run.job_output import JobOutput
+from dbg_client.run.progress import panes_beside, progress, way_back
+from dbg_client.run.run_socket import RunSocket, read_task
+from dbg_client.streams import has_cursor, tell
+from dbg_client.terminal.attach import Attaching
+from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
+from dbg_client.words.settings import Attach
+from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
+from dbg_wire.messages import Action
+from dbg_wire.messages.run_terminal import Task, Told
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.targets.selection import parse_target
 
 if TYPE_CHECKING:
     from dbg_client.tmux.panes import RankPanes

@@ -2,46 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from dbg_client.core.choose import Choice
-from dbg_client.core.choose import choose
-from dbg_client.core.choose import choose_when_ready
-from dbg_client.core.directory import Directory
-from dbg_client.core.left_breakpoints import Breakpoints
-from dbg_client.core.left_breakpoints import write_breakpoints
-from dbg_client.core.patience import WaitingLine
-from dbg_client.core.patience import read_in_thread
-from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.switchboard import Switchboard
-from dbg_client.core.switchboard import switchboard_to
-from dbg_client.core.waiting import Stock
-from dbg_client.core.waiting import dial_stock
-from dbg_client.core.waiting import open_and_list
-from dbg_client.core.waiting import parse_stock
-from dbg_client.core.waiting import wait_for_stop
-from dbg_client.core.waiting import with_signal
-from dbg_client.errors import NoTerminal
-from dbg_client.errors import RankEnded
-from dbg_client.streams import has_cursor
-from dbg_client.streams import show_waiting
-from dbg_client.streams import tell
-from dbg_client.terminal.options import End
-from dbg_client.terminal.options import MAX_DEED
-from dbg_client.terminal.options import SessionOptions
-from dbg_client.terminal.options import SessionOutcome
-from dbg_client.terminal.options import Startup
-from dbg_client.terminal.options import how_it_ended
-from dbg_client.terminal.options import read_startup
-from dbg_client.terminal.session import Picked
-from dbg_client.terminal.session import Session
-from dbg_client.words.settings import Attach
-from dbg_wire.errors import printable
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.targets.selection import Target
-from dbg_wire.targets.selection import parse_target
-from dbg_wire.targets.selection import unique_target
-from functools import partial
-from typing import TYPE_CHECKING
 import asyncio
 import contextlib
 import math
@@ -49,6 +9,33 @@ import os
 import shlex
 import sys
 import termios
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dbg_client.core.choose import Choice, choose, choose_when_ready
+from dbg_client.core.directory import Directory
+from dbg_client.core.left_breakpoints import Breakpoints, write_breakpoints
+from dbg_client.core.patience import WaitingLine, read_in_thread
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.core.waiting import Stock, dial_stock, open_and_list, parse_stock, wait_for_stop, with_signal
+from dbg_client.errors import NoTerminal, RankEnded
+from dbg_client.streams import has_cursor, show_waiting, tell
+from dbg_client.terminal.options import (
+    MAX_DEED,
+    End,
+    SessionOptions,
+    SessionOutcome,
+    Startup,
+    how_it_ended,
+    read_startup,
+)
+from dbg_client.terminal.session import Picked, Session
+from dbg_client.words.settings import Attach
+from dbg_wire.errors import printable
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.selection import Target, parse_target, unique_target
 
 if TYPE_CHECKING:
     from dbg_client.actions.in_session import Answering

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from dbg_client.actions.in_session import Answered
-from dbg_client.actions.in_session import Answering
-from dbg_client.actions.in_session import NeedsYes
-from dbg_client.core.choose import Choice
-from dbg_client.core.config_file import read_config
-from dbg_client.terminal.command_row import CommandRow
-from dbg_client.terminal.command_row import terminal_output
-from dbg_client.terminal.pager import Pager
-from dbg_client.terminal.prompt_keys import key_bytes
-from dbg_client.terminal.prompt_keys import key_presses
-from dbg_client.words.help import session_help
-from dbg_client.words.session_line import parse_command
-from dbg_client.words.settings import Attach
-from dbg_client.words.settings import RankSettings
-from dbg_wire.errors import DbgError
-from dbg_wire.errors import printable
-from dbg_wire.records.ranks import RankInfo
-from prompt_toolkit.input import Input
-from prompt_toolkit.input import create_input
-from prompt_toolkit.input.typeahead import get_typeahead
-from prompt_toolkit.input.typeahead import store_typeahead
-from prompt_toolkit.output import Output
 import asyncio
 import os
+
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.output import Output
+
+from dbg_client.actions.in_session import Answered, Answering, NeedsYes
+from dbg_client.core.choose import Choice
+from dbg_client.core.config_file import read_config
+from dbg_client.terminal.command_row import CommandRow, terminal_output
+from dbg_client.terminal.pager import Pager
+from dbg_client.terminal.prompt_keys import key_bytes, key_presses
+from dbg_client.words.help import session_help
+from dbg_client.words.session_line import parse_command
+from dbg_client.words.settings import Attach, RankSettings
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.records.ranks import RankInfo
 
 MAX_SHOWN = 40
 """Characters of a command that stand in the row while its answer is awaited, beside how to give up."""

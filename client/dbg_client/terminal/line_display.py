@@ -2,49 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dbg_client.attachment.effects import Bell
-from dbg_client.attachment.effects import Blank
-from dbg_client.attachment.effects import Completed
-from dbg_client.attachment.effects import Cut
-from dbg_client.attachment.effects import Effect
-from dbg_client.attachment.effects import LogText
-from dbg_client.attachment.effects import Look
-from dbg_client.attachment.effects import Note
-from dbg_client.terminal import canvas
-from dbg_client.terminal.line_keys import LineInput
-from dbg_client.terminal.line_keys import line_keys
-from dbg_client.terminal.line_keys import pasted_commands
-from dbg_client.terminal.line_prompt import LineOutput
-from dbg_client.terminal.line_prompt import Lines
-from dbg_client.terminal.line_prompt import RankCompleter
-from dbg_client.terminal.line_prompt import line_lexer
-from dbg_client.terminal.line_prompt import line_style
-from dbg_client.terminal.line_prompt import open_history
-from dbg_client.terminal.line_prompt import prompt_session
-from dbg_client.terminal.line_prompt import show_source
-from dbg_client.terminal.prompt_keys import PrefixKey
-from dbg_client.terminal.prompt_keys import key_bytes
-from dbg_client.terminal.prompt_keys import key_presses
-from dbg_client.views.status_line import toolbar_of
-from dbg_client.words.config import key_name
-from dbg_wire import limits
-from dbg_wire.errors import printable
-from dbg_wire.messages import PromptInfo
-from dbg_wire.messages import PromptState
-from dbg_wire.messages import Source
-from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.input.typeahead import get_typeahead
-from prompt_toolkit.input.typeahead import store_typeahead
-from prompt_toolkit.renderer import print_formatted_text
-from typing import TYPE_CHECKING
 import asyncio
 import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.renderer import print_formatted_text
+
+from dbg_client.attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
+from dbg_client.terminal import canvas
+from dbg_client.terminal.line_keys import LineInput, line_keys, pasted_commands
+from dbg_client.terminal.line_prompt import (
+    LineOutput,
+    Lines,
+    RankCompleter,
+    line_lexer,
+    line_style,
+    open_history,
+    prompt_session,
+    show_source,
+)
+from dbg_client.terminal.prompt_keys import PrefixKey, key_bytes, key_presses
+from dbg_client.views.status_line import toolbar_of
+from dbg_wire import limits
+from dbg_wire.errors import printable
+from dbg_wire.messages import PromptInfo, PromptState, Source
 
 if TYPE_CHECKING:
     from dbg_client.terminal.session import Session

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dbg_client.core.left_breakpoints import Breakpoints
-from dbg_client.words.config import NO_WISH
-from dbg_client.words.config import Wish
-from dbg_wire.errors import BadInput
-from dbg_wire.errors import DbgError
-from dbg_wire.errors import printable
-from dbg_wire.limits import MAX_INPUT_PENDING
-from dbg_wire.limits import MAX_TEXT
-from dbg_wire.messages import Mode
-from dbg_wire.records.ranks import Breakpoint
-from dbg_wire.records.ranks import RankInfo
+from dataclasses import dataclass, field
 from pathlib import Path
-import enum
+
+from dbg_client.core.left_breakpoints import Breakpoints
+from dbg_client.words.config import NO_WISH, Wish
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
+from dbg_wire.messages import Mode
+from dbg_wire.records.ranks import Breakpoint, RankInfo
 
 RC_FILE = ".pdbrc"
 

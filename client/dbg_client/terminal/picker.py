@@ -2,62 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dbg_client.actions.in_session import Answered
-from dbg_client.actions.in_session import Answering
-from dbg_client.core.choose import Choice
-from dbg_client.core.choose import may_be_picked
-from dbg_client.core.directory import Directory
-from dbg_client.core.switchboard import Switchboard
-from dbg_client.terminal.command_row import terminal_output
-from dbg_client.terminal.options import SessionOptions
-from dbg_client.terminal.pager import Pager
-from dbg_client.terminal.pick_keys import Mode
-from dbg_client.terminal.pick_keys import pick_keys
-from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS
-from dbg_client.terminal.prompt_keys import key_bytes
-from dbg_client.terminal.prompt_keys import key_presses
-from dbg_client.terminal.screen import release_signals
-from dbg_client.views.naming import name_few
-from dbg_client.views.pick_list import HELP
-from dbg_client.views.pick_list import PickList
-from dbg_client.views.pick_list import empty_text
-from dbg_client.views.pick_list import footer_text
-from dbg_client.views.pick_list import may_break_in
-from dbg_client.views.pick_list import title_text
-from dbg_client.words.command_line import parse
-from dbg_client.words.settings import RankSettings
-from dbg_client.words.settle import settle
-from dbg_wire.errors import DbgError
-from dbg_wire.errors import printable
-from dbg_wire.records.ranks import RankInfo
-from prompt_toolkit.application import Application
-from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import ANSI
-from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.formatted_text import to_formatted_text
-from prompt_toolkit.input import Input
-from prompt_toolkit.input import create_input
-from prompt_toolkit.input.typeahead import get_typeahead
-from prompt_toolkit.input.typeahead import store_typeahead
-from prompt_toolkit.layout import ConditionalContainer
-from prompt_toolkit.layout import HSplit
-from prompt_toolkit.layout import Layout
-from prompt_toolkit.layout import Window
-from prompt_toolkit.layout.controls import BufferControl
-from prompt_toolkit.layout.controls import FormattedTextControl
-from prompt_toolkit.layout.processors import BeforeInput
-from prompt_toolkit.output import Output
 import asyncio
 import contextlib
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import Output
+
+from dbg_client.actions.in_session import Answered, Answering
+from dbg_client.core.choose import Choice, may_be_picked
+from dbg_client.core.directory import Directory
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.terminal.command_row import terminal_output
+from dbg_client.terminal.options import SessionOptions
+from dbg_client.terminal.pager import Pager
+from dbg_client.terminal.pick_keys import Mode, pick_keys
+from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS, key_bytes, key_presses
+from dbg_client.terminal.screen import release_signals
+from dbg_client.views.naming import name_few
+from dbg_client.views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
+from dbg_client.words.command_line import parse
+from dbg_client.words.settings import RankSettings
+from dbg_client.words.settle import settle
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.records.ranks import RankInfo
 
 PROMPTS: Mapping[str, str] = {"e": "expression", "c": "pdb command"}
 """The letters that need a text, and how it is asked for."""
@@ -80,8 +60,8 @@ class PickActions:
     async def answer(self, letter: str, text: str, ranks: Sequence[RankInfo]) -> str:
         """Return the page that answers a letter; what is wrong with the question is a page, too."""
         try:
-            settings = settle(_ARGUMENTS[letter](text), os.environ, stdout_is_tty=True)
-            return await self._answering.answer_for(replace(settings, color=self.color), ranks)
+            settings = _settings(_WORDS[letter](text))
+            return await self._answering.answer_for(settings.with_color(self.color), ranks)
         except DbgError as error:
             return f"{error}\n"
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from dbg_client.attachment.effects import Bell
-from dbg_client.attachment.effects import Blank
-from dbg_client.attachment.effects import Effect
-from dbg_client.attachment.effects import Show
-from dbg_client.terminal.canvas import Canvas
-from dbg_client.terminal.escape import Command
-from dbg_client.terminal.escape import EscapeParser
-from dbg_client.terminal.escape import Keys
-from dbg_client.terminal.screen import RawTerminal
-from dbg_client.views.status_line import render
-from dbg_client.views.status_line import status_of
-from dbg_client.words.config import key_name
-from dbg_wire.records.ranks import RankState
-from typing import TYPE_CHECKING
 import asyncio
 import os
+from typing import TYPE_CHECKING
+
+from dbg_client.attachment.effects import Bell, Blank, Effect, Show
+from dbg_client.terminal.canvas import Canvas
+from dbg_client.terminal.escape import Command, EscapeParser, Keys
+from dbg_client.terminal.screen import RawTerminal
+from dbg_client.views.status_line import render, status_of
+from dbg_client.words.config import key_name
+from dbg_wire.records.ranks import RankState
 
 if TYPE_CHECKING:
     from dbg_client.terminal.session import Session

@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from collections.abc import Callable
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 from dbg_client.attachment.attachment import Attachment
 from dbg_client.attachment.driving import Driving
-from dbg_client.attachment.effects import Bell
-from dbg_client.attachment.effects import Effect
-from dbg_client.attachment.effects import Effects
-from dbg_client.core.choose import Choice
-from dbg_client.core.choose import neighbour
+from dbg_client.attachment.effects import Bell, Effect, Effects
+from dbg_client.core.choose import Choice, neighbour
 from dbg_client.core.directory import Directory
-from dbg_client.core.link import Down
-from dbg_client.core.link import Event
-from dbg_client.core.link import Up
+from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.streams import tell
 from dbg_client.terminal.canvas import help_text
 from dbg_client.terminal.escape import HELP
-from dbg_client.terminal.options import End
-from dbg_client.terminal.options import SessionOptions
-from dbg_client.terminal.options import SessionOutcome
+from dbg_client.terminal.options import End, SessionOptions, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
-from dbg_client.terminal.screen import RawTerminal
-from dbg_client.terminal.screen import release_signals
-from dbg_client.views.status_line import Others
-from dbg_client.views.status_line import count_others
-from dbg_client.words.config import COMMON_NAMES
-from dbg_client.words.config import key_name
+from dbg_client.terminal.screen import RawTerminal, release_signals
+from dbg_client.views.status_line import Others, count_others
+from dbg_client.words.config import COMMON_NAMES, key_name
 from dbg_wire.codec import Output
-from dbg_wire.errors import DbgError
-from dbg_wire.errors import printable
+from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
-from dbg_wire.records.ranks import Breakpoint
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.tables.engines import DEFAULT_ENGINE
-from dbg_wire.tables.engines import LINE_ENGINE
-from functools import partial
-from typing import Any
-from typing import TYPE_CHECKING
-import asyncio
-import signal
+from dbg_wire.records.ranks import Breakpoint, RankInfo
+from dbg_wire.tables.engines import DEFAULT_ENGINE, LINE_ENGINE
 
 if TYPE_CHECKING:
     from dbg_client.actions.in_session import Answering
