@@ -19,8 +19,8 @@ from benchmarks.starts import timed
 from dbg_agent.program import entry
 from dbg_agent.stop_at import points
 from dbg_agent.stop_at.insertion import CALL, compile_with
-from dbg_wire.environment import STOP_AT
-from dbg_wire.stop_points import StopAt
+from dbg_wire.finding.environment import STOP_AT
+from dbg_wire.records.stop_points import StopAt
 from tests.support.ranks import start_ranks, wait_until_states
 
 ROUNDS, RANKS = 9, 3

@@ -1,4 +1,4 @@
-"""docs/architecture.md lists the events that are logged, as the code words them."""
+"""docs/reference/log-lines.md lists the events that are logged, as the code words them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/reference/log-lines.md").read_text(encoding="utf-8")
 LEVELS = {"debug": "debug", "info": "info", "warning": "warning", "error": "error", "exception": "error"}
 
 _ROW = re.compile(r"(?m)^\| `([\w.]+)` \| (\w+) \| `(.+?)` \|")

@@ -135,7 +135,7 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
 
     ``value`` is that of ``DBG_AUTOSTART``, ``place`` the place that launchers have given to this process.
     """
-    from dbg_wire.launchers import is_launcher
+    from dbg_wire.tables.launchers import is_launcher
 
     if is_launcher(program.argv, program.module, environ):
         return JobPart.LAUNCHER

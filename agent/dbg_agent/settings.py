@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from dbg_agent.launch.mesh import as_mesh
 from dbg_agent.waiting.hold_counts import HOLD_GRACE_SECONDS, HOLD_LOST_SECONDS
-from dbg_wire.engines import ENGINES
-from dbg_wire.environment import BROKER, EXEC
 from dbg_wire.errors import printable
+from dbg_wire.finding.environment import BROKER, EXEC
 from dbg_wire.limits import MAX_ITEMS
+from dbg_wire.tables.engines import ENGINES
 
 CONNECT_SECONDS = 10.0
 """Seconds waited for a broker, once per process: a broker that starts beside the job is up by then."""
@@ -107,7 +107,7 @@ class _Reader:
         self, name: str, default: _T, convert: Callable[[object], _T], wanted: str, variable: str | None = None
     ) -> _T:
         variable = variable or f"DBG_{name.upper()}"
-        # DBG_BROKER is read later by the rules of dbg_wire.endpoint, which also know its fingerprint.
+        # DBG_BROKER is read later by the rules of dbg_wire.finding.endpoint, which also know its fingerprint.
         from_environ = self.environ.get(variable) if variable != BROKER else None
         taken, wrong = default, []
         for value, source in ((self.arguments.get(name), f"{self.function}({name}=…)"), (from_environ, variable)):
@@ -161,7 +161,7 @@ def _as_policy(value: object) -> str:
 
 
 def _as_ranks(value: object) -> tuple[int, ...] | None:
-    from dbg_wire.rank_set import parse_ranks
+    from dbg_wire.targets.rank_set import parse_ranks
 
     if isinstance(value, bool):
         raise TypeError

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_wire import limits
-from dbg_wire.bounds import MAX_AGE
-from dbg_wire.duration import read_duration
-from dbg_wire.endpoint import DEFAULT_PORT
+from dbg_wire.command_line.duration import read_duration
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.home import home_directory
-from dbg_wire.rendezvous import DriverTokenPlace
+from dbg_wire.finding.endpoint import DEFAULT_PORT
+from dbg_wire.finding.home import home_directory
+from dbg_wire.finding.rendezvous import DriverTokenPlace
+from dbg_wire.records.bounds import MAX_AGE
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

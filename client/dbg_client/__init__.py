@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from dbg_client.errors import TimedOut
     from dbg_client.questions.source_text import Source
     from dbg_wire.errors import DbgError
-    from dbg_wire.line_breakpoints import BreakpointState
-    from dbg_wire.ranks import Place, RankInfo
+    from dbg_wire.records.line_breakpoints import BreakpointState
+    from dbg_wire.records.ranks import Place, RankInfo
 
 __all__ = [
     "Answer",
@@ -80,7 +80,7 @@ _MODULES = {
     "AsyncJob": ".api.ranks",
     "AsyncRanks": ".api.ranks",
     "AsyncStop": ".api.stop",
-    "BreakpointState": "dbg_wire.line_breakpoints",
+    "BreakpointState": "dbg_wire.records.line_breakpoints",
     "Breakpoints": ".api.answers",
     "Broker": ".api.blocking",
     "Collectives": ".api.answers",
@@ -89,10 +89,10 @@ _MODULES = {
     "Group": ".api.answers",
     "Job": ".api.blocking",
     "KeyboardTaken": ".api.errors",
-    "Place": "dbg_wire.ranks",
+    "Place": "dbg_wire.records.ranks",
     "RankChange": ".core.news",
     "RankError": ".api.errors",
-    "RankInfo": "dbg_wire.ranks",
+    "RankInfo": "dbg_wire.records.ranks",
     "Ranks": ".api.blocking",
     "Source": ".questions.source_text",
     "Stop": ".api.blocking_stop",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, NoSuchRank, printable
 from dbg_wire.messages import Refusal, RefusalCode
-from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit, fatal_error
+from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit, fatal_error
 
 _NAMING = {
     "screen": "name one rank, such as 5 or gpu013:5",

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
+from dbg_wire.command_line.look_alikes import HANDLER
 from dbg_wire.errors import CantPrint
-from dbg_wire.look_alikes import HANDLER
 
 
 def prepare_streams() -> None:

@@ -24,8 +24,8 @@ from dbg_agent.waiting.hold_counts import HoldCounts
 from dbg_wire.codec import decode, encode
 from dbg_wire.limits import MAX_PATH
 from dbg_wire.messages import MESSAGES, Message, Pulse, RankReport, Report, Sender
-from dbg_wire.ranks import RankState
-from tests.wire.test_records import kinds
+from dbg_wire.records.ranks import RankState
+from tests.wire.records.test_record import kinds
 
 ROOT = Path(dbg_agent.__file__).parent
 FIT_ALREADY = {"Report", "Probe", "Repaint"}

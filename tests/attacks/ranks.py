@@ -10,7 +10,7 @@ from websockets.frames import Frame, Opcode
 from dbg_wire import limits
 from dbg_wire.codec import Output, encode_data
 from dbg_wire.messages import Answer, Arrival, Goodbye, Kind, Message, Pulse, RankReport, Report, StopInfo, Waiting
-from dbg_wire.ranks import Breakpoint, Place, RankState, ThreadStack
+from dbg_wire.records.ranks import Breakpoint, Place, RankState, ThreadStack
 from tests.attacks.attacker import Begun
 from tests.attacks.flood import Says, binary, flood, text
 from tests.attacks.target import Target

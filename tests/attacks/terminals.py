@@ -25,7 +25,7 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
-from dbg_wire.ranks import Breakpoint
+from dbg_wire.records.ranks import Breakpoint
 from tests.attacks.attacker import Begun
 from tests.attacks.flood import GREETING, Says, binary, flood, text
 from tests.attacks.ranks import LONG, says

@@ -26,7 +26,7 @@ from dbg_broker.ranks.probe_schedule import ProbeIntervals
 from dbg_dial.deadline import within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
-from dbg_wire.endpoint import Endpoint
+from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.messages import (
     Action,
     Attach,
@@ -42,7 +42,7 @@ from dbg_wire.messages import (
     StopInfo,
     Welcome,
 )
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.version import subprotocol
 from tests.support.time_unit import seconds
 

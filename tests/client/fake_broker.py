@@ -50,7 +50,7 @@ from dbg_wire.messages import (
     Take,
     Welcome,
 )
-from dbg_wire.ranks import Place, RankInfo, RankState
+from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.support.processes import USUAL_WAIT
 from tests.support.time_unit import seconds
 

@@ -11,7 +11,7 @@ import pytest
 
 from dbg_client.cli import main
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
-from dbg_wire.ranks import Place
+from dbg_wire.records.ranks import Place
 from dbg_wire.version import RELEASE
 from tests.client.fake_broker import HERE, FakeBroker, make_rank
 from tests.support import forked

@@ -17,8 +17,8 @@ from dbg_client.errors import (
     why_not_stopped,
 )
 from dbg_wire.errors import DbgError, NoSuchRank
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import parse_target
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import parse_target
 from tests.client.actions.test_actions import Desk
 from tests.client.fake_broker import FakeBroker, make_rank
 

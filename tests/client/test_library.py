@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dbg_client
-from dbg_wire.records import Record
+from dbg_wire.records.record import Record
 
 PACKAGE = Path(dbg_client.__file__).parent
 ROOT = Path(__file__).parents[2]

@@ -18,8 +18,8 @@ from dbg_agent.link.name_servers import Lookups
 from dbg_dial.blocking import BlockingDial
 from dbg_dial.glance import glance
 from dbg_dial.pin import client_context
-from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import BadSecretFile, DbgError, UntrustedCertificate, WrongCertificate, WrongToken
+from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import FakeBroker
 from tests.support.reach import OTHER_PIN, TOKENS

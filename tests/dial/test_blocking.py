@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from dbg_dial.blocking import BlockingDial, NotABroker
-from dbg_wire.endpoint import Endpoint
 from dbg_wire.errors import BadEndpoint, BrokerUnreachable, WrongCertificate, WrongVersion
+from dbg_wire.finding.endpoint import Endpoint
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import FakeBroker
 from tests.support.impostor import Impostor

@@ -12,8 +12,8 @@ import pytest
 
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
 from dbg_dial.tcp import connected
-from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import FakeBroker
 from tests.support.impostor import Impostor, Kind, is_at_most_a_hello

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from dbg_dial.find import MAX_SECRET_BYTES, Seeker, check_own, find_broker, open_at_once, read_if_there, read_secret
-from dbg_wire.endpoint import TokenRole
 from dbg_wire.errors import BadInput, BadSecretFile, NoBroker
-from dbg_wire.rendezvous import format_driver_tokens, format_rendezvous
+from dbg_wire.finding.endpoint import TokenRole
+from dbg_wire.finding.rendezvous import format_driver_tokens, format_rendezvous
 from tests.support.reach import PIN, RENDEZVOUS, SECRET, TOKENS, said
 
 

@@ -8,8 +8,8 @@ import struct
 import pytest
 
 from dbg_dial.glance import glance
-from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import BadEndpoint, BrokerUnreachable, DbgError, PeerError, WrongCertificate, WrongToken
+from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import Answer, FakeBroker
 from tests.support.impostor import Impostor

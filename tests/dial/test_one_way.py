@@ -22,8 +22,8 @@ import dbg_dial.dial
 import dbg_dial.tcp
 from dbg_agent.link.name_servers import Lookups
 from dbg_dial.dial import AddressInfos, Timing, Wording
-from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import BadEndpoint
+from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.support.impostor import Impostor, Kind
 from tests.support.reach import PIN, THROW_AWAY, TOKENS
 from tests.support.time_unit import seconds

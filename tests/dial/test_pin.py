@@ -8,8 +8,8 @@ import ssl
 import pytest
 
 from dbg_dial.pin import check_certificate, check_endpoint, check_token, client_context
-from dbg_wire.endpoint import Endpoint, fingerprint_of
 from dbg_wire.errors import BadEndpoint, WrongCertificate
+from dbg_wire.finding.endpoint import Endpoint, fingerprint_of
 from tests.support.reach import PIN, THROW_AWAY, TOKENS
 
 PINNED = Endpoint(host="login1", port=6900, secure=True, fingerprint=PIN)

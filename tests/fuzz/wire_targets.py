@@ -7,21 +7,21 @@ from contextlib import suppress
 from dbg_agent.guard.ras_reply import parse_reply
 from dbg_broker.audit.entries import text_of as text_of_question
 from dbg_broker.terminals.deeds import deed_of
-from dbg_wire import beside, evidence, inspection, parts, ras, run_terminal
 from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs
-from dbg_wire.endpoint import parse_endpoint, parse_fingerprint, parse_token
 from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerError
-from dbg_wire.host_pattern import parse_host
+from dbg_wire.finding.endpoint import parse_endpoint, parse_fingerprint, parse_token
+from dbg_wire.finding.rendezvous import parse_driver_tokens, parse_rendezvous
 from dbg_wire.limits import MAX_TEXT
-from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.log_form import log_form
-from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender
-from dbg_wire.rank_set import parse_ranks
-from dbg_wire.records import Inquiry, Row, encode_record, length_of
-from dbg_wire.rendezvous import parse_driver_tokens, parse_rendezvous
-from dbg_wire.stop_points import parse_stop_at, parse_stop_in
-from dbg_wire.target_grammar import parse_target
-from dbg_wire.targets import select
+from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender, run_terminal
+from dbg_wire.records import beside, evidence, inspection, ras
+from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish
+from dbg_wire.records.record import Inquiry, Row, encode_record, length_of
+from dbg_wire.records.stop_points import parse_stop_at, parse_stop_in
+from dbg_wire.targets.grammar import parse_target
+from dbg_wire.targets.host_pattern import parse_host
+from dbg_wire.targets.rank_set import parse_ranks
+from dbg_wire.targets.selection import select
 from tests.broker.peers import STOPPED, registration
 from tests.fuzz.target import Target, text_of
 from tests.support.rank_infos import rank
@@ -135,7 +135,7 @@ EVIDENCE: tuple[Row, ...] = (
 )
 INQUIRIES: tuple[Inquiry, ...] = (
     beside.command_line(["ls", "-l"]),
-    parts.PartsQuestion(of=("d",), path=("0",)),
+    inspection.PartsQuestion(of=("d",), path=("0",)),
     inspection.Inspection(sight=inspection.Sight.VALUE, text="x = 1", runs=True),
     BreakpointsWish(set=(BreakpointWish(file="/a.py", line=1, condition="x"),)),
 )

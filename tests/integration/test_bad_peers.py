@@ -16,7 +16,7 @@ from websockets.typing import Subprotocol
 
 from dbg_wire.codec import encode
 from dbg_wire.messages import Answer, Kind, RankReport
-from dbg_wire.ranks import Place
+from dbg_wire.records.ranks import Place
 from dbg_wire.version import PROTOCOL_MINOR
 from tests.broker.peers import STOP, STOPPED, registration
 from tests.conftest import OpenTerminal

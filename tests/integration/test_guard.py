@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.guard.watched import PIPE
-from dbg_wire.evidence import WaitKind, evidence_in
 from dbg_wire.messages import (
     Action,
     Answers,
@@ -22,7 +21,8 @@ from dbg_wire.messages import (
     Question,
     RankAnswer,
 )
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.evidence import WaitKind, evidence_in
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.broker.peers import Peer
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes

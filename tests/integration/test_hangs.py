@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dbg_wire.rank_set import parse_ranks
+from dbg_wire.targets.rank_set import parse_ranks
 from tests.docs.console import agree, steps
 from tests.docs.pages import ROOT, Played, played
 from tests.docs.scenes import MEMORY, SCENES, TORCH_SECONDS, Stage

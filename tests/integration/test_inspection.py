@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.inspection import Inspection, Parts, Scope, Sight, SourceText
 from dbg_wire.messages import Action
+from dbg_wire.records.inspection import Inspection, Parts, Scope, Sight, SourceText
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.inspecting import Look, looking

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.inspection import Parts
+from dbg_wire.records.inspection import Parts
 from tests.support.broker import running_broker
 from tests.support.inspecting import looking
 from tests.support.processes import Processes

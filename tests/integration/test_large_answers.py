@@ -12,9 +12,9 @@ import pytest
 from dbg_agent.guard.ras_reply import parse_reply
 from dbg_wire.limits import MAX_ANSWER_BYTES
 from dbg_wire.messages import Action, Answers, Kind, Look, Question, RankAnswer
-from dbg_wire.ranks import RankState
-from dbg_wire.ras import status_in
-from dbg_wire.records import size_of
+from dbg_wire.records.ranks import RankState
+from dbg_wire.records.ras import status_in
+from dbg_wire.records.record import size_of
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import ask, attach, attach_list, start_ranks, wait_until_states

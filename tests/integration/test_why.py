@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.rank_set import parse_ranks
+from dbg_wire.targets.rank_set import parse_ranks
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Processes

@@ -24,7 +24,7 @@ from websockets.typing import Subprotocol
 from dbg_agent.waiting.hold_counts import HoldCounts
 from dbg_wire.codec import Input, decode, encode, encode_data
 from dbg_wire.messages import Arrival, Chosen, Greet, RankReport, Report, Seat, Sender, Waiting, Welcome
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from dbg_wire.version import subprotocol
 from tests.broker.peers import RUNNING, STOP, STOPPED, attach, registration
 

@@ -15,7 +15,7 @@ from types import TracebackType
 
 import trustme
 
-from dbg_wire.endpoint import fingerprint_of
+from dbg_wire.finding.endpoint import fingerprint_of
 
 TOKEN = "a-token-of-nobody-which-must-not-show-up-anywhere"  # noqa: S105 - nobody's
 

@@ -9,9 +9,9 @@ from dbg_client.api.loop_thread import LoopThread
 from dbg_client.core.asking import Asker
 from dbg_client.core.broker import switchboard_to
 from dbg_client.core.switchboard import Switchboard
-from dbg_wire.inspection import Inspected, Inspection, Sight, Variable, inspected_in
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.inspection import Inspected, Inspection, Sight, Variable, inspected_in
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.support.time_unit import seconds
 
 

@@ -26,8 +26,8 @@ from websockets.typing import Subprotocol
 from dbg_client.views.list import show_json
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Change, Gone, Greet, Message, Sender, Snapshot, Subscribe
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import parse_target, select
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import parse_target, select
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 from tests.broker.peers import trusting_context
 from tests.support.time_unit import seconds

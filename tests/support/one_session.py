@@ -18,7 +18,7 @@ from dbg_client.terminal.picker import pick_in_session
 from dbg_client.terminal.session import Session
 from dbg_client.words.engine import Wish
 from dbg_wire.messages import Mode
-from dbg_wire.targets import parse_target
+from dbg_wire.targets.selection import parse_target
 
 SECONDS = 30.0
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dbg_client.core.rank_evidence import RankEvidence
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen, SourceSeen
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen, SourceSeen
+from dbg_wire.records.ranks import Place, RankState
 from tests.client.fake_broker import make_rank
 
 TORCH = SourceSeen(library="torch", version="2.13.0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 
 keys = count()
 

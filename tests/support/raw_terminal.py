@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from dbg_wire.messages import Change, Greet, Sender, Snapshot, Subscribe, Welcome
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 from dbg_wire.version import subprotocol
 from tests.broker.peers import Peer, cut, trusting_context
 from tests.support.broker import RunningBroker

@@ -6,17 +6,16 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from dbg_wire.endpoint import MAX_PINS, MAX_TOKEN, MIN_TOKEN, TOKEN_ROLES, Endpoint, TokenRole
 from dbg_wire.errors import BadInput, NoBroker
-from dbg_wire.rendezvous import Rendezvous
-from dbg_wire.throw_away import MARK
+from dbg_wire.finding.endpoint import MAX_PINS, MAX_TOKEN, MIN_TOKEN, THROW_AWAY_MARK, TOKEN_ROLES, Endpoint, TokenRole
+from dbg_wire.finding.rendezvous import Rendezvous
 
 PIN = "sha256:" + "0123456789abcdef" * 4
 OTHER_PIN = "sha256:" + "f" * 64
 SECRET = "s3cret-T0ken_of-a-Rank"  # noqa: S105 - nobody's
 TOKENS: dict[TokenRole, str] = {"rank": "rank-" + SECRET, "driver": "driver-" + SECRET, "watcher": "watcher-" + SECRET}
 RENDEZVOUS = Rendezvous(url="wss://login1:6900", host="login1", pid=4711, fingerprint=PIN, tokens=TOKENS)
-THROW_AWAY: dict[TokenRole, str] = {role: MARK + token for role, token in TOKENS.items()}
+THROW_AWAY: dict[TokenRole, str] = {role: THROW_AWAY_MARK + token for role, token in TOKENS.items()}
 INSECURE = Rendezvous(url="ws://login1:6900", host="login1", pid=4711, fingerprint=None, tokens=THROW_AWAY)
 
 names = st.from_regex(r"[a-z_][a-z0-9_.-]{0,60}", fullmatch=True)

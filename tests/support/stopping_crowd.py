@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Answer, Ask, Kind, Report, Sender, Welcome
-from dbg_wire.ranks import Place
+from dbg_wire.records.ranks import Place
 from dbg_wire.version import PROTOCOL_MINOR
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration, trusting_context
 from tests.support.crowd import options, say

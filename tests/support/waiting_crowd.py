@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from websockets.asyncio.client import ClientConnection, connect
 
 from dbg_wire.codec import decode, encode
-from dbg_wire.evidence import (
+from dbg_wire.messages import Answer, Ask, Kind, Look, Sender, Welcome
+from dbg_wire.records.evidence import (
     CodeSeen,
     CollectiveSeen,
     CollectiveState,
@@ -24,8 +25,7 @@ from dbg_wire.evidence import (
     ThreadWait,
     WaitKind,
 )
-from dbg_wire.messages import Answer, Ask, Kind, Look, Sender, Welcome
-from dbg_wire.ranks import Place
+from dbg_wire.records.ranks import Place
 from dbg_wire.version import PROTOCOL_MINOR
 from tests.broker.peers import RUNNING, registration, trusting_context
 from tests.support.crowd import options, say

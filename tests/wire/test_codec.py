@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_wire import limits
-from dbg_wire.bounds import MAX_NUMBER
 from dbg_wire.codec import (
     Input,
     Output,
@@ -22,7 +21,8 @@ from dbg_wire.codec import (
 )
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import MESSAGES, Answer, Applied, Kind, Message, RankReport, Report, Sender
-from dbg_wire.ranks import Breakpoint, RankState
+from dbg_wire.records.bounds import MAX_NUMBER
+from dbg_wire.records.ranks import Breakpoint, RankState
 from tests.wire.values import messages
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)

@@ -25,9 +25,9 @@ from dbg_wire.messages import (
     Source,
     StopInfo,
 )
-from dbg_wire.parts import PartsQuestion
-from dbg_wire.ranks import Place, RankState
-from dbg_wire.records import bound_of, hints_of
+from dbg_wire.records.inspection import PartsQuestion
+from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.records.record import bound_of, hints_of
 from tests.wire.values import messages
 
 WHERE = Place(file="/home/me/train.py", line=41, function="step")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_wire.errors import IllegalMove
-from dbg_wire.ranks import LIVE_STATES, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankState
 from dbg_wire.states import RANK_MOVES, STOP_MOVES, RankEvent, StopEvent, StopPhase, move_rank, move_stop
 
 

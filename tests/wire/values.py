@@ -8,7 +8,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dbg_wire.beside import CommandLine
 from dbg_wire.messages import (
     KINDS_OF_AGENTS,
     MESSAGES,
@@ -21,7 +20,8 @@ from dbg_wire.messages import (
     Testimony,
 )
 from dbg_wire.messages.rows import AnyInquiry, AnyRow
-from dbg_wire.records import Record, bound_of, hints_of, inner_of
+from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.record import Record, bound_of, hints_of, inner_of
 
 MAX_SAMPLE = 30
 """Most characters of a text that is tried; texts at their bound have tests of their own."""

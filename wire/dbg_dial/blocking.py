@@ -20,8 +20,8 @@ from websockets.uri import parse_uri
 
 from dbg_dial.pin import check_certificate, check_endpoint, check_token, client_context, untrusted
 from dbg_dial.tcp import Address
-from dbg_wire.endpoint import Endpoint
 from dbg_wire.errors import BrokerUnreachable, Refused, WrongCertificate, WrongToken, WrongVersion, printable
+from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.limits import KIB, MAX_FRAME_BYTES
 from dbg_wire.version import subprotocol
 

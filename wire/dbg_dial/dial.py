@@ -22,8 +22,8 @@ from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketExce
 
 from dbg_dial.pin import check_certificate, check_token, client_context, untrusted
 from dbg_dial.tcp import Address
-from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import CLOSE_SECONDS, MAX_FRAME_BYTES
 from dbg_wire.version import subprotocol
 

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dbg_dial.pin import check_certificate, check_token, client_context, untrusted
-from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable, PeerError, WrongToken
+from dbg_wire.finding.endpoint import Reach
 from dbg_wire.limits import MAX_FRAME_BYTES
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 

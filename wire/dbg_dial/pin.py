@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import ssl
 
-from dbg_wire.endpoint import Endpoint, fingerprint_of, same_fingerprint
-from dbg_wire.environment import CA
 from dbg_wire.errors import BadEndpoint, BadSecretFile, UntrustedCertificate, WrongCertificate
-from dbg_wire.throw_away import WHERE_THEY_ARE, is_throw_away
+from dbg_wire.finding.endpoint import THROW_AWAY_REMEDY, Endpoint, fingerprint_of, is_throw_away, same_fingerprint
+from dbg_wire.finding.environment import CA
 
 
 def check_endpoint(endpoint: Endpoint) -> None:
@@ -33,7 +32,9 @@ def check_token(endpoint: Endpoint, token: str) -> None:
     """Refuse to send a lasting token without TLS, and any token without a pin. Raise BadEndpoint."""
     check_endpoint(endpoint)
     if not endpoint.secure and not is_throw_away(token):
-        raise BadEndpoint(f"{endpoint.url} is without TLS, and a lasting token must not travel there", WHERE_THEY_ARE)
+        raise BadEndpoint(
+            f"{endpoint.url} is without TLS, and a lasting token must not travel there", THROW_AWAY_REMEDY
+        )
 
 
 def client_context(endpoint: Endpoint) -> ssl.SSLContext:

@@ -18,7 +18,7 @@ import msgspec
 from dbg_wire import limits
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.messages import MESSAGES, Message, Sender
-from dbg_wire.records import document_of, encode_record, name_of, refusal
+from dbg_wire.records.record import document_of, encode_record, name_of, refusal
 
 
 class UnknownType(PeerError):

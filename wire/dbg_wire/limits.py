@@ -154,3 +154,11 @@ CLOSE_SECONDS = 1.0
 
 MAX_ASK_SECONDS = 600.0
 """Longest deadline a question may have."""
+
+NOTICE_SECONDS = 300.0
+"""Seconds before a stop ends by itself at which that is told: enough to open a laptop."""
+
+
+def notice_seconds(lease: float) -> float:
+    """Return how many seconds before its end a lease is told to end: NOTICE_SECONDS, or a tenth of a short one."""
+    return min(NOTICE_SECONDS, lease / 10)

@@ -12,8 +12,8 @@ from typing import Any
 from dbg_wire.codec import type_name
 from dbg_wire.errors import printable
 from dbg_wire.messages import Message
-from dbg_wire.ranks import Place
-from dbg_wire.records import Record, bound_of, hints_of
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import Record, bound_of, hints_of
 
 MAX_LINE = 400
 """Characters of one message; a registration, which has the most fields, needs 300."""

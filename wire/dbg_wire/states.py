@@ -9,7 +9,7 @@ import enum
 from collections.abc import Mapping
 
 from dbg_wire.errors import IllegalMove
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 
 class RankEvent(str, enum.Enum):

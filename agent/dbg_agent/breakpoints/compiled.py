@@ -24,7 +24,7 @@ from dbg_agent.stop.compiled_sources import compiled_sources
 from dbg_agent.stop.stacks import all_frames
 from dbg_agent.stop_at.importing import FinderBefore
 from dbg_agent.stop_at.insertion import compile_with
-from dbg_wire.stop_points import StopAt
+from dbg_wire.records.stop_points import StopAt
 
 CALL = "__dbg_line_breakpoint__"
 """The builtin that the code of a function with breakpoints calls. It hides no name of a module."""

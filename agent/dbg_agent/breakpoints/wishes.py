@@ -29,8 +29,8 @@ from dbg_agent.stop.room import make_room
 from dbg_agent.stop.stacks import is_own, is_runner
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
-from dbg_wire.line_breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
-from dbg_wire.records import fitted
+from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.record import fitted
 
 MAX_ROWS = 500_000
 """Characters of the rows of an answer, of which some are escaped in a message: half of a message."""

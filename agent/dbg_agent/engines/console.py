@@ -26,7 +26,7 @@ from dbg_agent.stop.inbox import (
 )
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import PromptInfo, PromptState, Replied
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 PROMPT_GONE = "the prompt it was typed for is gone"
 """Why a reply is discarded."""

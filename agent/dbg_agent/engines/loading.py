@@ -5,7 +5,7 @@ from __future__ import annotations
 from dbg_agent.engines.console import Console
 from dbg_agent.engines.engine import Engine
 from dbg_agent.engines.port import Port
-from dbg_wire.engines import PDB
+from dbg_wire.tables.engines import PDB
 
 
 def load(name: str, port: Port, console: Console, *, reads_rc: bool) -> Engine:

@@ -26,8 +26,8 @@ from dbg_agent.engines.port import Port
 from dbg_agent.engines.tracing import Tracing
 from dbg_agent.stop.capture import talking_to
 from dbg_agent.stop.inbox import BreakPrompt
-from dbg_wire.engines import PDB
 from dbg_wire.messages import PromptState
+from dbg_wire.tables.engines import PDB
 
 SCREEN_LINES = 24
 """Lines at the end of the log that are shown as the screen of a line debugger."""

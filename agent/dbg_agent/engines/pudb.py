@@ -13,7 +13,7 @@ from dbg_agent.engines.port import LeavingPort, Port
 from dbg_agent.engines.pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
 from dbg_agent.engines.tracing import Tracing
 from dbg_agent.stop.inbox import Redraw, SwitchDebugger
-from dbg_wire.engines import PUDB
+from dbg_wire.tables.engines import PUDB
 
 NEEDS_TERMINAL = "would use the rank's own terminal, which belongs to the job; it is not available here."
 """Why some of PuDB's keys are refused."""

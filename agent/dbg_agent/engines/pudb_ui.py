@@ -32,7 +32,7 @@ from dbg_agent.engines.pudb_widgets import (
 )
 from dbg_agent.engines.screen import NoFile
 from dbg_wire.messages import Notice
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 MAX_ENTRIES = 4000
 """Texts that PuDB's command line keeps, most of them lines: some megabytes. The oldest texts are dropped."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dbg_agent.evidence.environment import environment, variables_told
 from dbg_agent.evidence.files import CodeFiles
 from dbg_wire.errors import printable
-from dbg_wire.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
-from dbg_wire.records import fitted
+from dbg_wire.records.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
+from dbg_wire.records.record import fitted
 
 _files = CodeFiles()
 """What was read already: files that have not changed since are not read again."""

@@ -8,8 +8,8 @@ from dbg_agent.evidence.mpi import LIBRARY as MPI
 from dbg_agent.evidence.mpi import mpi_seen
 from dbg_agent.evidence.torch_collectives import LIBRARY as TORCH
 from dbg_agent.evidence.torch_collectives import torch_seen
-from dbg_wire.evidence import MAX_COLLECTIVES, CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
-from dbg_wire.records import fitted
+from dbg_wire.records.evidence import MAX_COLLECTIVES, CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from dbg_wire.records.record import fitted
 
 Seen = SourceSeen | GroupSeen | CollectiveSeen
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dbg_agent.evidence.holders import lock_holders, other_ends
 from dbg_agent.evidence.system_calls import SystemCall, path_of, peer_of, polled, read_text
 from dbg_wire.errors import printable
-from dbg_wire.evidence import WaitKind
+from dbg_wire.records.evidence import WaitKind
 
 MAX_CHILDREN = 32
 """Child processes whose descriptors are looked at."""

@@ -6,8 +6,8 @@ from dbg_agent.evidence.code import code_parts, code_seen
 from dbg_agent.evidence.collectives import collectives_seen
 from dbg_agent.evidence.process import process_seen
 from dbg_agent.evidence.threads import threads_seen
-from dbg_wire.evidence import EvidenceRecord, ProcessSeen, fitting
 from dbg_wire.messages import Look
+from dbg_wire.records.evidence import EvidenceRecord, ProcessSeen, fitting
 
 
 def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tuple[EvidenceRecord, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from dbg_wire.evidence import CollectiveSeen, GroupSeen
+from dbg_wire.records.evidence import CollectiveSeen, GroupSeen
 
 _COMPUTE = re.compile(
     r"CUDA error|CUDA driver error|cudaError|CUBLAS_STATUS|CUDNN_STATUS|device-side assert|HIP error|hipError"

@@ -17,7 +17,7 @@ from dbg_agent.evidence.stacks import SeenThread, module_of
 from dbg_agent.evidence.variables import UNKNOWN, attribute, is_a, item, local
 from dbg_agent.stop.own_frames import is_users_file
 from dbg_wire.errors import printable
-from dbg_wire.evidence import WaitKind
+from dbg_wire.records.evidence import WaitKind
 
 MAX_WORKERS = 32
 """Worker processes that one sentence names."""

@@ -17,9 +17,9 @@ from typing import Any
 from dbg_agent.evidence.call_site import CallSite, call_site
 from dbg_agent.evidence.variables import UNKNOWN, class_of, is_a, is_traced_within, local
 from dbg_agent.stop.stacks import all_frames
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.records import fitted
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from dbg_wire.records.record import fitted
+from dbg_wire.targets.rank_set import format_ranks
 
 LIBRARY = "mpi4py"
 

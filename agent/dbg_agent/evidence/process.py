@@ -9,8 +9,8 @@ import time
 from dbg_agent.evidence.descriptors import command_of
 from dbg_agent.evidence.system_calls import kernel_thread, read_text, system_call
 from dbg_wire.errors import printable
-from dbg_wire.evidence import ProcessSeen
-from dbg_wire.records import fitted
+from dbg_wire.records.evidence import ProcessSeen
+from dbg_wire.records.record import fitted
 
 _CGROUPS = "/sys/fs/cgroup"
 _NO_LIMIT = 2**60

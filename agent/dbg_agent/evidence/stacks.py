@@ -12,8 +12,8 @@ from dbg_agent.stop.own_frames import is_users_file
 from dbg_agent.stop.program_threads import program_threads
 from dbg_agent.stop.stacks import is_own
 from dbg_wire.errors import printable
-from dbg_wire.ranks import Place
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted
 
 MAX_FRAMES = 200
 """Innermost frames of a thread that are looked at."""

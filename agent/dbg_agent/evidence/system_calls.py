@@ -6,7 +6,7 @@ import os
 import struct
 from typing import NamedTuple
 
-from dbg_wire.system_calls import call_names
+from dbg_wire.tables.system_calls import call_names
 
 MAX_POLLED = 8
 """Descriptors of one poll() that are looked at."""

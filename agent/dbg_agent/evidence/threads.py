@@ -18,10 +18,10 @@ from dbg_agent.evidence.stacks import SeenThread, seen_threads, short_place
 from dbg_agent.evidence.system_calls import system_call
 from dbg_agent.evidence.variables import UNKNOWN, class_of
 from dbg_agent.stop.stacks import all_frames
-from dbg_wire.collectives import collective_of
 from dbg_wire.errors import printable
-from dbg_wire.evidence import MAX_WAIT_FRAMES, ThreadWait, WaitKind
-from dbg_wire.records import fitted
+from dbg_wire.records.evidence import MAX_WAIT_FRAMES, ThreadWait, WaitKind
+from dbg_wire.records.record import fitted
+from dbg_wire.tables.collectives import collective_of
 
 MAX_SECONDS = 0.25
 """Seconds after which one look asks the kernel no more. Each question lets other threads run Python code, which may

@@ -12,9 +12,9 @@ from dbg_agent.evidence.flight_recorder import NATIVE_MODULE, Before, Entry, Rec
 from dbg_agent.evidence.process_groups import MODULE, Group, process_groups
 from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, shape_of
 from dbg_agent.evidence.torch_words import bytes_of, name_of, peer_of, shapes_text, types_text
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.records import fitted
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from dbg_wire.records.record import fitted
+from dbg_wire.targets.rank_set import format_ranks
 
 BUFFER_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 """Variables by which a user sets the entries that a recorder keeps; the second is the older name."""

@@ -17,12 +17,12 @@ from dbg_agent.guard.command import CantStart, Command
 from dbg_agent.guard.native import NoStack, native_stack
 from dbg_agent.guard.ras import NoRas, ask_ras
 from dbg_agent.settings import FORBIDDEN
-from dbg_wire.beside import CommandEnd, CommandLine, output_rows
-from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import PeerError, printable
+from dbg_wire.finding.environment import AUTOSTART
 from dbg_wire.messages import Action, Answer, Ask, Kind, sendable
-from dbg_wire.ras import status_rows
-from dbg_wire.records import fitted
+from dbg_wire.records.beside import CommandEnd, CommandLine, output_rows
+from dbg_wire.records.ras import status_rows
+from dbg_wire.records.record import fitted
 
 MAX_AT_ONCE = 4
 """Questions that a guard works on at once: several people look at one rank, and each command may be a profiler."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from dbg_dial.deadline import within
-from dbg_wire.beside import MAX_FIRST, MAX_LAST, CommandEnd
+from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, CommandEnd
 
 TERM_SECONDS = 0.3
 """Seconds between SIGTERM and SIGKILL for a command that is ended: a tracer lets go of its process within them."""

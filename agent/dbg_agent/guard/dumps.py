@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbg_wire.limits import MAX_STACK_FRAMES
-from dbg_wire.ranks import Place
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted
 
 MARK = "\x01"
 """Begins a line of the rank; faulthandler writes only printable ASCII."""

@@ -13,8 +13,8 @@ from dbg_agent.guard.command import Command, Output
 from dbg_agent.guard.yama import SCOPE
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
-from dbg_wire.ranks import Place
-from dbg_wire.records import fitted, within_bytes
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted, within_bytes
 
 PROGRAM = "py-spy"
 

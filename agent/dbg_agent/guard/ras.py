@@ -10,7 +10,7 @@ from dbg_agent.guard.ras_reply import parse_reply
 from dbg_dial.deadline import within
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.limits import MIB
-from dbg_wire.ras import RasStatus
+from dbg_wire.records.ras import RasStatus
 
 DEFAULT_ADDRESS = ("localhost", 28028)
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import PeerError
-from dbg_wire.ras import (
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.ras import (
     ABORTED,
     DEAD,
     FAILED,
@@ -31,7 +31,7 @@ from dbg_wire.ras import (
     RasSeen,
     RasStatus,
 )
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 IN_PROGRESS = 7
 """NCCL's ncclInProgress: a communicator that is being made."""

@@ -50,8 +50,8 @@ from dbg_wire.messages import (
     Testimony,
     sendable,
 )
-from dbg_wire.ranks import Place
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from dbg_agent.guard.memory import Memory, read_proc
 from dbg_wire.errors import printable
-from dbg_wire.evidence import MAX_WAIT_FRAMES, EvidenceRecord, ProcessSeen, ThreadWait, WaitKind, fitting
 from dbg_wire.messages import Look
-from dbg_wire.ranks import Place
-from dbg_wire.records import fitted
-from dbg_wire.system_calls import call_names
+from dbg_wire.records.evidence import MAX_WAIT_FRAMES, EvidenceRecord, ProcessSeen, ThreadWait, WaitKind, fitting
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted
+from dbg_wire.tables.system_calls import call_names
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -9,8 +9,8 @@ from dbg_agent.inspection.handles import NoSuchHandle
 from dbg_agent.inspection.inspector import Inspector, Place, Refused
 from dbg_agent.inspection.source_text import NotLoaded
 from dbg_agent.stop.own_frames import FrameAt
-from dbg_wire.inspection import Inspection, InspectionRecord, cut_to_fit
 from dbg_wire.messages import Ask, Kind
+from dbg_wire.records.inspection import Inspection, InspectionRecord, cut_to_fit
 
 
 def inspected(

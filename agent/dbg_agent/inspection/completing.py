@@ -11,9 +11,9 @@ from typing import Any
 
 from dbg_agent.engines.safe_completion import runs_nothing
 from dbg_agent.inspection.namespaces import Namespaces
-from dbg_wire.inspection import Completion
 from dbg_wire.limits import MAX_COMPLETIONS
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import Completion
+from dbg_wire.records.record import fitted
 
 _TYPED = re.compile(r"(?:(?P<owner>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\.)?(?P<word>[^\W\d]\w*)?\Z")
 """A dotted name, perhaps unfinished, at the end of a text."""

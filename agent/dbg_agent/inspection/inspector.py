@@ -23,7 +23,7 @@ from dbg_agent.stop.frame_locals import release
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.values.answer_text import abridged, error_text
 from dbg_agent.values.describe import describe
-from dbg_wire.inspection import (
+from dbg_wire.records.inspection import (
     MAX_VARIABLES,
     Completion,
     ExceptionSeen,
@@ -33,7 +33,7 @@ from dbg_wire.inspection import (
     Sight,
     Variable,
 )
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 COMPLETING_SECONDS = 0.5
 """Seconds for the look at attributes: later completions would come into the next word."""

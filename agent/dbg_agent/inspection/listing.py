@@ -15,8 +15,8 @@ from dbg_agent.inspection.part import Opened, Part
 from dbg_agent.inspection.tensors import Statistics
 from dbg_agent.values.beginning import beginning_of
 from dbg_agent.values.budget import sentence_of
-from dbg_wire.inspection import MAX_VARIABLE_TEXT, Variable
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import MAX_VARIABLE_TEXT, Variable
+from dbg_wire.records.record import fitted
 
 MAX_NAME = 200
 """Characters of a variable's name and of its class."""

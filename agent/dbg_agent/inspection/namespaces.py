@@ -11,7 +11,7 @@ from dbg_agent.inspection.expressions import is_name
 from dbg_agent.inspection.objects import in_order
 from dbg_agent.inspection.part import Opened, Part
 from dbg_agent.stop.frame_locals import write_back
-from dbg_wire.inspection import Scope
+from dbg_wire.records.inspection import Scope
 
 
 class Namespaces:

@@ -7,8 +7,8 @@ import traceback
 
 from dbg_agent.inspection.class_survey import full_name_of
 from dbg_agent.values.answer_text import error_text
-from dbg_wire.inspection import ExceptionSeen
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import ExceptionSeen
+from dbg_wire.records.record import fitted
 
 _OWN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # noqa: PTH118, PTH120 - no pathlib in a rank
 """The folder of the agent, whose frames only run the program."""

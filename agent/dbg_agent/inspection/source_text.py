@@ -11,9 +11,9 @@ from types import CodeType, FrameType
 from dbg_agent.stop.loaded_sources import Loaded, file_of
 from dbg_agent.stop.stacks import all_frames
 from dbg_wire.errors import printable
-from dbg_wire.inspection import SourceText, written_length
 from dbg_wire.limits import MAX_TEXT
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import SourceText, written_length
+from dbg_wire.records.record import fitted
 
 MAX_CHUNK = MAX_TEXT - 300
 """Bytes of the path and the lines of one record, as they are written: its other fields take the rest."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from dbg_wire.ranks import Coordinate
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Coordinate
+from dbg_wire.records.record import fitted
 
 MAX_AXES = 8
 """Axes of a mesh; the largest trainings use five or six."""

@@ -14,8 +14,8 @@ from dbg_agent.link.name_servers import Lookups
 from dbg_dial.deadline import within
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
 from dbg_dial.tcp import Address, connected, seconds_since_ack_of
-from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError
+from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import CONNECTION_DEAD_SECONDS
 
 CONNECT_SECONDS = 2.0

@@ -16,8 +16,8 @@ from dbg_agent.log import Logger
 from dbg_dial.dial import BrokerWebSocket
 from dbg_dial.handover import Handover
 from dbg_dial.tcp import Address, seconds_since_ack
-from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError
+from dbg_wire.finding.endpoint import Reach
 
 logger = Logger("dbg_agent.link")
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dbg_dial.dial import BrokerWebSocket
     from dbg_dial.find import Opening
     from dbg_wire.codec import Input
-    from dbg_wire.endpoint import Reach
+    from dbg_wire.finding.endpoint import Reach
     from dbg_wire.messages import Message
 
 

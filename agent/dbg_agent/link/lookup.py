@@ -13,7 +13,7 @@ from dbg_dial.find import Opening, Seeker, find_broker, read_if_there, read_secr
 from dbg_wire.errors import BadSecretFile, SilentFile, printable
 
 if TYPE_CHECKING:
-    from dbg_wire.endpoint import Reach
+    from dbg_wire.finding.endpoint import Reach
 
 SLOW_SECONDS = 2.0
 """Seconds after which a file counts as silent; a file of a network file system takes milliseconds."""

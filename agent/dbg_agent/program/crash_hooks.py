@@ -23,7 +23,7 @@ from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.stop.stacks import is_own
 from dbg_wire.errors import printable
 from dbg_wire.messages import Notice
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

@@ -19,7 +19,7 @@ from dbg_agent.stop import room
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.when_imported import loaded
 from dbg_wire.errors import DbgError
-from dbg_wire.launchers import is_launcher
+from dbg_wire.tables.launchers import is_launcher
 
 NOT_DEFAULTS = frozenset(
     {"breakpoint", "classic", "collective_timeout", "exec", "guard", "lease", "mesh", "post_mortem"}

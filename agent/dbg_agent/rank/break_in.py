@@ -25,7 +25,7 @@ from dbg_agent.stop.stacks import is_own, is_runner, thread_frame
 from dbg_agent.stop.stops import Stops
 from dbg_wire.errors import printable
 from dbg_wire.messages import Answer, Ask, Kind, Message
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 BREAK_IN_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 """Asks the main thread to stop. Programs and launchers use SIGUSR1 and SIGUSR2, but not this signal."""

@@ -12,9 +12,9 @@ from dbg_agent.engines.engine import Engine
 from dbg_agent.engines.loading import load
 from dbg_agent.engines.port import Port
 from dbg_agent.settings import Settings
-from dbg_wire.engines import DEFAULT_ENGINE, PDB
 from dbg_wire.errors import printable
 from dbg_wire.states import StopPhase
+from dbg_wire.tables.engines import DEFAULT_ENGINE, PDB
 
 
 class DebuggedRank(Port, Protocol):

@@ -26,7 +26,6 @@ from dbg_agent.stop.typed_keys import Loss
 from dbg_agent.waiting.deadlines import Deadlines
 from dbg_agent.waiting.holding import Holding
 from dbg_agent.waiting.lease import Lease
-from dbg_wire.engines import LINE_ENGINE, PUDB
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import (
     Action,
@@ -50,14 +49,15 @@ from dbg_wire.messages import (
     Report,
     Welcome,
 )
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
+from dbg_wire.tables.engines import LINE_ENGINE, PUDB
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 if TYPE_CHECKING:
     from dbg_dial.find import Opening
     from dbg_wire.codec import Input
-    from dbg_wire.endpoint import Reach
+    from dbg_wire.finding.endpoint import Reach
 
 
 logger = Logger("dbg_agent.rank")

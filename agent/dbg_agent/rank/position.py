@@ -12,7 +12,7 @@ from dbg_agent.rank.unmoved import Unmoved
 from dbg_agent.stop.crash import Crash
 from dbg_agent.stop.stacks import place_of, stack_of, thread_frame, traceback_of
 from dbg_agent.stop.stops import Stops
-from dbg_wire.ranks import Place, ThreadStack
+from dbg_wire.records.ranks import Place, ThreadStack
 
 
 class HaltedStop(Protocol):

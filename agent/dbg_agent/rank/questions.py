@@ -29,17 +29,17 @@ from dbg_agent.stop.stops import SLOW_STEP_SECONDS
 from dbg_agent.when_imported import loaded
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Answer, Ask, Kind, Look, sendable
-from dbg_wire.parts import PartsQuestion
-from dbg_wire.ranks import Place
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import PartsQuestion
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
     from dbg_agent.inspection.inspector import Inspector
     from dbg_agent.link.fork_safety import ForkSafety
     from dbg_agent.rank.evaluate import Evaluated
-    from dbg_wire.evidence import EvidenceRecord
     from dbg_wire.messages.rows import AnyRow
+    from dbg_wire.records.evidence import EvidenceRecord
 
 MOVES = {
     "n": "next",
@@ -90,8 +90,8 @@ NEEDED = (
     ".lone_collectives",
     ".set_breakpoints",
     ".source_beside",
-    "dbg_wire.evidence",
-    "dbg_wire.stop_states",
+    "dbg_wire.records.evidence",
+    "dbg_wire.records.line_breakpoints",
 )
 """The modules that answers import when a question needs them: a rank that nobody asks does without."""
 
@@ -232,7 +232,7 @@ class Questions:
             return evidence_of(ask.look, halted=halted, is_still=is_still)
         except Exception as error:
             # The place of the rank is known all the same, and the link must live.
-            from dbg_wire.evidence import SourceSeen
+            from dbg_wire.records.evidence import SourceSeen
 
             lack = f"the evidence can't be read ({type(error).__name__}: {printable(str(error))})"
             return (fitted(SourceSeen, library="dbg-agent", lack=lack),)

@@ -42,8 +42,8 @@ from dbg_agent.when_imported import loaded
 from dbg_wire.errors import DbgError
 from dbg_wire.limits import CLOSE_SECONDS
 from dbg_wire.messages import Discarded, Goodbye, Message, RankReport
-from dbg_wire.ranks import IN_FINALIZE, Place
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import IN_FINALIZE, Place
+from dbg_wire.records.record import fitted
 
 logger = Logger("dbg_agent.rank")
 

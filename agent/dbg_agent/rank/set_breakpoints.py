@@ -14,9 +14,9 @@ from dbg_agent.breakpoints.wishes import LineBreakpoints
 from dbg_agent.own_threads import BoundedThreads
 from dbg_agent.rank.with_breakpoints import RankWithBreakpoints
 from dbg_wire.errors import printable
-from dbg_wire.line_breakpoints import BreakpointsWish
 from dbg_wire.messages import Ask, Kind, Notice
-from dbg_wire.records import fitted
+from dbg_wire.records.line_breakpoints import BreakpointsWish
+from dbg_wire.records.record import fitted
 
 MAX_WAITING = 16
 """Questions about breakpoints that may wait for one another in a running rank; more are refused."""

@@ -8,8 +8,8 @@ from dbg_agent.inspection.source_text import NotLoaded, source_text
 from dbg_agent.own_threads import BoundedThreads
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_wire.errors import printable
-from dbg_wire.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
 from dbg_wire.messages import Ask, Kind
+from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
 
 MAX_WAITING = 4
 """Questions about source that are answered at the same time, as a file system may hang; more are refused."""

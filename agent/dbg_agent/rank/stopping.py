@@ -31,11 +31,11 @@ from dbg_agent.stop.typed_keys import Loss
 from dbg_agent.waiting.deadlines import Deadlines
 from dbg_agent.waiting.holding import Holding
 from dbg_agent.waiting.lease import Lease
-from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.messages import Applied, Message, Notice
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
+from dbg_wire.tables.engines import LINE_ENGINE
 
 BEFORE_LINE = "before line"
 """Takes the place of an engine's name if no trace function has stopped, but the program itself before its line."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dbg_agent.stop.program_threads import program_threads
 from dbg_agent.stop.stacks import bounded_stack, bytes_of, whole_stack
 from dbg_wire.limits import MAX_THREAD_FRAMES, MAX_THREADS_BYTES
-from dbg_wire.ranks import Place, ThreadStack
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Place, ThreadStack
+from dbg_wire.records.record import fitted
 
 MAX_NAME = 200
 """Characters of a thread's name."""

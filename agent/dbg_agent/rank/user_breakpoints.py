@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
-from dbg_wire.ranks import Breakpoint
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Breakpoint
+from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
     from dbg_agent.breakpoints.wishes import LineBreakpoints

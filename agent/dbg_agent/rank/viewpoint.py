@@ -14,8 +14,8 @@ from dbg_agent.stop.crash import Crash
 from dbg_agent.stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, frames_of_traceback, users_frame
 from dbg_agent.stop.stacks import place_of
 from dbg_wire.messages import Message, Notice
-from dbg_wire.ranks import Place
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted
 
 CHOSEN_BY_USER = "breakpoint"
 """The reason of stops whose frame the user has chosen."""

@@ -10,7 +10,7 @@ from types import FrameType
 from dbg_agent.stop.stacks import place_of
 from dbg_wire.limits import SOURCE_LINES
 from dbg_wire.messages import Source
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 
 def source_of(frame: FrameType, breaks: Mapping[str, Sequence[int]]) -> Source:

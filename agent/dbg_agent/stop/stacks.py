@@ -10,8 +10,8 @@ from operator import methodcaller
 from types import FrameType, TracebackType
 
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES
-from dbg_wire.ranks import Place
-from dbg_wire.records import fitted, size_of
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted, size_of
 
 LOOK_MAY_LOCK_UP = (3, 11) <= sys.version_info < (3, 11, 12)
 """Whether ``sys._current_frames`` may stop the whole process for ever (CPython issue 106883). In these releases a

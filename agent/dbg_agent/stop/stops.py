@@ -16,8 +16,8 @@ from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.stop.stacks import is_own, place_of
 from dbg_agent.stop.waits import wait_for
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
-from dbg_wire.ranks import Place, RankState
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.records.record import fitted
 from dbg_wire.states import StopEvent, StopPhase, move_stop
 
 logger = Logger("dbg_agent.stop")

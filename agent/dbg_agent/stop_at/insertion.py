@@ -13,7 +13,7 @@ from types import CodeType
 from typing import cast
 
 from dbg_agent.stop_at.condition import have_same_variables, inlined, variables_of
-from dbg_wire.stop_points import StopAt, StopIn
+from dbg_wire.records.stop_points import StopAt, StopIn
 
 CALL = "__dbg_stop_point__"
 """The builtin that is called with the number of a stop. It hides no name of the module."""

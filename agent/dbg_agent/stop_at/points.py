@@ -21,9 +21,9 @@ from dbg_agent.stop_at import reached
 from dbg_agent.stop_at.at_frame import evaluate_at
 from dbg_agent.stop_at.condition import HELD, PASSED, RAISED, RANK
 from dbg_agent.stop_at.insertion import CALL, compile_with
-from dbg_wire.environment import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
-from dbg_wire.stop_points import StopAt, StopIn, parse_stops
+from dbg_wire.finding.environment import STOP_AT, STOP_IN
+from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 
 
 class RankOfProcess(Protocol):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dbg_agent.stop_at import points
-from dbg_wire.records import fitted
-from dbg_wire.stop_points import StopAt
-from dbg_wire.stop_states import StopState
+from dbg_wire.records.line_breakpoints import StopState
+from dbg_wire.records.record import fitted
+from dbg_wire.records.stop_points import StopAt
 
 
 def stop_states() -> list[StopState]:

@@ -18,8 +18,8 @@ from dbg_agent.values.budget import Effort
 from dbg_agent.values.describe import describe
 from dbg_agent.values.tensors import is_tensor, literal, local_shard, wait_for_stream, why_unreadable
 from dbg_agent.values.walk import attributes_of, has_default_repr
-from dbg_wire.parts import Part
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import Part
+from dbg_wire.records.record import fitted
 
 MAX_PARTS = 256
 """Parts of one answer: four questions find one of ten million elements."""

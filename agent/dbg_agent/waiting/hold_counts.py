@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbg_wire.messages import Arrival, ChosenRank, Waiting
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import RankState
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import RankState
+from dbg_wire.records.record import fitted
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_SITES = 256
 """Sites whose counts are restated. Only a generated program has more of them; the oldest are then forgotten."""

@@ -19,7 +19,7 @@ from dbg_agent.stop.port import ThreadStopper
 from dbg_agent.stop.stops import HELD, Stops
 from dbg_agent.waiting.hold_counts import HoldCounts
 from dbg_wire.messages import Chosen, Kept, Waiting
-from dbg_wire.rank_set import format_ranks
+from dbg_wire.targets.rank_set import format_ranks
 
 RESTATED_SECONDS = 10.0
 """Seconds after a welcome within which a new broker knows all kept ranks: each rank dials again within three."""

@@ -16,9 +16,9 @@ from typing import Protocol
 from dbg_agent.stderr import say
 from dbg_agent.stop.inbox import GoOn, Inbox
 from dbg_agent.stop.stops import Stops
+from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Audience, Message, Notice
-from dbg_wire.records import fitted
-from dbg_wire.stop_leases import notice_seconds
+from dbg_wire.records.record import fitted
 
 HOUR, MINUTE = 3600.0, 60.0
 

@@ -7,11 +7,11 @@ import re
 
 from dbg_broker.classic.session import NOWHERE, QUIET_SECONDS, SESSION, ClassicSession, Deed, Write
 from dbg_wire.codec import Output
-from dbg_wire.engines import PDB
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import Message, PromptInfo, PromptState, Replay, Replied, Reply, Report
-from dbg_wire.ranks import Place
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted
+from dbg_wire.tables.engines import PDB
 
 MAX_TAIL = 4096
 """Characters held back of a line that has no end yet, as it may be a prompt."""

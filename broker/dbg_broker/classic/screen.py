@@ -15,9 +15,9 @@ from dbg_broker.classic.stream import (
     without_queries,
 )
 from dbg_wire import limits
-from dbg_wire.engines import PUDB
 from dbg_wire.errors import printable
 from dbg_wire.messages import Notice, Report
+from dbg_wire.tables.engines import PUDB
 
 MAX_KEPT = 768 * limits.KIB
 """Bytes kept of a screen since it began, some 200 redraws; more would not fit into the queue of the terminal that they

@@ -33,8 +33,8 @@ from dbg_wire.messages import (
     SessionInfo,
     StopInfo,
 )
-from dbg_wire.ranks import Place, RankState
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.records.record import fitted
 
 JOB = "classic"
 """The job under which stock sessions are listed; a stock session doesn't know its job."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 
-from dbg_wire.completion import FILES
+from dbg_wire.command_line.completion import FILES, nearest
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.nearest import nearest
 
 OF_THE_TERMINAL = frozenset(
     {"attach", "wait", "list", "where", "why", "collectives", "eval", "command", "exec", "screen", "interrupt"}

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dbg_broker.cli.completion import complete_words, refuse_mistyped, verbs_of
 from dbg_broker.cli.parser import parser_of_the_command
-from dbg_wire.completion import completion_script
+from dbg_wire.command_line.completion import completion_script
+from dbg_wire.command_line.look_alikes import HANDLER
 from dbg_wire.errors import BadInput, CantPrint, DbgError
-from dbg_wire.look_alikes import HANDLER
 
 INTERRUPTED = 130
 
@@ -197,7 +197,7 @@ def _token(given: argparse.Namespace) -> int:
     from dbg_broker.home.bearer import Role
     from dbg_broker.home.private_files import open_home
     from dbg_broker.verbs.token import MAX_SECONDS, TokenWishes, list_tokens, print_token, revoke, rotate
-    from dbg_wire.duration import read_duration
+    from dbg_wire.command_line.duration import read_duration
 
     _refuse_beside(given)
     home = open_home(_home(given))
@@ -244,7 +244,7 @@ def _certificate(given: argparse.Namespace) -> int:
 def _log(given: argparse.Namespace) -> int:
     from dbg_broker.home.private_files import open_home
     from dbg_broker.verbs.log import MAX_SECONDS, LogWishes, show_log
-    from dbg_wire.duration import read_duration
+    from dbg_wire.command_line.duration import read_duration
 
     since = None if given.since is None else read_duration(given.since, "--since", MAX_SECONDS)
     wishes = LogWishes(job=given.job, since=since, follow=given.follow, as_json=given.json)
@@ -255,7 +255,7 @@ def _config(given: argparse.Namespace) -> int:
     import subprocess
 
     from dbg_broker.run.environment import own_command, own_environment
-    from dbg_wire.environment import HOME
+    from dbg_wire.finding.environment import HOME
 
     # One program reads the file for both.
     words = own_command("dbg_client.cli", ["config", *(["--json"] if given.json else [])])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from dbg_broker.cli.completion import help_of, options_of, summaries_of, verbs_of
-from dbg_wire.roff import ManPage
+from dbg_wire.command_line.roff import ManPage
 
 SUMMARY = "the meeting point of ranks that stop in a debugger and of terminals that attach to them"
 

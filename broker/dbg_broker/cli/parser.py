@@ -7,7 +7,7 @@ import platform
 from argparse import ArgumentParser, _ArgumentGroup
 from typing import NoReturn, TypeAlias
 
-from dbg_wire.completion import SHELLS
+from dbg_wire.command_line.completion import SHELLS
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 

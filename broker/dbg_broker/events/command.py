@@ -18,8 +18,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from dbg_broker.events.event import Event, document
-from dbg_wire.environment import TOKEN
 from dbg_wire.errors import printable
+from dbg_wire.finding.environment import TOKEN
 
 logger = logging.getLogger("dbg_broker")
 

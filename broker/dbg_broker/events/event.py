@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.errors import printable
 from dbg_wire.messages import Hang
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_SENTENCE = 500
 """Characters of a sentence: a message to a phone, and no more of a rank's exception than that needs."""

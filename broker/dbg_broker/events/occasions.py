@@ -16,9 +16,9 @@ from dbg_broker.events.event import Event, EventKind, Seen
 from dbg_broker.ranks.crashes import CRASH
 from dbg_broker.ranks.first_failures import has_failed
 from dbg_broker.ranks.rank_record import RankRecord
+from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Hang
-from dbg_wire.ranks import RankState
-from dbg_wire.stop_leases import notice_seconds
+from dbg_wire.records.ranks import RankState
 
 GATHER_SECONDS = 1.0
 """Seconds for which ranks of a run are gathered: by then a thousand have reported what happened to the first."""

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from dbg_broker.home.private_files import MAX_PRIVATE_FILE, read_private, write_private
 from dbg_dial.find import check_own, open_at_once
-from dbg_wire.endpoint import fingerprint_of
 from dbg_wire.errors import BadInput, BadSecretFile, printable
+from dbg_wire.finding.endpoint import fingerprint_of
 
 CERTIFICATE_FILE = "certificate.pem"
 KEY_FILE = "key.pem"

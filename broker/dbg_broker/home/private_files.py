@@ -16,9 +16,9 @@ from pathlib import Path
 
 from dbg_dial.apart import apart
 from dbg_dial.find import RENDEZVOUS_FILE, check_own, open_at_once
-from dbg_wire.environment import SOLE_USER
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.home import ANOTHER_HOME, check_above, check_closed, is_closed
+from dbg_wire.finding.environment import SOLE_USER
+from dbg_wire.finding.home import ANOTHER_HOME, check_above, check_closed, is_closed
 
 MAX_PRIVATE_FILE = 256 * 1024
 """Bytes read of a file in the home: the largest, a certificate with its chain, has a few KiB; more is a wrong file."""

@@ -21,9 +21,8 @@ from types import MappingProxyType
 
 from dbg_broker.home.bearer import Bearer, IssuedToken, Role, load_issued
 from dbg_broker.home.private_files import make_private_directory, read_private, write_private
-from dbg_wire.endpoint import TokenRole, parse_token
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.throw_away import MARK, is_throw_away
+from dbg_wire.finding.endpoint import THROW_AWAY_MARK, TokenRole, is_throw_away, parse_token
 
 TOKEN_BYTES = 32
 """256 bits: out of reach of guessing, and 43 characters long in a file."""
@@ -104,7 +103,7 @@ class Tokens:
         return matches[0] if matches and scheme.lower() == "bearer" else None
 
     def _of_job(self, presented: str) -> tuple[Bearer, ...]:
-        job = presented.removeprefix(MARK).removeprefix(JOB_MARK).rpartition(".")[0]
+        job = presented.removeprefix(THROW_AWAY_MARK).removeprefix(JOB_MARK).rpartition(".")[0]
         return (Bearer(role=Role.RANK, digest=_digest(self.for_job(job)), job=job),) if job else ()
 
     def for_a_while(self, role: Role, ends: int) -> str:
@@ -152,7 +151,7 @@ def job_token(rank_token: str, job: str) -> str:
 
     No list holds such tokens, so that a run needs no change of a broker that serves already.
     """
-    mark = MARK if is_throw_away(rank_token) else ""
+    mark = THROW_AWAY_MARK if is_throw_away(rank_token) else ""
     return f"{mark}{JOB_MARK}{job}.{_code(rank_token, Purpose.JOB, job)}"
 
 
@@ -187,7 +186,7 @@ def _key(token: str) -> bytes:
 
     Each guess then takes the guesser 16 MiB and a tenth of a second.
     """
-    if _MADE.fullmatch(token.removeprefix(MARK)):
+    if _MADE.fullmatch(token.removeprefix(THROW_AWAY_MARK)):
         return token.encode()
     return hashlib.scrypt(token.encode(), salt=b"dbg-broker token", n=2**14, r=8, p=1)
 
@@ -286,7 +285,7 @@ def new_token() -> str:
 
 
 def _throw_away_token() -> str:
-    return f"{MARK}{new_token()}"
+    return f"{THROW_AWAY_MARK}{new_token()}"
 
 
 def _load_token(path: Path) -> str:

@@ -13,7 +13,7 @@ from dbg_broker.net.connection import PeerConnection
 from dbg_broker.ranks.questions import passed_on
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Answer, Probe, RefusalCode
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
 

@@ -29,7 +29,7 @@ from dbg_wire.messages import (
     RankAnswer,
     RefusalCode,
 )
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 MAX_QUESTIONS = 16
 """Questions of one terminal that are open or not yet read: no client asks more at once."""

@@ -13,7 +13,7 @@ from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import GUARD_ACTIONS, Action, Answer, Ask, Finding, Kind, Message, Probe, RefusalCode, Testimony
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
 

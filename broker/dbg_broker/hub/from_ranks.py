@@ -22,7 +22,6 @@ from dbg_broker.net import tcp
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.codec import encode
-from dbg_wire.collectives import collective_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
     Answer,
@@ -40,6 +39,7 @@ from dbg_wire.messages import (
     Source,
     Testimony,
 )
+from dbg_wire.tables.collectives import collective_of
 
 logger = logging.getLogger("dbg_broker")
 

@@ -42,8 +42,8 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
-from dbg_wire.ranks import RankState
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import RankState
+from dbg_wire.records.record import fitted
 
 CONTROL_RESERVE = 128 * limits.KIB
 """Bytes of a rank's queue that input leaves free, so that control messages have room even if the rank doesn't read."""

@@ -12,7 +12,7 @@ from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.messages import RefusalCode, Register
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 
 def is_turned_away(hub: Hub, link: RankLink, message: Register) -> bool:

@@ -14,7 +14,7 @@ from dbg_broker.ranks.registry import Registry
 from dbg_broker.terminals.seats import Seats
 from dbg_wire import limits
 from dbg_wire.messages import Change, Gone, Snapshot
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 SNAPSHOT_BYTES = limits.MAX_CONTROL_BYTES // 2
 """Bytes after which a page of a snapshot ends, estimated from above; half, since the last rank may be large."""

@@ -6,7 +6,7 @@ from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.liveness import is_dead
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import RefusalCode
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 
 def fell_silent(hub: Hub, rank: RankRecord) -> None:

@@ -15,7 +15,7 @@ from dbg_broker.hub import departures, lost_ranks
 from dbg_broker.hub.state import Hub
 from dbg_wire import limits
 from dbg_wire.messages import Probe
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 LOOK_SECONDS = 1.0
 """Seconds between two rounds of looks at what is due, so that a silence is known within six."""

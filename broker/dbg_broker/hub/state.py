@@ -47,9 +47,9 @@ from dbg_broker.terminals.glances import Glances
 from dbg_broker.terminals.log_listeners import LogListeners
 from dbg_broker.terminals.seats import Decision, Seats
 from dbg_wire import limits
-from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.messages import GUARD_ACTIONS, Message, Refusal, Repaint, Seat, Welcome
+from dbg_wire.tables.engines import LINE_ENGINE
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")

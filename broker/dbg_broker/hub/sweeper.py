@@ -12,7 +12,7 @@ from dbg_broker.hub.state import Hub
 from dbg_broker.net.frames import pack_message
 from dbg_wire import limits
 from dbg_wire.messages import Probe
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 STALL_SECONDS = 60.0
 """Seconds for which a terminal may take nothing of what waits for it: a suspended terminal attaches again."""

@@ -11,9 +11,9 @@ import logging
 from dbg_broker.hub.links import RankLink, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_wire.beside import CommandLine
 from dbg_wire.errors import printable
 from dbg_wire.messages import GUARD_ACTIONS, Action, Ask, Finding, Kind, Question, RankAnswer
+from dbg_wire.records.beside import CommandLine
 
 logger = logging.getLogger("dbg_broker")
 

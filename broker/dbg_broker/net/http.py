@@ -13,8 +13,8 @@ from dbg_broker.home.tokens import PATHS, Tokens, may_open
 from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters, metrics
-from dbg_wire.endpoint import MIN_TOKEN
 from dbg_wire.errors import printable
+from dbg_wire.finding.endpoint import MIN_TOKEN
 from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
 
 TEXT = "text/plain; charset=utf-8"

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from dbg_broker.net.budgets import BudgetHits
 from dbg_broker.net.loop_times import BOUNDS, Histogram, LoopTimes
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbg_broker.ranks.rank_record import FamilyName, RankRecord
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.spread import Telling
 from dbg_wire.messages import Kept
-from dbg_wire.ranks import LIVE_STATES, RankState
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import LIVE_STATES, RankState
+from dbg_wire.records.record import fitted
 
 CRASH = "crash"
 """Reason of a stop that keeps a crashed rank."""

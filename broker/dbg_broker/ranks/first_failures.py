@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 FOLLOWS_SECONDS = 60.0
 """Seconds after a failure within which a launcher ends the other ranks, by SIGKILL half a minute after SIGTERM."""

@@ -16,7 +16,7 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import Telling
 from dbg_wire.messages import Chosen, ChosenRank, Waiting
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 RANKS_AT_ONCE = 256
 """Ranks in one message about those that others wait for: it is made in two milliseconds."""

@@ -15,7 +15,7 @@ from dbg_broker.ranks.answer_budget import MAX_TERMINAL_BYTES, AnswerBudget
 from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Action, Answer, Kind, Progress, Question, RankAnswer
-from dbg_wire.records import encode_record
+from dbg_wire.records.record import encode_record
 
 MAX_ANSWER_BYTES = limits.MAX_ANSWER_BYTES + 2048
 """Bytes of one answer with the rank's key."""

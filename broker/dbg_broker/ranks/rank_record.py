@@ -7,11 +7,11 @@ import logging
 from dataclasses import dataclass
 
 from dbg_broker.ranks.weight import weight
-from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import printable
 from dbg_wire.messages import Pulse, RankReport, Register
-from dbg_wire.ranks import DIED, LIVE_STATES, Place, RankInfo, RankState
-from dbg_wire.records import decode_record, encode_record
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.ranks import DIED, LIVE_STATES, Place, RankInfo, RankState
+from dbg_wire.records.record import decode_record, encode_record
 
 logger = logging.getLogger("dbg_broker")
 

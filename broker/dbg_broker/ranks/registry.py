@@ -17,7 +17,7 @@ from dbg_broker.ranks.rank_record import RankRecord, family_of
 from dbg_broker.ranks.shared_texts import SharedTexts
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
-from dbg_wire.ranks import LIVE_STATES, Place, RankState
+from dbg_wire.records.ranks import LIVE_STATES, Place, RankState
 from dbg_wire.states import RankEvent, move_rank
 
 _EVENT_OF_REPORT = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sys import getsizeof
 
-from dbg_wire.ranks import Place
-from dbg_wire.records import Record, Row, size_of
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import Record, Row, size_of
 
 _PLACE = 56 + 28
 """Bytes of a place beside its two texts: its own, and those of its number."""

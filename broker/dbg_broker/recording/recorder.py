@@ -14,7 +14,7 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.recording.stop_cast import About, Ended, Happening, Missing, Said, Seen, Shown, Typed
 from dbg_broker.recording.writer import Entry, Recording, RecordingWriter, new_recording
 from dbg_wire.messages import PromptInfo, StopInfo
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 TOGETHER_SECONDS = 0.1
 """Seconds in which what happens is handed over together; a broker that is killed loses as much."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbg_wire.codec import Output, decode_data
-from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.messages import PromptInfo, Sender
 from dbg_wire.sequences import QueryFilter, TextFilter
+from dbg_wire.tables.engines import LINE_ENGINE
 
 OUTPUT, INPUT, RESIZE, MARKER = "o", "i", "r", "m"
 """The codes of events."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import JOB_TOKENS_DIRECTORY, job_token, write_job_token
 from dbg_broker.run.settings import Wishes
-from dbg_wire.environment import (
+from dbg_wire.finding.environment import (
     AUTOSTART,
     BROKER,
     COLLECTIVE_TIMEOUT,
@@ -28,7 +28,7 @@ from dbg_wire.environment import (
     TOKEN,
     TOKEN_FILE,
 )
-from dbg_wire.stop_points import StopAt, StopIn
+from dbg_wire.records.stop_points import StopAt, StopIn
 
 MANY_HOSTS = frozenset(
     {

@@ -24,8 +24,8 @@ from typing import NoReturn
 
 from dbg_broker.home.rendezvous import NO_LOCKS_HERE
 from dbg_broker.run.environment import is_for_many_hosts
-from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import DbgError, printable
+from dbg_wire.finding.environment import AUTOSTART
 
 USUAL_SIZE = (24, 80)
 """Rows and columns where the user has no terminal."""

@@ -36,10 +36,10 @@ from dbg_broker.run.plan import Plan, make_plan
 from dbg_broker.run.remembered import Folder, Remembered, folder_of
 from dbg_broker.run.settings import RunSettings, Wishes, check
 from dbg_broker.run.terminal import Screen, TerminalProcess, Wakeup, is_attachable
-from dbg_wire.environment import HOME, JOB
 from dbg_wire.errors import BadInput, BadSecretFile, DbgError, printable
-from dbg_wire.home import home_directory
-from dbg_wire.run_terminal import Task, Told
+from dbg_wire.finding.environment import HOME, JOB
+from dbg_wire.finding.home import home_directory
+from dbg_wire.messages.run_terminal import Task, Told
 
 END_SECONDS = 10.0
 """Seconds between SIGTERM to a job that is to run again, and its end by force: launchers take up to five to end all

@@ -24,10 +24,10 @@ from dbg_broker.home.rendezvous import lock, read_rendezvous
 from dbg_broker.run.environment import is_for_many_hosts, own_command, own_environment
 from dbg_broker.run.settings import Wishes
 from dbg_broker.settings import parse_allowed, parse_command, parse_max_lease, parse_record
-from dbg_wire.endpoint import is_loopback, wrong_host_reason
-from dbg_wire.environment import BROKER
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
-from dbg_wire.rendezvous import Rendezvous
+from dbg_wire.finding.endpoint import is_loopback, wrong_host_reason
+from dbg_wire.finding.environment import BROKER
+from dbg_wire.finding.rendezvous import Rendezvous
 
 MAX_SHOWN = 300
 """Characters of options in a sentence."""

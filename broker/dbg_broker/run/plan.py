@@ -19,8 +19,8 @@ from dbg_broker.run.remembered import KeptStop, NothingToRepeat, Remembered
 from dbg_broker.run.settings import RunSettings, Wishes, typed_stops
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_LINE_TEXT
-from dbg_wire.ranks import Breakpoint
-from dbg_wire.stop_points import StopAt, StopIn, parse_stop_at
+from dbg_wire.records.ranks import Breakpoint
+from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

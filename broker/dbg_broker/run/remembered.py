@@ -17,7 +17,7 @@ from dbg_broker.home.private_files import make_private_directory, read_private, 
 from dbg_broker.run.keeper import is_written, lock_output
 from dbg_broker.run.settings import Wishes, typed_stops
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.stop_points import StopAt
+from dbg_wire.records.stop_points import StopAt
 
 RUNS_FOLDER = "runs"
 LAST_FILE = "last.json"

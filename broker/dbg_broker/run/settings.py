@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from dbg_broker.settings import parse_listen
-from dbg_wire.engines import ENGINES
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.stop_points import MAX_STOPS, StopAt, StopIn, parse_stop_at, parse_stop_in
+from dbg_wire.records.stop_points import MAX_STOPS, StopAt, StopIn, parse_stop_at, parse_stop_in
+from dbg_wire.tables.engines import ENGINES
 
 LONGEST_SECONDS = 10_000_000.0
 """The most seconds that a collective, or a rank that does not move, may be given: four months."""
@@ -83,7 +83,7 @@ def _check_wishes(wishes: Wishes, directory: str) -> Wishes:
     if len(wishes.stop_at) + len(wishes.stop_in) > MAX_STOPS:
         raise BadInput(f"{len(wishes.stop_at) + len(wishes.stop_in)} stops are named", f"name {MAX_STOPS} at most")
     if wishes.ranks is not None:
-        from dbg_wire.rank_set import parse_ranks  # loaded while the job waits to be started
+        from dbg_wire.targets.rank_set import parse_ranks  # loaded while the job waits to be started
 
         parse_ranks(wishes.ranks)
     if wishes.engine not in (None, *ENGINES):
@@ -122,7 +122,7 @@ def _is_time(text: str | None) -> bool:
 
 
 def _check_filter(text: str) -> None:
-    from dbg_wire.targets import parse_target
+    from dbg_wire.targets.selection import parse_target
 
     for term in parse_target(text).include:
         if term.job is not None:

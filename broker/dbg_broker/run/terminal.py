@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 
 from dbg_broker.run.environment import own_command, own_environment
-from dbg_wire.environment import HOME
 from dbg_wire.errors import PeerError
-from dbg_wire.run_terminal import JOB_IS_OVER, Task, Told, decode_told, encode_line
+from dbg_wire.finding.environment import HOME
+from dbg_wire.messages.run_terminal import JOB_IS_OVER, Task, Told, decode_told, encode_line
 
 MAX_LINE = 1024 * 1024
 """Bytes of one line from the terminal; a hundred breakpoints with long conditions take less."""

@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dbg_wire.environment import pane_environment
 from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.finding.environment import pane_environment
 
 ANSWER_SECONDS = 30.0
 """Seconds for an answer of tmux, which may have to start its server."""

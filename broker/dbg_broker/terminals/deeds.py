@@ -6,12 +6,11 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dbg_wire.beside import CommandLine
 from dbg_wire.errors import printable
-from dbg_wire.inspection import Inspection, Sight
-from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.messages import Action, Question
-from dbg_wire.parts import PartsQuestion
+from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.inspection import Inspection, PartsQuestion, Sight
+from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 
 MAX_SHOWN = 80
 """Characters of a command or an expression that others are shown, so that a sentence fits into two lines."""

@@ -25,12 +25,12 @@ from dbg_dial.blocking import BlockingDial, NotABroker
 from dbg_dial.find import RENDEZVOUS_FILE, Opening, Seeker
 from dbg_dial.memory import ask_memory
 from dbg_wire.codec import decode, encode
-from dbg_wire.endpoint import Endpoint, Reach, TokenRole
-from dbg_wire.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, NoBroker, PeerError, Refused, printable
+from dbg_wire.finding.endpoint import Endpoint, Reach, TokenRole
+from dbg_wire.finding.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
-from dbg_wire.ranks import RankInfo
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 ANSWER_SECONDS = 2.0

@@ -23,9 +23,9 @@ from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.verbs.broker_client import tell_broker
 from dbg_broker.verbs.listening import lines_to_paste
 from dbg_dial.user import user_name
-from dbg_wire.endpoint import fingerprint_of
 from dbg_wire.errors import BadInput, BadSecretFile, printable
-from dbg_wire.rendezvous import Rendezvous
+from dbg_wire.finding.endpoint import fingerprint_of
+from dbg_wire.finding.rendezvous import Rendezvous
 
 Say = Callable[[str], None]
 """Print one line."""

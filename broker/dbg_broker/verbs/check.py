@@ -17,8 +17,8 @@ from dbg_broker.net.http import BEARER
 from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
 from dbg_dial.apart import apart
 from dbg_dial.user import user_name
-from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import DbgError, printable
+from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.version import PROTOCOL_MAJOR
 
 _BLOCK, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"

@@ -26,9 +26,9 @@ from dbg_broker.net.memory_socket import MemorySocket
 from dbg_broker.verbs.stderr_log import LogFormatter
 from dbg_dial.ask import ask_secret, show_secret
 from dbg_dial.memory import socket_directories, socket_name
-from dbg_wire.endpoint import Endpoint, parse_token
 from dbg_wire.errors import BadInput, BadSecretFile, DbgError
-from dbg_wire.rendezvous import DriverTokenPlace, Rendezvous, format_rendezvous
+from dbg_wire.finding.endpoint import Endpoint, parse_token
+from dbg_wire.finding.rendezvous import DriverTokenPlace, Rendezvous, format_rendezvous
 
 ReadAgain = Callable[[Callable[["Tokens | DbgError"], None]], None]
 """Has tokens and certificate read anew and used, and calls back."""

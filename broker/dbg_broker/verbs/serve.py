@@ -52,10 +52,10 @@ from dbg_broker.verbs.listening import (
 from dbg_broker.verbs.service_manager import ServiceManager, status_line
 from dbg_broker.verbs.stderr_log import start_log
 from dbg_dial.kernel import kernel_name
-from dbg_wire.endpoint import wrong_host_reason
 from dbg_wire.errors import BadSecretFile, DbgError, printable
-from dbg_wire.ranks import LIVE_STATES, RankState
-from dbg_wire.rendezvous import Rendezvous
+from dbg_wire.finding.endpoint import wrong_host_reason
+from dbg_wire.finding.rendezvous import Rendezvous
+from dbg_wire.records.ranks import LIVE_STATES, RankState
 
 PROBE_SECONDS = 2.0
 """Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""

@@ -10,8 +10,8 @@ from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
 from dbg_dial.user import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
-from dbg_wire.ranks import RankInfo, RankState, describe_exit
-from dbg_wire.records import plain
+from dbg_wire.records.ranks import RankInfo, RankState, describe_exit
+from dbg_wire.records.record import plain
 
 SCHEMA = 1
 

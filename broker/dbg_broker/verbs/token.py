@@ -29,7 +29,7 @@ from dbg_broker.verbs.broker_client import tell_broker, token_of
 from dbg_dial.memory import ask_memory
 from dbg_dial.user import user_name
 from dbg_wire.errors import BadInput, BadSecretFile, printable
-from dbg_wire.rendezvous import parse_rendezvous
+from dbg_wire.finding.rendezvous import parse_rendezvous
 
 MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds for which a token may be made, ten years; without --for it has no end."""

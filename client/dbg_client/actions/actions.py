@@ -40,8 +40,8 @@ from dbg_client.words.commands import USUAL_TARGETS
 from dbg_client.words.settings import ABOUT_ALL, CommandSettings, Format, Verb
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, Mode, RankAnswer
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets import Selection, Target, parse_target, select, unique_target
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_target
 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""

@@ -13,9 +13,9 @@ from dbg_client.core.asking import Asker
 from dbg_client.views.groups import AnswerGroup, differ, group_answers, normal, remembered
 from dbg_client.views.naming import Naming, order
 from dbg_client.words.settings import CommandSettings
-from dbg_wire.beside import command_line, output_in
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.beside import command_line, output_in
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 EXTRA_SECONDS = 1.0
 """Seconds of the question beyond those of the command, for the way of its answer."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dbg_client.words.candidates import Candidate, complete_words
-from dbg_wire.completion import FILES, completion_script
+from dbg_wire.command_line.completion import FILES, completion_script
 
 GRACE_SECONDS = 0.5
 """Seconds more than the broker has, after which the process ends: name servers and file systems may hang."""

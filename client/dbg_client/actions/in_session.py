@@ -31,8 +31,8 @@ from dbg_client.words.commands import USUAL_TARGETS, read_scope
 from dbg_client.words.settings import CommandSettings, Verb
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets import Target
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.selection import Target
 
 _WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal: the user who gave up wants the list or the session back."""

@@ -33,7 +33,7 @@ from dbg_client.views.naming import Naming
 from dbg_client.words.settings import CommandSettings, Format, Verb
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 
 PARTIAL = 6
 """Exit status when some ranks did not answer."""

@@ -9,9 +9,9 @@ from dbg_client.views.preferences import show_settings, show_settings_json
 from dbg_client.words.arguments import Arguments
 from dbg_client.words.config import PREFERENCES, Config, Origin, Setting, settle_one
 from dbg_client.words.settings import CommandSettings, Format
-from dbg_wire.environment import BROKER, HOME
 from dbg_wire.errors import BadInput
-from dbg_wire.home import home_directory
+from dbg_wire.finding.environment import BROKER, HOME
+from dbg_wire.finding.home import home_directory
 
 BAD_CONFIG = 2
 """Exit status if something is wrong with the file."""

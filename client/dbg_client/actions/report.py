@@ -20,7 +20,7 @@ from dbg_client.questions.cause import BETWEEN_SECONDS, look_for_cause
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import CommandSettings, Format, Verb
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 
 class CantWriteReport(DbgError):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dbg_client.core.asking import Asker
 from dbg_client.views.stop_table import RankStops, show_stops
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.stop_states import StopState
+from dbg_wire.records.line_breakpoints import StopState
+from dbg_wire.records.ranks import RankInfo, RankState
 
 
 async def ask_stops(asker: Asker, ranks: Sequence[RankInfo]) -> str:

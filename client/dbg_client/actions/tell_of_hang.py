@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.messages import Hang, Message
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.record import fitted
+from dbg_wire.targets.rank_set import format_ranks
 
 
 def tell_of_hang(

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dbg_client.streams import has_cursor, terminal_size, write_result
 from dbg_client.views.width import text_width
 from dbg_client.words.config import PREFERENCES
-from dbg_wire.look_alikes import look_alike
+from dbg_wire.command_line.look_alikes import look_alike
 
 _USUAL = PREFERENCES["pager"].default
 _LESS = "FRX"

@@ -21,7 +21,7 @@ from dbg_client.streams import terminal_size
 from dbg_client.views.missing_from import MISSING, missing_from_collectives
 from dbg_client.words.settings import CommandSettings, Format
 from dbg_wire.messages import Action, Kind, Look
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 
 async def show_why(

@@ -28,11 +28,11 @@ from dbg_client.streams import show_waiting, tell, write_result
 from dbg_client.views.ages import show_age
 from dbg_client.words.settings import CommandSettings
 from dbg_dial.find import RENDEZVOUS_FILE, Opening
-from dbg_wire.environment import BROKER, CA, HOME, TOKEN_FILE
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.home import home_directory
-from dbg_wire.ranks import LIVE_STATES, RankInfo
-from dbg_wire.targets import unique_target
+from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN_FILE
+from dbg_wire.finding.home import home_directory
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.targets.selection import unique_target
 
 DUMP_SECONDS = 10.0
 """Seconds that py-spy may take: some tenths of one as a rule, more for a process of many libraries."""

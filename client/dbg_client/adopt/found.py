@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dbg_client.adopt.process import Seen, all_pids, look, mappings
 from dbg_client.adopt.python import find_python
 from dbg_wire.errors import printable
-from dbg_wire.launchers import RANK_VARIABLES, is_launcher
+from dbg_wire.tables.launchers import RANK_VARIABLES, is_launcher
 
 _COMMANDS = frozenset({"dbg-attach", "dbg-broker", "dbg_client", "dbg_broker"})
 

@@ -20,7 +20,7 @@ from dbg_client.adopt.inject import Injection, Pipe, can_remote_exec, run_remote
 from dbg_client.adopt.payload import OURS, Answer, Outcome, code_to_adopt
 from dbg_client.adopt.process import PROC, Seen, look
 from dbg_dial.find import RENDEZVOUS_FILE
-from dbg_wire.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
+from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 PROBE_SECONDS = 20.0
 """Seconds for an interpreter to start and look for a package, on a file system of a network."""

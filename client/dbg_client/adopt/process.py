@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dbg_wire.system_calls import call_names
+from dbg_wire.tables.system_calls import call_names
 
 PROC = Path("/proc")
 

@@ -17,10 +17,10 @@ from dbg_client.views.groups import AnswerGroup, groups_document, show_groups
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import StackGroup
 from dbg_wire.errors import printable
-from dbg_wire.line_breakpoints import BreakpointState
 from dbg_wire.messages import Kind
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import Place
+from dbg_wire.records.line_breakpoints import BreakpointState
+from dbg_wire.records.ranks import Place
+from dbg_wire.targets.rank_set import format_ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

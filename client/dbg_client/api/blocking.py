@@ -18,7 +18,7 @@ from dbg_client.api.variables import Variables
 from dbg_client.core.news import RankChange
 from dbg_client.questions.source_text import Source
 from dbg_wire.errors import NoSuchRank
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from dbg_client.api.loop_thread import LoopThread
 from dbg_client.api.stop import AsyncStop
 from dbg_client.api.variables import ExceptionInfo, Variable, Variables
 from dbg_wire.errors import printable
-from dbg_wire.ranks import Place, RankInfo
+from dbg_wire.records.ranks import Place, RankInfo
 
 
 class Stop:

@@ -12,7 +12,7 @@ from dbg_client.api.targets import Wanted, any_target
 from dbg_client.core.broker import switchboard_to
 from dbg_client.core.switchboard import Switchboard
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 TIMEOUT = 10.0
 """Seconds for the broker and for answers, as on the command line."""

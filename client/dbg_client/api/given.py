@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import BadInput
-from dbg_wire.records import checked
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.record import checked
 
 P = ParamSpec("P")
 R = TypeVar("R")

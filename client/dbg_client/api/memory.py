@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dbg_client.core.choose import is_ready
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 
 class Memory:

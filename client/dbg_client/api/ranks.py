@@ -33,11 +33,11 @@ from dbg_client.views.groups import Said, group_answers, remembered
 from dbg_client.views.missing import NOBODY_MISSING
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import NoSuchRank, printable
-from dbg_wire.inspection import Inspection, Sight
-from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.messages import Action, Look, RankAnswer
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets import Target
+from dbg_wire.records.inspection import Inspection, Sight
+from dbg_wire.records.line_breakpoints import BreakpointWish, LineOfFile
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.selection import Target
 
 
 class AsyncRanks:

@@ -21,9 +21,9 @@ from dbg_client.errors import RankEnded, RankVanished, TimedOut
 from dbg_client.words.engine import Wish
 from dbg_wire.codec import Output
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.inspection import Inspection
 from dbg_wire.messages import Action, Kind, Mode, RankAnswer, StopInfo
-from dbg_wire.ranks import Place, RankInfo, RankState
+from dbg_wire.records.inspection import Inspection
+from dbg_wire.records.ranks import Place, RankInfo, RankState
 
 SIZE = (24, 80)
 """Rows and columns that a program offers a debugger; it reads values and not screens."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.words.commands import read_scope
 from dbg_wire.errors import BadInput
-from dbg_wire.targets import Target, parse_target
+from dbg_wire.targets.selection import Target, parse_target
 
 Wanted = str | int | Sequence[int] | slice
 """Ranks of a job: a target such as ``"0-7"``, ``"stopped"`` or ``"@1"``, a number, several numbers, or a slice."""

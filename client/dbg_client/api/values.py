@@ -11,8 +11,16 @@ from dbg_client.api.errors import RankError
 from dbg_client.api.given import given
 from dbg_client.api.variables import ExceptionInfo, Variable, Variables, exception_of, variable_of
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.inspection import MAX_VARIABLE_TEXT, MAX_VARIABLES, Inspected, Inspection, Scope, Sight, inspected_in
 from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.inspection import (
+    MAX_VARIABLE_TEXT,
+    MAX_VARIABLES,
+    Inspected,
+    Inspection,
+    Scope,
+    Sight,
+    inspected_in,
+)
 
 AT_ONCE = 8
 """Questions of one stop that are open at the same time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dbg_client.api.answers import safe_text, table_html
-from dbg_wire import inspection
+from dbg_wire.records import inspection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

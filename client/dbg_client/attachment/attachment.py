@@ -16,8 +16,6 @@ from dbg_client.attachment.unsettled_keys import Typed, UnsettledKeys
 from dbg_client.errors import RankEnded, RankStayedAway, why_refused
 from dbg_client.words.engine import NO_WISH, Wish
 from dbg_wire.codec import Input, Output
-from dbg_wire.collectives import collective_of
-from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_INPUT_PENDING
 from dbg_wire.messages import (
@@ -38,8 +36,10 @@ from dbg_wire.messages import (
     Seat,
     Take,
 )
-from dbg_wire.ranks import LIVE_STATES, Breakpoint, Place, RankInfo, RankState, fatal_error
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import LIVE_STATES, Breakpoint, Place, RankInfo, RankState, fatal_error
+from dbg_wire.records.record import fitted
+from dbg_wire.tables.collectives import collective_of
+from dbg_wire.tables.engines import LINE_ENGINE
 
 CTRL_C = b"\x03"
 

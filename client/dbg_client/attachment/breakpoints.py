@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dbg_wire.ranks import Breakpoint
+from dbg_wire.records.ranks import Breakpoint
 
 
 class Breakpoints:

@@ -13,7 +13,6 @@ from dbg_client.attachment.effects import Bell, Completed, Effects, Look, Note, 
 from dbg_client.attachment.log import SessionLog
 from dbg_client.attachment.sentences import discarded
 from dbg_wire.codec import Output
-from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
 from dbg_wire.messages import (
     Complete,
@@ -28,7 +27,8 @@ from dbg_wire.messages import (
     Reply,
     Source,
 )
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
+from dbg_wire.tables.engines import LINE_ENGINE
 
 NO_KEYBOARD = "you did not get the keyboard"
 """Why keys have no effect that were typed after the keyboard was asked for."""

@@ -12,7 +12,7 @@ from dbg_client.attachment.effects import Cut, Effects, LogText, Send, Wake
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Replay
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 
 TAIL_BYTES = 16 * 1024
 """Bytes before the prompt that a new terminal asks for: some 100 lines of code, and no more than a person reads."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import RankReport
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 MAX_SHOWN = 40
 """Characters of discarded keys that are repeated."""

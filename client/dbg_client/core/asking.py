@@ -10,7 +10,6 @@ from dbg_client.core.switchboard import QuestionLine, Switchboard
 from dbg_client.core.waiting_line import OpenAnswers, WaitingLine
 from dbg_client.errors import Declined, TimedOut
 from dbg_dial.deadline import within
-from dbg_wire.bounds import InvalidMessage
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import (
@@ -25,8 +24,9 @@ from dbg_wire.messages import (
     Refusal,
 )
 from dbg_wire.messages.rows import AnyInquiry
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.records import checked, fitted
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.record import checked, fitted
 
 GRACE_SECONDS = 5.0
 """Seconds beyond the deadline of a question after which the broker itself counts as silent."""

@@ -8,8 +8,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from dbg_wire.ranks import Breakpoint
-from dbg_wire.records import checked, plain
+from dbg_wire.records.ranks import Breakpoint
+from dbg_wire.records.record import checked, plain
 
 MAX_FILE = 1024 * 1024
 """Bytes of one file that are read: a hundred breakpoints with long conditions take less."""

@@ -9,9 +9,9 @@ from dbg_client.core.roll_call import call_roll
 from dbg_client.errors import NeverCame, NotStopped, RankEnded, why_not_stopped
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.messages import Mode
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets import Selection, Target, select, unique_target
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.rank_set import format_ranks
+from dbg_wire.targets.selection import Selection, Target, select, unique_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Choice:
 
 
 def find(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) -> Selection:
-    """Select as :func:`dbg_wire.targets.select` does; raise NeverCame where the target is of ranks that never came."""
+    """Select as :func:`dbg_wire.targets.selection.select` does; raise NeverCame for ranks that never came."""
     try:
         return select(target, ranks, any_job=any_job)
     except NoSuchRank as error:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from dbg_client.core.process_groups import ProcessGroup, has_peer, inferred_group, process_groups
 from dbg_client.core.rank_evidence import RankEvidence, Roster, rosters
 from dbg_client.core.roll_call import Run
-from dbg_wire.collectives import collective_of
-from dbg_wire.evidence import CollectiveSeen, CollectiveState
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
+from dbg_wire.tables.collectives import collective_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

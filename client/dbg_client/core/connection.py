@@ -17,10 +17,10 @@ from dbg_dial.handover import SHUTDOWN
 from dbg_dial.tcp import connected
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, encode, encode_data
-from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import BrokerUnreachable, PeerError, Refused
+from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Welcome
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 DEAD_SECONDS = 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from dbg_wire.messages import Change, Gone, Message, Snapshot
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 LISTS = (Snapshot, Change, Gone)
 """Messages that tell of ranks in general."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from dbg_client.core.choose import is_ready
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
-from dbg_wire.ranks import LIVE_STATES, RankInfo
-from dbg_wire.targets import Target, select
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.targets.selection import Target, select
 
 PREFERRED_SECONDS = 5.0
 """Seconds to wait for the rank that was followed last time when another rank stops first: imports of one and the same

@@ -12,8 +12,8 @@ from dbg_client.core.deadline import read_in_thread
 from dbg_dial.find import Opening
 from dbg_dial.handover import Handover
 from dbg_wire.codec import Input, Output
-from dbg_wire.endpoint import Reach
 from dbg_wire.errors import DbgError, PeerError
+from dbg_wire.finding.endpoint import Reach
 from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Message, Subscribe, Welcome
 

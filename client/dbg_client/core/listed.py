@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from dbg_client.core.roll_call import ended_of_live_runs
 from dbg_wire.errors import NoSuchRank
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets import Target, parse_target, select
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.selection import Target, parse_target, select
 
 
 def there(known: Sequence[RankInfo]) -> list[RankInfo]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dbg_client.core.directory import Directory
 from dbg_wire.messages import Change, Gone, Message, Snapshot
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 MAX_WAITING = 4096
 """Changes that wait for a program that listens; beyond it the oldest are left out and counted."""

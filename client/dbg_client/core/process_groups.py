@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from dbg_client.core.rank_evidence import RankEvidence, Roster
 from dbg_client.core.roll_call import MAX_WORLD, Run
-from dbg_wire.collectives import collective_of
 from dbg_wire.errors import BadTarget
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen
-from dbg_wire.rank_set import format_ranks, parse_ranks
-from dbg_wire.ranks import LIVE_STATES
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen
+from dbg_wire.records.ranks import LIVE_STATES
+from dbg_wire.tables.collectives import collective_of
+from dbg_wire.targets.rank_set import format_ranks, parse_ranks
 
 STACKS = "stacks"
 """Stands in place of a library for the group that is inferred from stacks, where no library tells of groups."""

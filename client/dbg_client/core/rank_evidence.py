@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.roll_call import Run
-from dbg_wire.collectives import collective_of
-from dbg_wire.evidence import Evidence, WaitKind, evidence_in
 from dbg_wire.messages import RankAnswer
-from dbg_wire.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.evidence import Evidence, WaitKind, evidence_in
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.tables.collectives import collective_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

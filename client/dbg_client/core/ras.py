@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from dbg_client.core.asking import Asker
 from dbg_wire.messages import Action, Kind
-from dbg_wire.ranks import LIVE_STATES, RankInfo
-from dbg_wire.ras import RasStatus, status_in
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.ras import RasStatus, status_in
 
 MAX_HOSTS = 3
 """Hosts that are asked, one after the other, until one answers: each answer tells of the whole job."""

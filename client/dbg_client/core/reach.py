@@ -9,9 +9,9 @@ from functools import partial
 
 from dbg_dial.find import PIPE_SECONDS, Opening, Seeker, find_broker, read_if_there, read_secret
 from dbg_dial.memory import ask_memory
-from dbg_wire.endpoint import Reach
-from dbg_wire.environment import TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.finding.endpoint import Reach
+from dbg_wire.finding.environment import TOKEN, TOKEN_FILE
 
 # A token may come from a command, as in `DBG_TOKEN_FILE=<(pass show broker)`.
 _read = partial(read_secret, pipe_seconds=PIPE_SECONDS)

@@ -11,8 +11,8 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.errors import CantDial, Declined, TimedOut
 from dbg_wire.errors import BadTarget, BrokerUnreachable, DbgError, printable
 from dbg_wire.messages import Dial, Dialled, Refusal, RefusalCode
-from dbg_wire.ranks import RankInfo
-from dbg_wire.records import fitted
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.record import fitted
 
 ANSWER_SECONDS = 15.0
 """Seconds for the broker's answer: it waits for the debugger's accept and for its prompt, five seconds each."""

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import Progress
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.rank_set import format_ranks
 
 PATIENCE_SECONDS = 1.0
 """Seconds that nobody needs an explanation for; then the line shows, and as often it says more."""

@@ -15,7 +15,7 @@ from dbg_client.dap.window import Window
 from dbg_client.errors import bug
 from dbg_client.words.other_faces import in_words_of
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.targets import Target, parse_target
+from dbg_wire.targets.selection import Target, parse_target
 
 MAX_OPEN = 256
 """Requests that are worked on at the same time; an IDE has some ten open."""

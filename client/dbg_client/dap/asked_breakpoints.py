@@ -8,10 +8,10 @@ from typing import Any
 from dbg_client.api.given import given
 from dbg_client.dap.messages import Message
 from dbg_client.dap.paths import Paths
-from dbg_wire.bounds import MAX_RANK
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_CONDITION, MAX_PATH
-from dbg_wire.line_breakpoints import BreakpointWish
+from dbg_wire.records.bounds import MAX_RANK
+from dbg_wire.records.line_breakpoints import BreakpointWish
 
 MAX_OF_FILE = 1000
 """Breakpoints of one file; a rank takes a hundred in all, and says so of each that is too much."""

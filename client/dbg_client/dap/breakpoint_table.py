@@ -11,8 +11,8 @@ from typing import Any
 from dbg_client.dap.messages import Message
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import printable
-from dbg_wire.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.ranks import RankInfo
 
 MAX_REASONS = 3
 """Groups of ranks that one message names; the IDE shows it as a line."""

@@ -15,13 +15,13 @@ from dbg_client.dap.source import Sources
 from dbg_client.dap.window import Window
 from dbg_client.questions.breakpoints import breakpoints_in, split_wishes
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError
-from dbg_wire.line_breakpoints import (
+from dbg_wire.messages import Action, Kind, Report, Seat
+from dbg_wire.records.line_breakpoints import (
     BreakpointsWish,
     BreakpointWish,
     LineOfFile,
 )
-from dbg_wire.messages import Action, Kind, Report, Seat
-from dbg_wire.ranks import LIVE_STATES, Breakpoint, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, Breakpoint, RankInfo, RankState
 
 SECONDS = 2.0
 """Seconds for ranks to answer: the IDE waits with the rest of its start. What comes later is told as an event."""

@@ -14,7 +14,7 @@ from dbg_client.dap.window import Window
 from dbg_client.words.near import is_target
 from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 
 _QUESTION = re.compile(r"(?P<ranks>\S+):\s+(?P<text>\S.*)", re.DOTALL)
 """``0-7: loss``; the rank set has no blank, and one stands behind the colon."""

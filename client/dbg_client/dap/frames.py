@@ -12,7 +12,7 @@ from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action
-from dbg_wire.ranks import Place, RankInfo
+from dbg_wire.records.ranks import Place, RankInfo
 
 
 class FrameOf(NamedTuple):

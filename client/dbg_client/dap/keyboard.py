@@ -14,10 +14,10 @@ from dbg_client.driving import Driving
 from dbg_client.errors import TimedOut
 from dbg_client.words.engine import Wish
 from dbg_wire.codec import Output
-from dbg_wire.engines import PDB
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Mode
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.tables.engines import PDB
 
 SIZE = (24, 80)
 """Rows and columns that a window offers a debugger; it shows values and no screen."""

@@ -14,7 +14,7 @@ from dbg_client.dap.threads import REST, Continued, Exited, Started, Stopped, Th
 from dbg_client.dap.window import Window
 from dbg_client.views.naming import Naming, clip
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 COALESCE_SECONDS = 0.03
 """Seconds for which changes of ranks are gathered: a thousand ranks that stop at once are one look."""

@@ -12,7 +12,7 @@ from dbg_client.dap.window import Window
 from dbg_client.views.naming import Naming, clip
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Logged
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 GATHER_SECONDS = 0.1
 """Seconds for which texts are gathered: ranks of one job come to a line nearly at the same time."""

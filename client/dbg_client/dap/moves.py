@@ -14,7 +14,7 @@ from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 
 STEPS = {"next": "step over", "stepIn": "step in", "stepOut": "step out"}
 """The requests that are steps, and the rank's commands for them, which end at lines as IDEs' users expect."""

@@ -21,7 +21,7 @@ from dbg_client.streams import tell
 from dbg_client.words.settings import CommandSettings
 from dbg_dial.deadline import within
 from dbg_wire.errors import BadInput
-from dbg_wire.targets import Target
+from dbg_wire.targets.selection import Target
 
 LOOPBACK = "127.0.0.1"
 

@@ -12,9 +12,9 @@ from dbg_client.dap.messages import Message
 from dbg_client.dap.paths import Paths
 from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.inspection import Inspection, Sight
 from dbg_wire.limits import MAX_PATH
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.inspection import Inspection, Sight
+from dbg_wire.records.ranks import RankInfo
 
 MAX_FILES = 2000
 """Files of one session that are known by a number; the oldest make room."""

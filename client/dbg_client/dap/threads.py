@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dbg_client.core.choose import is_ready, may_be_picked
 from dbg_client.views.naming import order
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 MAX_LISTED = 64
 """Ranks that are threads of one window: IDEs get slow with some hundred threads, and nobody reads more."""

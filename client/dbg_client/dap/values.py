@@ -13,8 +13,8 @@ from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.inspection import MAX_VARIABLES, Inspection, Parts, Scope, Sight, Variable
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.inspection import MAX_VARIABLES, Inspection, Parts, Scope, Sight, Variable
+from dbg_wire.records.ranks import RankInfo
 
 MAX_ROWS = 2000
 """Variables of one answer to an IDE that asks for all at once."""

@@ -11,11 +11,11 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.dap.messages import Message, Send, event, output
 from dbg_client.words.commands import read_scope
 from dbg_wire.errors import NoSuchRank
-from dbg_wire.inspection import Inspected, Inspection, inspected_in
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.messages.rows import AnyInquiry
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import Target, select
+from dbg_wire.records.inspection import Inspected, Inspection, inspected_in
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import Target, select
 
 AT_ONCE = 12
 """Questions of one window that are open at the same time; the broker takes 16 of one terminal."""

@@ -10,8 +10,8 @@ from dbg_client.core.rank_evidence import Roster
 from dbg_client.hang.collective_verdicts import Scene
 from dbg_client.hang.verdict import MAX_EVIDENCE, Verdict, VerdictKind
 from dbg_wire.errors import printable
-from dbg_wire.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
-from dbg_wire.rank_set import format_ranks
+from dbg_wire.records.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_VERSIONS = 8
 """Different codes of which a rank each is asked for its parts."""

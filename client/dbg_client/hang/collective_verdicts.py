@@ -15,7 +15,7 @@ from dbg_client.hang.rank_lines import rank_lines, thread_lines
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.views.waits import tag_of
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 MAX_ALSO = 3
 """Further collectives that a line of evidence names."""

@@ -17,9 +17,9 @@ from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip
 from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
-from dbg_wire.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.messages import Kind
-from dbg_wire.rank_set import format_ranks
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_NAMES = 24
 """Columns for the ranks of one cell; JSON has them all."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.hang.verdict import VerdictKind
 from dbg_client.views.ages import show_age
-from dbg_wire.collectives import collective_of
 from dbg_wire.errors import printable
-from dbg_wire.evidence import ThreadWait, WaitKind
-from dbg_wire.ranks import IN_FINALIZE, Place, RankInfo, RankState, describe_exit
+from dbg_wire.records.evidence import ThreadWait, WaitKind
+from dbg_wire.records.ranks import IN_FINALIZE, Place, RankInfo, RankState, describe_exit
+from dbg_wire.tables.collectives import collective_of
 
 MAX_TEXT = 160
 """Characters of a text that a rank has told, in one line."""

@@ -24,9 +24,9 @@ from dbg_client.hang.payload_words import short_name
 from dbg_client.hang.untold import lacks, silence_verdict, unmoved_verdict
 from dbg_client.hang.verdict import HARMLESS, IN_COLLECTIVES, Verdict, VerdictKind, worst_first
 from dbg_client.views.ages import show_age
-from dbg_wire.evidence import CodePart, WaitKind
 from dbg_wire.messages import Kind
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.evidence import CodePart, WaitKind
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 PATIENT_SECONDS = 60.0
 """Seconds for which ranks may wait for one that works, before it counts as missing all the same."""

@@ -13,8 +13,8 @@ from dbg_client.hang.collective_verdicts import Scene
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.views.tree import is_library
 from dbg_wire.errors import printable
-from dbg_wire.evidence import ProcessSeen
-from dbg_wire.ranks import Place
+from dbg_wire.records.evidence import ProcessSeen
+from dbg_wire.records.ranks import Place
 
 COMPUTING = 0.3
 """Part of the time between two looks that a thread which computes has had a processor."""

@@ -8,9 +8,9 @@ from dbg_client.core.rank_evidence import Roster
 from dbg_client.core.roll_call import Run
 from dbg_client.views.naming import clip
 from dbg_wire.errors import printable
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.target_grammar import JOB_NAME
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.grammar import JOB_NAME
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_NAMES = 40
 """Columns for the ranks of one sentence; JSON has them all."""

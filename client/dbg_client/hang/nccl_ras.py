@@ -15,7 +15,7 @@ from dbg_client.core.roll_call import Run
 from dbg_client.hang.explain import Explanation
 from dbg_client.hang.verdict import VerdictKind
 from dbg_wire.errors import printable
-from dbg_wire.ras import MISSING, RasRank, RasStatus
+from dbg_wire.records.ras import MISSING, RasRank, RasStatus
 
 NCCL = "nccl"
 

@@ -12,7 +12,7 @@ from dbg_client.hang.collective_verdicts import Scene
 from dbg_client.hang.condition import Condition
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.views.ages import show_age
-from dbg_wire.ranks import LIVE_STATES, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankState
 
 OLD_SECONDS = 5.0
 """Seconds at one instruction, or in one collective, after which that is no part of usual work."""

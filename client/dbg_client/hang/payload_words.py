@@ -7,7 +7,7 @@ from dbg_client.views.ages import show_age
 from dbg_client.views.naming import clip
 from dbg_client.views.waits import root_of, tag_of
 from dbg_wire.errors import printable
-from dbg_wire.rank_set import format_ranks
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_TYPES = 40
 """Characters of the types of one collective."""

@@ -14,10 +14,10 @@ from dbg_client.views.ages import Age, age_of, of_about_one_age, told_for
 from dbg_client.views.naming import clip
 from dbg_client.views.tree import is_library
 from dbg_wire.errors import printable
-from dbg_wire.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.messages import Kind
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import LIVE_STATES, Place
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
+from dbg_wire.records.ranks import LIVE_STATES, Place
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_FUNCTIONS = 3
 """Functions of the user's code that a line names."""

@@ -9,7 +9,7 @@ from dbg_client.hang.explain import Explanation
 from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind
 from dbg_client.views.groups import paint
 from dbg_wire.errors import printable
-from dbg_wire.rank_set import format_ranks
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_LINE = 1000
 """Characters of one line; what ranks tell in it has narrower bounds."""

@@ -12,7 +12,7 @@ from dbg_client.hang.moving import Movement
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
-from dbg_wire.ranks import LIVE_STATES, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankState
 
 MAX_LACKS = 4
 """Different lacks of libraries that are told."""

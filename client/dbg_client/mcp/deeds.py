@@ -17,8 +17,8 @@ from dbg_client.views.list import show_table
 from dbg_client.views.missing import absent_only, absent_rows
 from dbg_client.views.naming import Naming, order
 from dbg_wire.errors import BadInput
-from dbg_wire.inspection import MAX_VARIABLES
-from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
+from dbg_wire.records.inspection import MAX_VARIABLES
+from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit
 
 MAX_WAIT = 300.0
 """Seconds that one call may wait; agents give a call up after some minutes."""

@@ -10,15 +10,15 @@ from dbg_client.core.asking import Asker
 from dbg_client.views.groups import Said
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
-from dbg_wire.line_breakpoints import (
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records.line_breakpoints import (
     BreakpointState,
     BreakpointsWish,
     BreakpointWish,
     LineOfFile,
 )
-from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.ranks import RankInfo
-from dbg_wire.records import fitted, length_of
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.record import fitted, length_of
 
 NO_BREAKPOINTS = "no breakpoints"
 NONE_AT_LINE = "no breakpoint at this line"

@@ -19,9 +19,9 @@ from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, exp
 from dbg_client.hang.nccl_ras import ras_lines, uses_nccl, with_ras
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.errors import DbgError
-from dbg_wire.evidence import CodePart
 from dbg_wire.messages import Action, Look
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.evidence import CodePart
+from dbg_wire.records.ranks import RankInfo, RankState
 
 BETWEEN_SECONDS = 1.0
 """Seconds between two looks: shorter than that, a rank that works may be where it was."""

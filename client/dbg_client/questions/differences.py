@@ -12,8 +12,8 @@ from dbg_client.views.groups import AnswerGroup, Said
 from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, PeerError, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.parts import Part, PartsQuestion
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.inspection import Part, PartsQuestion
+from dbg_wire.records.ranks import RankInfo
 
 MAX_TWINS = 4
 """Groups that are compared with the first one of the same text; each difference takes a line."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dbg_client.core.asking import Asker
-from dbg_wire.inspection import Inspected, Inspection, inspected_in
 from dbg_wire.messages import Action, RankAnswer
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.inspection import Inspected, Inspection, inspected_in
+from dbg_wire.records.ranks import RankInfo
 
 
 async def inspect(

@@ -11,7 +11,7 @@ from pathlib import Path
 from dbg_client.core.asking import Asker
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 MAX_NAMED = 3
 """Files of one name that an error lists."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from dbg_client.core.asking import Asker
 from dbg_client.questions.inspection import inspect
 from dbg_wire.errors import printable
-from dbg_wire.inspection import Inspection, Sight
 from dbg_wire.limits import MAX_PATH, MAX_TEXT
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import RankInfo
-from dbg_wire.records import fitted
+from dbg_wire.records.inspection import Inspection, Sight
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.record import fitted
 
 MAX_ANSWERS = 256
 """Questions for one text: four million characters, above which nobody reads a file."""

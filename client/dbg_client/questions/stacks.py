@@ -19,7 +19,7 @@ from dbg_client.views.threads import ThreadAnswers, group_threads, show_threads,
 from dbg_client.views.tree import show_others, show_tree
 from dbg_client.views.waits import recorded_standings
 from dbg_wire.messages import Action, Look
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

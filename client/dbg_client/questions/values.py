@@ -13,7 +13,7 @@ from dbg_client.views.groups import AnswerGroup, Said, group_answers
 from dbg_client.views.missing import MissingInAnswer, missing_in_answer
 from dbg_client.views.naming import Naming
 from dbg_wire.messages import Action
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

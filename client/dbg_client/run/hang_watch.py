@@ -18,9 +18,9 @@ from dbg_client.streams import tell
 from dbg_client.views.ages import show_age
 from dbg_client.words.settings import CommandSettings, Format, Verb
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.evidence import CollectiveState, Evidence, evidence_in
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.evidence import CollectiveState, Evidence, evidence_in
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 SLACK_SECONDS = 0.25
 """Seconds by which a look may come too early: ranks and terminal count the time between two looks on their own."""

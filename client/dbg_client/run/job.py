@@ -30,9 +30,9 @@ from dbg_client.terminal.startup import read_startup
 from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
-from dbg_wire.ranks import LIVE_STATES, RankInfo
-from dbg_wire.run_terminal import Task, Told
-from dbg_wire.targets import parse_target
+from dbg_wire.messages.run_terminal import Task, Told
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.targets.selection import parse_target
 
 if TYPE_CHECKING:
     from dbg_client.tmux.panes import RankPanes

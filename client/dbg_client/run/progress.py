@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dbg_client.views.list import show_duration
 from dbg_wire.errors import printable
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 
 def progress(ranks: Sequence[RankInfo], stops: Sequence[str], target: str, seconds: float, *, had_stop: bool) -> str:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 
 from dbg_wire.errors import PeerError
-from dbg_wire.run_terminal import Task, Told, decode_task, encode_line
+from dbg_wire.messages.run_terminal import Task, Told, decode_task, encode_line
 
 MAX_TASK = 64 * 1024
 """Bytes of a run's task at most: a path and a target."""

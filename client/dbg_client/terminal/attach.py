@@ -32,8 +32,8 @@ from dbg_client.terminal.session import Picked, Session
 from dbg_client.terminal.startup import Startup, read_startup
 from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo
-from dbg_wire.targets import Target, parse_target, unique_target
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.selection import Target, parse_target, unique_target
 
 if TYPE_CHECKING:
     from dbg_client.actions.in_session import Answering

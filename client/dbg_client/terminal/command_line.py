@@ -20,7 +20,7 @@ from dbg_client.words.commands import parse_command
 from dbg_client.words.help import session_help
 from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 MAX_SHOWN = 40
 """Characters of a command that stand in the row while its answer is awaited, beside how to give up."""

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.ranks import Breakpoint, RankInfo
+from dbg_wire.records.ranks import Breakpoint, RankInfo
 
 MAX_DEED = 600
 """Characters of what somebody else did: two names and a command."""

@@ -20,8 +20,8 @@ from prompt_toolkit.output import Output
 
 from dbg_client.terminal.key_presses import ESCAPE_SECONDS, key_bytes
 from dbg_client.terminal.page_text import PageText
+from dbg_wire.command_line.look_alikes import look_alike
 from dbg_wire.errors import printable
-from dbg_wire.look_alikes import look_alike
 
 WORD_SECONDS = 0.5
 """Seconds after a dropped key in which letters, ``q`` among them, belong to the same word: somebody types a command."""

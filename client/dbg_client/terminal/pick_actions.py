@@ -10,7 +10,7 @@ from dbg_client.actions.in_session import Answered, Answering
 from dbg_client.words.arguments import Arguments
 from dbg_client.words.settings import settle
 from dbg_wire.errors import DbgError
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 PROMPTS: Mapping[str, str] = {"e": "expression", "c": "pdb command"}
 """The letters that need a text, and how it is asked for."""

@@ -33,7 +33,7 @@ from dbg_client.terminal.pick_keys import Mode, pick_keys
 from dbg_client.views.naming import name_few
 from dbg_client.views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 REFRESH_SECONDS = 1.0
 """Seconds between two redraws without news: the list shows for how long each rank is in its state."""

@@ -13,7 +13,7 @@ from dbg_client.terminal.screen import RawTerminal
 from dbg_client.views.session_status import status_of
 from dbg_client.views.status_line import render
 from dbg_client.words.escape_key import key_name
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 READ_SIZE = 32 * 1024
 """Bytes of one read of the keyboard: a large paste in a few frames, each well below MAX_DATA_BYTES."""

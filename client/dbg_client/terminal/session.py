@@ -27,10 +27,10 @@ from dbg_client.views.session_status import Others, count_others
 from dbg_client.words.engine import COMMON_NAMES
 from dbg_client.words.escape_key import key_name
 from dbg_wire.codec import Output
-from dbg_wire.engines import DEFAULT_ENGINE, LINE_ENGINE
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
-from dbg_wire.ranks import Breakpoint, RankInfo
+from dbg_wire.records.ranks import Breakpoint, RankInfo
+from dbg_wire.tables.engines import DEFAULT_ENGINE, LINE_ENGINE
 
 if TYPE_CHECKING:
     from dbg_client.actions.in_session import Answering

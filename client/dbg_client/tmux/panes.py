@@ -38,11 +38,11 @@ from dbg_client.tmux.tmux import (
     split_beside,
 )
 from dbg_client.words.settings import CommandSettings
-from dbg_wire.environment import pane_environment
 from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.finding.environment import pane_environment
 from dbg_wire.messages import Mode
-from dbg_wire.ranks import Breakpoint, RankInfo, RankState
-from dbg_wire.targets import unique_target
+from dbg_wire.records.ranks import Breakpoint, RankInfo, RankState
+from dbg_wire.targets.selection import unique_target
 
 _ATTACH = "import sys; del sys.path[0]; from dbg_client.cli import main; sys.exit(main())"
 """``python -m dbg_client`` without the present directory on its path: it would import a user's ``random.py`` there."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 MAX_NAMED = 8
 """Ranks with the same answer that are named one by one; more are counted."""

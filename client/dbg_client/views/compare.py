@@ -15,7 +15,7 @@ from dbg_client.views.naming import Naming, clip
 from dbg_client.views.tolerance import read_floats
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 MAX_CHANGES = 32
 """Different changes that a table shows."""

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from dbg_wire.errors import printable
-from dbg_wire.host_pattern import Span
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.host_pattern import Span
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_HOSTS = 36
 """Columns for the hosts of one row; more are counted."""

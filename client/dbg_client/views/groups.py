@@ -16,7 +16,7 @@ from dbg_client.views.tolerance import merge_near
 from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import Place, RankInfo
+from dbg_wire.records.ranks import Place, RankInfo
 
 Said = tuple[RankInfo, RankAnswer]
 """A rank and its answer, or the broker's answer for it."""

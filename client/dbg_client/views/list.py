@@ -12,8 +12,8 @@ from dbg_client.views.time_limits import first_limits, without_limit
 from dbg_client.views.waits import StillRanks
 from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo, RankState, exit_state
-from dbg_wire.targets import unique_targets
+from dbg_wire.records.ranks import RankInfo, RankState, exit_state
+from dbg_wire.targets.selection import unique_targets
 
 _COLORS = {
     RankState.RUNNING: "32",

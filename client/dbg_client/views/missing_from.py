@@ -9,7 +9,7 @@ from dbg_client.views.groups import AnswerGroup, summarize
 from dbg_client.views.naming import order
 from dbg_client.views.waits import MAX_LABEL
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 MISSING = "@missing"
 """The name of the group, also as a target."""

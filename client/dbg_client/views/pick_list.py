@@ -11,7 +11,7 @@ from dbg_client.views.pick_rows import PickRow, index_of, make_rows
 from dbg_client.views.time_limits import first_limits
 from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 
 MOST_ROWS = 100_000
 """Rows before the first look at the screen: nothing is folded by then."""

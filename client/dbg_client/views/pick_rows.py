@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 FOLDED, UNFOLDED = "+", "-"
 """What stands before a group of which the ranks are not listed, and of which they are."""

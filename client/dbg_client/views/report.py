@@ -13,8 +13,8 @@ from dbg_client.views.pick_rows import make_rows
 from dbg_client.views.redact import without_secrets
 from dbg_wire.errors import printable
 from dbg_wire.messages import Welcome
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
+from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit
+from dbg_wire.targets.rank_set import format_ranks
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 MAX_ROWS = 40

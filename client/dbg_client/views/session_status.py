@@ -9,10 +9,10 @@ from pathlib import PurePosixPath
 from dbg_client.attachment.attachment import Attachment
 from dbg_client.views.status_line import Status
 from dbg_client.views.waits import show_wait
-from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
-from dbg_wire.rank_set import format_ranks
-from dbg_wire.ranks import Place, RankInfo, RankState
+from dbg_wire.records.ranks import Place, RankInfo, RankState
+from dbg_wire.tables.engines import LINE_ENGINE
+from dbg_wire.targets.rank_set import format_ranks
 
 LONG_STEP_SECONDS = 3.0
 """Seconds of running after which the line says where the rank is; most steps end sooner."""

@@ -12,9 +12,9 @@ from dbg_client.views.groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, c
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming, clip, order
 from dbg_client.views.waits import NO_STANDINGS, StillRanks, show_standing, standing_document
-from dbg_wire.collectives import collective_of
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import Place, RankInfo
+from dbg_wire.records.ranks import Place, RankInfo
+from dbg_wire.tables.collectives import collective_of
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
 """States that JSON leaves out: `--list` shows them. Other states say how far a stack can be trusted."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from dbg_client.views.naming import Naming, clip
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo
-from dbg_wire.stop_states import StopState
+from dbg_wire.records.line_breakpoints import StopState
+from dbg_wire.records.ranks import RankInfo
 
 MAX_NAMES = 60
 """Columns for the names of a set of ranks."""

@@ -16,7 +16,7 @@ from dbg_client.views.tree import draw, show_others
 from dbg_client.views.waits import NO_STANDINGS, StillRanks
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import Place, RankInfo, ThreadStack
+from dbg_wire.records.ranks import Place, RankInfo, ThreadStack
 
 MAIN = "MainThread"
 """Python's name of a process's main thread."""

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 
 def without_limit(rank: RankInfo) -> str:

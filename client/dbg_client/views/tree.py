@@ -17,7 +17,7 @@ from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming, clip
 from dbg_client.views.stacks import StackGroup, show_states
 from dbg_wire.errors import printable
-from dbg_wire.ranks import Place, RankInfo
+from dbg_wire.records.ranks import Place, RankInfo
 
 SMALL_PART = 10
 """A place counts as odd if at most one in so many ranks is there, and another place has more.

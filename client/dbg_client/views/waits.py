@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from dbg_client.core.collective_matching import Matched, Standing, standing_of_each
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 
 MAX_LABEL = 120
 """Characters of a collective and its group."""

@@ -20,7 +20,7 @@ from dbg_client.words.options import OPTIONS, OptionRow, options_of
 from dbg_client.words.settings import CommandSettings, Verb, settle
 from dbg_client.words.verbs import BY_NAME, VERBS, Operands, VerbRow
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.target_grammar import JOB_NAME, Group, Target, Term
+from dbg_wire.targets.grammar import JOB_NAME, Group, Target, Term
 
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 

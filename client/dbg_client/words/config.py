@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from dbg_client.words.escape_key import parse_escape_key
 from dbg_client.words.options import DEFAULT_TIMEOUT
-from dbg_wire.engines import ENGINES, PUDB
-from dbg_wire.environment import ENGINE
+from dbg_wire.command_line.completion import nearest
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.nearest import nearest
+from dbg_wire.finding.environment import ENGINE
+from dbg_wire.tables.engines import ENGINES, PUDB
 
 FILE_NAME = "config.toml"
 

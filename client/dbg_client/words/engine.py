@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dbg_wire.engines import PDB, PUDB
+from dbg_wire.tables.engines import PDB, PUDB
 
 COMMON_NAMES = {PUDB: "PuDB", PDB: "pdb"}
 

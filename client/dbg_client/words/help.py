@@ -7,8 +7,8 @@ import textwrap
 from dbg_client.words.near import refuse_mistyped
 from dbg_client.words.options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow, options_of
 from dbg_client.words.verbs import BY_NAME, VERBS, VerbRow
-from dbg_wire.environment import ASK_TOKEN, BROKER, CA, ENGINE, HOME, TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadInput, printable
+from dbg_wire.finding.environment import ASK_TOKEN, BROKER, CA, ENGINE, HOME, TOKEN, TOKEN_FILE
 
 _USAGE = "usage: dbg-attach [VERB] [TARGET] [options]"
 

@@ -6,7 +6,7 @@ from dbg_client.words.config import PREFERENCES
 from dbg_client.words.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS
 from dbg_client.words.options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow
 from dbg_client.words.verbs import VERBS, VerbRow
-from dbg_wire.roff import ManPage
+from dbg_wire.command_line.roff import ManPage
 
 SUMMARY = "attach a terminal to the debugger of any rank of a running job"
 

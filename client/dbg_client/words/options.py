@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbg_client.words.verbs import ATTACHING
-from dbg_wire.engines import ENGINES
+from dbg_wire.tables.engines import ENGINES
 
 DEFAULT_TIMEOUT = 10.0
 """Seconds to wait for the broker and for answers of ranks: a busy login node needs a few, a person gives up after."""

@@ -18,15 +18,15 @@ from dbg_client.words.ide_port import target_and_port
 from dbg_client.words.options import ATTACH, DEFAULT_TIMEOUT, OPTIONS
 from dbg_client.words.verbs import BY_NAME, VERBS
 from dbg_wire import limits
-from dbg_wire.beside import command_line
-from dbg_wire.bounds import InvalidMessage
-from dbg_wire.completion import SHELLS
-from dbg_wire.duration import read_duration
-from dbg_wire.engines import ENGINES
-from dbg_wire.environment import ASK_TOKEN, ENGINE
+from dbg_wire.command_line.completion import SHELLS
+from dbg_wire.command_line.duration import read_duration
 from dbg_wire.errors import BadInput, printable
+from dbg_wire.finding.environment import ASK_TOKEN, ENGINE
 from dbg_wire.messages import Mode
-from dbg_wire.records import length_of
+from dbg_wire.records.beside import command_line
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.record import length_of
+from dbg_wire.tables.engines import ENGINES
 
 LONGEST_WAIT = 30 * 24 * 3600.0
 """Seconds that ``--wait`` takes at most: no job is in a queue for longer, and event loops still count them exactly."""

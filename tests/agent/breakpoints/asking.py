@@ -11,13 +11,13 @@ from types import ModuleType
 
 import msgspec
 
-from dbg_wire.line_breakpoints import (
+from dbg_wire.messages import Action, Ask
+from dbg_wire.records.line_breakpoints import (
     BreakpointState,
     BreakpointsWish,
     BreakpointWish,
     LineOfFile,
 )
-from dbg_wire.messages import Action, Ask
 from tests.agent.pdb_driver import SECONDS, Driver
 
 NUMBERS = itertools.count(100)

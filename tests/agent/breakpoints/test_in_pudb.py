@@ -7,12 +7,12 @@ import json
 
 import msgspec
 
-from dbg_wire.line_breakpoints import (
+from dbg_wire.messages import Action, Ask
+from dbg_wire.records.line_breakpoints import (
     BreakpointState,
     BreakpointsWish,
     BreakpointWish,
 )
-from dbg_wire.messages import Action, Ask
 from tests.agent import pudb_viewer
 from tests.agent.pudb_viewer import Viewer, play, train
 

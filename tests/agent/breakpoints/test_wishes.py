@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from dbg_wire.line_breakpoints import BreakpointState, BreakpointWish
-from dbg_wire.ranks import Breakpoint
+from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointWish
+from dbg_wire.records.ranks import Breakpoint
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.agent.pdb_driver import Driver, drive
 

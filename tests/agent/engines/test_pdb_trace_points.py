@@ -10,7 +10,7 @@ import pytest
 
 from dbg_agent.rank.rank import Rank
 from dbg_wire.messages import PromptState
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.agent.pdb_driver import Driver, drive, interrupt
 
 ROUNDS = 50

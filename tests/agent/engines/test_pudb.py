@@ -16,7 +16,7 @@ import pytest
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import ProgramRaised, RunJob
 from dbg_wire.messages import Action, Ask
-from dbg_wire.ranks import Breakpoint, RankState
+from dbg_wire.records.ranks import Breakpoint, RankState
 from dbg_wire.states import StopPhase
 from tests.agent.pudb_viewer import SECONDS, Viewer, drive, let_go, play, train
 

@@ -14,7 +14,7 @@ from dbg_agent.engines.pudb_ui import _SafeWindow
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop import busy
 from dbg_wire.messages import Action
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.agent.pudb_viewer import SECONDS, Viewer, answer_of, asks, let_go, play
 
 DRAWING = [(DebuggerUI, "set_current_line"), (DebuggerUI, "update_stack"), (_SafeWindow, "render")]

@@ -9,7 +9,7 @@ import pytest
 
 from dbg_agent.evidence import collectives
 from dbg_agent.evidence.collectives import collectives_seen
-from dbg_wire.evidence import MAX_COLLECTIVES, CollectiveSeen, CollectiveState, SourceSeen
+from dbg_wire.records.evidence import MAX_COLLECTIVES, CollectiveSeen, CollectiveState, SourceSeen
 
 
 def seen(age: float | None, state: CollectiveState = CollectiveState.ENQUEUED) -> CollectiveSeen:

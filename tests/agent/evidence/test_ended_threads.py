@@ -12,7 +12,7 @@ import pytest
 from dbg_agent.evidence import ended_threads
 from dbg_agent.evidence.ended_threads import MAX_ENDED, who_used
 from dbg_agent.evidence.threads import threads_seen
-from dbg_wire.evidence import WaitKind
+from dbg_wire.records.evidence import WaitKind
 
 SHARED: queue.SimpleQueue[int] = queue.SimpleQueue()
 

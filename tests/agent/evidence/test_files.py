@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dbg_agent.evidence import files
 from dbg_agent.evidence.code import code_parts, code_seen
 from dbg_agent.evidence.files import CHANGED, EDITED, CodeFiles, packages, short_name
-from dbg_wire.evidence import CodeKind
+from dbg_wire.records.evidence import CodeKind
 
 NAME = "a_module_of_the_user"
 

@@ -8,8 +8,8 @@ import pytest
 
 from dbg_agent.evidence import files
 from dbg_agent.evidence.gather import evidence_of
-from dbg_wire.evidence import evidence_in
 from dbg_wire.messages import Look
+from dbg_wire.records.evidence import evidence_in
 
 
 @pytest.fixture(autouse=True)

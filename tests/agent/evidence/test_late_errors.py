@@ -6,7 +6,7 @@ import pytest
 
 from dbg_agent.evidence import collectives
 from dbg_agent.evidence.late_errors import late_error_note
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen
 
 CUDA = "RuntimeError: CUDA error: device-side assert triggered"
 SEEN = [

@@ -11,7 +11,7 @@ import pytest
 
 from dbg_agent.evidence import mpi
 from dbg_agent.evidence.variables import UNKNOWN
-from dbg_wire.evidence import CollectiveSeen, GroupSeen
+from dbg_wire.records.evidence import CollectiveSeen, GroupSeen
 
 MULTIPLE, SERIALIZED = 3, 2
 

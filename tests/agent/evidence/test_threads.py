@@ -21,7 +21,7 @@ from dbg_agent.evidence.descriptors import waits_in
 from dbg_agent.evidence.system_calls import SystemCall
 from dbg_agent.evidence.threads import threads_seen
 from dbg_agent.stop.frame_locals import WRITES_THROUGH
-from dbg_wire.evidence import MAX_WAIT_FRAMES, WaitKind
+from dbg_wire.records.evidence import MAX_WAIT_FRAMES, WaitKind
 from tests.agent.evidence import waiting_threads
 from tests.agent.evidence.waiting_threads import cases
 from tests.support.time_unit import seconds

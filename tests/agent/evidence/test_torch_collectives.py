@@ -10,7 +10,7 @@ import pytest
 from dbg_agent.evidence import torch_collectives
 from dbg_agent.evidence.flight_recorder import Before, Recorder
 from dbg_agent.evidence.torch_collectives import torch_seen
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from tests.agent.evidence.fake_torch import FakeTorch
 from tests.agent.evidence.recorded import dump, raw
 

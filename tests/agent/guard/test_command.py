@@ -11,7 +11,7 @@ import time
 import pytest
 
 from dbg_agent.guard.command import CantStart, Command, Output
-from dbg_wire.beside import MAX_FIRST, MAX_LAST, CommandEnd
+from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, CommandEnd
 
 
 class Heard(Output):

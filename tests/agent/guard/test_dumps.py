@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dbg_agent.guard.dumps import BEAT, CALM, MARK, DumpRecord, Stack, choose, parse_dump
 from dbg_wire.limits import MAX_STACK_FRAMES
-from dbg_wire.ranks import Place
+from dbg_wire.records.ranks import Place
 
 MAIN = 0x7F5C25E37B80
 

@@ -12,7 +12,7 @@ import pytest
 from dbg_agent.guard import native
 from dbg_agent.guard.native import NoStack, find_program, frames_of, native_stack
 from dbg_wire.limits import MAX_STACK_BYTES
-from dbg_wire.records import size_of
+from dbg_wire.records.record import size_of
 
 
 def thread(number: int, *names: str, pid: int = 7, module: str | None = None) -> dict[str, object]:

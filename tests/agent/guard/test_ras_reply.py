@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dbg_agent.guard.ras_reply import parse_reply
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Answer, Kind
-from dbg_wire.ras import (
+from dbg_wire.records.ras import (
     MISSING,
     OperationCount,
     RasCommunicator,
@@ -21,7 +21,7 @@ from dbg_wire.ras import (
     status_in,
     status_rows,
 )
-from dbg_wire.records import fitted
+from dbg_wire.records.record import fitted
 from tests.support.ras_replies import TEXT, missing, rank, reply
 
 NAME = "a1349768e9517ed7"

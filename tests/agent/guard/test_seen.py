@@ -12,9 +12,9 @@ import pytest
 
 from dbg_agent.guard.memory import Memory
 from dbg_agent.guard.seen import evidence_rows, process_of, suspended_by
-from dbg_wire.evidence import evidence_in
 from dbg_wire.messages import Look
-from dbg_wire.ranks import Place
+from dbg_wire.records.evidence import evidence_in
+from dbg_wire.records.ranks import Place
 
 TRACER = """\
 import ctypes, os, sys

@@ -10,7 +10,7 @@ from typing import Any
 from dbg_agent.inspection.inspector import InspectedRank, Inspector, Place
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.loaded_sources import Loaded
-from dbg_wire.inspection import (
+from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     Inspected,
     Inspection,
@@ -19,7 +19,7 @@ from dbg_wire.inspection import (
     cut_to_fit,
     inspected_in,
 )
-from dbg_wire.records import checked
+from dbg_wire.records.record import checked
 
 PLENTY = 60.0
 """Seconds within which everything here is told."""

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from dbg_agent.inspection.handles import NoSuchHandle
 from dbg_agent.inspection.inspector import Refused
 from dbg_agent.values.describe import describe
-from dbg_wire.inspection import MAX_VARIABLES, Parts, Scope, Sight, Variable
+from dbg_wire.records.inspection import MAX_VARIABLES, Parts, Scope, Sight, Variable
 from tests.agent.inspection.inspected import PLENTY, Sights, cut
 from tests.agent.values.test_describe import VALUES
 

@@ -25,8 +25,8 @@ from dbg_agent.link.link import Link
 from dbg_dial.find import Opening
 from dbg_dial.tcp import OwnSocket
 from dbg_wire.codec import Input, decode, encode, encode_data
-from dbg_wire.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_wire.errors import DbgError, NoBroker, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.finding.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Goodbye, Message, Probe, Sender, Welcome
 from tests.support.time_unit import seconds

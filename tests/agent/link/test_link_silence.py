@@ -12,8 +12,7 @@ import pytest
 
 from dbg_agent.link import dialling, silence
 from dbg_agent.link.link import Link
-from dbg_wire.endpoint import Endpoint, Reach
-from dbg_wire.throw_away import MARK
+from dbg_wire.finding.endpoint import THROW_AWAY_MARK, Endpoint, Reach
 from tests.agent.link.test_link import (
     SECONDS,
     TOKEN,
@@ -101,7 +100,9 @@ def test_a_name_server_that_hangs_holds_up_neither_the_clock_nor_the_end(
 
     monkeypatch.setattr(socket, "getaddrinfo", hanging)
     desk.reach = Reach(
-        endpoint=Endpoint(host="login1", port=1, secure=False, fingerprint=None), token=f"{MARK}{TOKEN}", sources={}
+        endpoint=Endpoint(host="login1", port=1, secure=False, fingerprint=None),
+        token=f"{THROW_AWAY_MARK}{TOKEN}",
+        sources={},
     )
     link = Link(desk)
     link.start()
@@ -145,7 +146,7 @@ def test_where_nobody_takes_a_connection_who_is_in_a_hurry_does_not_wait(
         queued = [socket.create_connection(full.getsockname())]
         desk.reach = Reach(
             endpoint=Endpoint(host="127.0.0.1", port=full.getsockname()[1], secure=False, fingerprint=None),
-            token=f"{MARK}{TOKEN}",
+            token=f"{THROW_AWAY_MARK}{TOKEN}",
             sources={},
         )
         link.start()
@@ -165,7 +166,7 @@ def test_a_link_is_served_as_long_as_a_process_listens(desk: FakeDesk, link: Lin
     with socket.create_server(("127.0.0.1", 0)) as silent:
         desk.reach = Reach(
             endpoint=Endpoint(host="127.0.0.1", port=silent.getsockname()[1], secure=False, fingerprint=None),
-            token=f"{MARK}{TOKEN}",
+            token=f"{THROW_AWAY_MARK}{TOKEN}",
             sources={},
         )
         assert not link.is_served

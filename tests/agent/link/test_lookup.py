@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.link.lookup import find_ranks_broker
-from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BadSecretFile, NoBroker, WrongHost
-from dbg_wire.rendezvous import Rendezvous, format_rendezvous
+from dbg_wire.finding.endpoint import Reach
+from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 
 PIN = "sha256:" + "ab" * 32
 TOKEN = "t" * 43

@@ -10,7 +10,7 @@ from dbg_agent import bounded
 from dbg_agent.rank import threads as module
 from dbg_agent.rank.threads import thread_stacks
 from dbg_agent.stop import program_threads
-from dbg_wire.ranks import Place, ThreadStack
+from dbg_wire.records.ranks import Place, ThreadStack
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 from dbg_agent.rank.rank import Rank
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION
 from dbg_wire.messages import Action, Ask
-from dbg_wire.ranks import Breakpoint
+from dbg_wire.records.ranks import Breakpoint
 from tests.agent import pdb_driver
 from tests.agent.pdb_driver import Driver, drive, play, train
 

@@ -14,7 +14,7 @@ import pytest
 
 from dbg_agent.stop.stacks import bounded_stack, bytes_of, is_own, skip_runner, stack_of, thread_frame, traceback_of
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES
-from dbg_wire.ranks import Place
+from dbg_wire.records.ranks import Place
 from tests.support.time_unit import seconds
 
 

@@ -11,7 +11,7 @@ import pytest
 from dbg_agent.stop.stops import Stops
 from dbg_wire.errors import IllegalMove
 from dbg_wire.messages import RankReport
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from dbg_wire.states import StopPhase
 
 

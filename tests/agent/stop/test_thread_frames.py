@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dbg_agent
-from dbg_agent.stop import all_frames as module
+from dbg_agent.stop import stacks as module
 from dbg_agent.stop.stacks import all_frames
 from tests.support.processes import Processes
 from tests.support.time_unit import seconds

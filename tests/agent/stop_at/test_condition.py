@@ -16,7 +16,7 @@ from dbg_agent.program import entry
 from dbg_agent.stop_at import points
 from dbg_agent.stop_at.condition import HELD, PASSED, have_same_variables
 from dbg_agent.stop_at.insertion import CALL, compile_with
-from dbg_wire.stop_points import StopAt
+from dbg_wire.records.stop_points import StopAt
 
 SOURCE = textwrap.dedent(
     """\

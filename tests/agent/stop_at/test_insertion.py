@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dbg_agent.stop_at.insertion import CALL, Placed, compile_with, first_line_of
-from dbg_wire.stop_points import StopAt, StopIn
+from dbg_wire.records.stop_points import StopAt, StopIn
 
 SOURCE = textwrap.dedent(
     '''\

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dbg_agent.waiting.hold_counts import MAX_SITES, HoldCounts, HoldVerdict
 from dbg_wire.messages import Arrival, ChosenRank, Waiting
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 SITE = "train.py:41"
 

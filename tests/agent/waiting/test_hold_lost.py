@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dbg_agent.waiting.hold_counts import HoldCounts, HoldVerdict
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.agent.waiting.test_hold_counts import SITE, Clock, chosen
 
 GRACE, LOST = 0.3, 600.0

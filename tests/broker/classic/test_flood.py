@@ -25,7 +25,7 @@ from dbg_broker.classic.screen import PAGE_SECONDS, Prints, ScreenSession
 from dbg_broker.classic.turns import MICROSECONDS_PER_SECOND, SLICE_BYTES
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import Audience, Change, Greet, Seat, Sender, Subscribe, Welcome
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from dbg_wire.version import subprotocol
 from tests.attacks.figures import PROMISED_MS, classes, longest_class
 from tests.broker.peers import Peer, attach, registration

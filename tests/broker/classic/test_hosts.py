@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.classic.hosts import SessionNumbers, host_name, is_loopback, plain_address, short_name
-from dbg_wire.target_grammar import Classic, parse_target
+from dbg_wire.targets.grammar import Classic, parse_target
 
 
 def test_numbers_count_for_each_host_and_come_back() -> None:

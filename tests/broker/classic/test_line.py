@@ -11,7 +11,7 @@ from dbg_broker.classic.session import QUIET_SECONDS, Deed, Write
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Audience, Discarded, PromptInfo, PromptState, Replay, Replied, Reply, Report
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.ranks import Place, RankState
 
 GREETING = b"> /home/me/train.py(41)step()\r\n-> loss = f(x)\r\n(Pdb) "
 

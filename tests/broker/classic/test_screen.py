@@ -28,7 +28,7 @@ from dbg_wire.messages import (
     Repaint,
     Report,
 )
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.support.screen import VirtualScreen
 
 ENTER = b"\x1b[?1049h\x1b[?1000l\x1b)0\x1b[?25l"

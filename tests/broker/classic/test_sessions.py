@@ -34,7 +34,7 @@ from dbg_wire.messages import (
     Seat,
     Subscribe,
 )
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.broker.peers import SECONDS, Broker, Peer, attach, running_broker
 
 SCREEN = b"\x1b[?1049h\x1b)0\x1b[?25l\x1b[H\x1b[1;1HPuDB here\x1b[K"

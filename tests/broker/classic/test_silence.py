@@ -11,7 +11,7 @@ from dbg_broker.classic import connection
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.net.listener import listen
 from dbg_wire.messages import Change, Subscribe
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.broker.peers import SECONDS, running_broker
 from tests.support.time_unit import seconds
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.events.event import Event, EventKind, document
-from dbg_wire.ranks import Place
+from dbg_wire.records.ranks import Place
 
 TEXTS = st.text(st.characters(codec=None), max_size=5000)
 

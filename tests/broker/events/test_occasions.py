@@ -12,7 +12,7 @@ from dbg_broker.events.event import Event, EventKind
 from dbg_broker.events.occasions import AGAIN_SECONDS, GATHER_SECONDS, SELDOM_SECONDS, Occasions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Hang, RankReport
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, STOP, WHERE, registration
 
 HANG = Hang(job="4711.0", kind="missing", sentence="rank 3 is missing", ranks="3")

@@ -11,8 +11,8 @@ from dbg_broker.events.event import EventKind, Seen
 from dbg_wire.codec import decode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Hang, Sender
-from dbg_wire.ranks import Place
-from dbg_wire.target_grammar import parse_target
+from dbg_wire.records.ranks import Place
+from dbg_wire.targets.grammar import parse_target
 from tests.broker.events.test_occasions import ended, stopped
 
 

@@ -23,8 +23,8 @@ from dbg_broker.home.certificate import (
     prepare_next,
     switch,
 )
-from dbg_wire.endpoint import fingerprint_of, parse_fingerprint
 from dbg_wire.errors import BadInput, BadSecretFile
+from dbg_wire.finding.endpoint import fingerprint_of, parse_fingerprint
 
 
 @pytest.fixture(params=[0, 0o077], ids=oct)

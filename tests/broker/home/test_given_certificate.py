@@ -8,8 +8,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from dbg_broker.home.certificate import load_given
-from dbg_wire.endpoint import fingerprint_of
 from dbg_wire.errors import BadSecretFile
+from dbg_wire.finding.endpoint import fingerprint_of
 from tests.support.certificates import Authority
 
 

@@ -28,9 +28,8 @@ from dbg_broker.home.tokens import (
     proof,
     rotate_tokens,
 )
-from dbg_wire.endpoint import parse_token
 from dbg_wire.errors import BadSecretFile
-from dbg_wire.throw_away import MARK, is_throw_away
+from dbg_wire.finding.endpoint import THROW_AWAY_MARK, is_throw_away, parse_token
 from tests.support.reach import SECRET, any_text, said
 
 TOKENS = Tokens(rank="rank-" + SECRET, driver="driver-" + SECRET, watcher="watcher-" + SECRET)
@@ -184,7 +183,7 @@ def bearer_of(tokens: Tokens, token: str) -> Bearer | None:
     return tokens.bearer_of(f"Bearer {token}")
 
 
-@pytest.mark.parametrize("rank", [TOKENS.rank, MARK + TOKENS.rank])
+@pytest.mark.parametrize("rank", [TOKENS.rank, THROW_AWAY_MARK + TOKENS.rank])
 def test_a_jobs_token_stands_for_ranks_of_that_job(rank: str) -> None:
     tokens = replace(TOKENS, rank=rank)
     token = tokens.for_job("train.py-4711.2")
@@ -225,7 +224,7 @@ def test_a_typed_token_goes_through_scrypt_before_others_hold_a_code_of_it(monke
 
     monkeypatch.setattr(hashlib, "scrypt", counting)
     typed, made = f"{new_token()[:15]}!", new_token()
-    for token in (typed, made, f"{MARK}{made}"):
+    for token in (typed, made, f"{THROW_AWAY_MARK}{made}"):
         proof(token, "c0ffee")
         job_token(token, "train-1")
     tokens = Tokens(rank=made, driver=typed, watcher=new_token())

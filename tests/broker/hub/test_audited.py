@@ -11,8 +11,8 @@ from dbg_broker.audit.entries import Entry, What
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import audited
 from dbg_wire.codec import Input
-from dbg_wire.inspection import Inspection, Sight
 from dbg_wire.messages import Action, Answers, Detach, Interrupt, Mode, Question, Seat, Take
+from dbg_wire.records.inspection import Inspection, Sight
 from tests.broker.peers import Broker, registration
 
 KEY = registration().key

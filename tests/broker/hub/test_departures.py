@@ -9,7 +9,7 @@ from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.ranks import held_ranks, live_bytes
 from dbg_wire import limits, messages
 from dbg_wire.messages import Audience, Finding, Pulse, RankReport, Report, Sender, Waiting, Welcome
-from dbg_wire.ranks import Breakpoint, Place, RankState
+from dbg_wire.records.ranks import Breakpoint, Place, RankState
 from tests.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, registration
 
 

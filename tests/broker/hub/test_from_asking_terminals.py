@@ -31,7 +31,7 @@ from dbg_wire.messages import (
     Snapshot,
     Subscribe,
 )
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, WHERE, Broker, Peer, registration
 
 

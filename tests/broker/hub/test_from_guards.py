@@ -29,7 +29,7 @@ from dbg_wire.messages import (
     Subscribe,
     Welcome,
 )
-from dbg_wire.ranks import Place, RankInfo, RankState
+from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.broker.peers import Broker, Peer, registration
 
 KEY = registration(0).key

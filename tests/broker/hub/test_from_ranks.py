@@ -12,7 +12,7 @@ from dbg_broker.hub.from_ranks import PULSE_BEGINS
 from dbg_broker.ranks import rank_record
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Message, Pulse, Question, RankAnswer, Sender
-from dbg_wire.records import decode_record
+from dbg_wire.records.record import decode_record
 from tests.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, registration, running_broker
 
 KEY = registration().key

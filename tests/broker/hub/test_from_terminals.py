@@ -23,7 +23,7 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
-from dbg_wire.ranks import Breakpoint, RankState
+from dbg_wire.records.ranks import Breakpoint, RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, Broker, attach, registration
 
 KEY = registration().key

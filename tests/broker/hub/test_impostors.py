@@ -9,7 +9,7 @@ from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Finding, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
 from dbg_wire.messages import Testimony as GuardsWord
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.broker.peers import Broker, Peer, attach, registration
 
 KEY = registration().key

@@ -8,7 +8,7 @@ import pytest
 
 from dbg_wire import limits
 from dbg_wire.messages import Change, Goodbye, Probe, Pulse, Report, Snapshot, Subscribe, Welcome
-from dbg_wire.ranks import Place, RankInfo, RankState
+from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, Broker, Peer, registration
 
 

@@ -20,7 +20,7 @@ from websockets.uri import parse_uri
 from dbg_wire import limits
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Action, Answer, Answers, Ask, Goodbye, Greet, Kind, Message, Question, Sender
-from dbg_wire.ranks import Breakpoint, Place
+from dbg_wire.records.ranks import Breakpoint, Place
 from tests.broker.peers import RUNNING, registration
 from tests.broker.processes import SECONDS, Serving, run
 from tests.support.tokens import written_tokens

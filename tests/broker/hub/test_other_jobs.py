@@ -35,7 +35,7 @@ from dbg_wire.messages import (
     Welcome,
 )
 from dbg_wire.messages import Testimony as GuardsWord
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, Broker, Peer, attach, registration, running_broker
 
 OURS, THEIRS = registration(0), registration(1, job="other", key="other/1")

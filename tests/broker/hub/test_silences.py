@@ -12,7 +12,7 @@ from dbg_broker.hub import silences
 from dbg_broker.net.connection import PeerConnection
 from dbg_wire import limits
 from dbg_wire.messages import Change, Probe, Pulse, Seat, Subscribe
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.broker.peers import WHERE, Broker, Peer, attach, registration, running_broker
 from tests.support.time_unit import seconds
 

@@ -28,7 +28,7 @@ from dbg_wire.messages import (
     Snapshot,
     Subscribe,
 )
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, STOPPED, WHERE, Broker, attach, registration, running_broker
 from tests.support.time_unit import seconds
 

@@ -9,7 +9,6 @@ import pytest
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import to_guards
 from dbg_wire import messages
-from dbg_wire.beside import CommandEnd, command_line
 from dbg_wire.messages import (
     Action,
     Answer,
@@ -24,6 +23,7 @@ from dbg_wire.messages import (
     Sender,
     Welcome,
 )
+from dbg_wire.records.beside import CommandEnd, command_line
 from tests.broker.peers import Broker, Peer, registration
 
 KEY = registration(0).key

@@ -11,7 +11,7 @@ from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit, page
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
 from dbg_wire import limits
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 NOW = 1_700_000_000.0
 

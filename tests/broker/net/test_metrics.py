@@ -10,7 +10,7 @@ from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.http import PROMETHEUS, page
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters, Recorded, metrics
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 
 TIMES = LoopTimes(lambda: 0.0, lambda: 0.0)
 TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)

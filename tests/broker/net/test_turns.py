@@ -16,7 +16,7 @@ from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Turns
 from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Goodbye, Refusal, Sender
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, Broker, Peer, narrow, registration
 from tests.support.time_unit import seconds
 

@@ -12,7 +12,7 @@ from dbg_broker.ranks.shared_texts import MAX_BYTES, MAX_TEXTS, SharedTexts
 from dbg_broker.ranks.weight import weight
 from dbg_wire import limits
 from dbg_wire.messages import Register
-from dbg_wire.ranks import Breakpoint, Place
+from dbg_wire.records.ranks import Breakpoint, Place
 from tests.broker.peers import RUNNING, registration
 
 

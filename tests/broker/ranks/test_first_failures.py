@@ -9,7 +9,7 @@ import pytest
 
 from dbg_broker.ranks.first_failures import FirstFailures
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.broker.peers import registration
 
 

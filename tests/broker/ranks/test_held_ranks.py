@@ -12,7 +12,7 @@ from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, RankReport, Waiting
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration
 
 SITE = "/home/me/train.py:41"

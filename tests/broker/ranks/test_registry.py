@@ -15,7 +15,7 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
-from dbg_wire.ranks import DIED, LIVE_STATES, Breakpoint, RankInfo, RankState
+from dbg_wire.records.ranks import DIED, LIVE_STATES, Breakpoint, RankInfo, RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration
 
 

@@ -14,7 +14,7 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import REST_SECONDS, TOLD_AT_ONCE, Spread
 from dbg_wire.messages import Arrival, Chosen, Kept, RankReport, Waiting
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration
 
 RANKS = 1024

@@ -13,7 +13,7 @@ from dbg_broker.recording.stop_cast import Ended, Happening, Missing, Said, Seen
 from dbg_broker.recording.writer import Entry
 from dbg_wire import limits
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.ranks import Place, RankState
 from tests.broker.peers import registration
 from tests.broker.recording.events import shown
 

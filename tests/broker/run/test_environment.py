@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dbg_broker.run.environment import MANY_HOSTS, MAX_NAME, is_for_many_hosts, job_environment, job_name
 from dbg_broker.run.settings import Wishes
-from dbg_wire.stop_points import StopAt, StopIn, parse_stops
+from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 
 
 @pytest.mark.parametrize(

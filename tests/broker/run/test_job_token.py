@@ -10,7 +10,7 @@ from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import job_token
 from dbg_broker.run.environment import token_file_of
-from dbg_wire.rendezvous import Rendezvous
+from dbg_wire.finding.rendezvous import Rendezvous
 from tests.support.reach import PIN, TOKENS
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dbg_broker.run.keeper import CantStart, is_written
-from dbg_wire.environment import AUTOSTART
+from dbg_wire.finding.environment import AUTOSTART
 from tests.support.processes import Child, Processes
 from tests.support.time_unit import seconds
 

@@ -11,8 +11,8 @@ from dbg_broker.run.plan import Plan, make_plan
 from dbg_broker.run.remembered import NothingToRepeat, Remembered
 from dbg_broker.run.settings import RunSettings, Wishes
 from dbg_wire.errors import BadInput
-from dbg_wire.ranks import Breakpoint
-from dbg_wire.stop_points import StopAt, StopIn
+from dbg_wire.records.ranks import Breakpoint
+from dbg_wire.records.stop_points import StopAt, StopIn
 
 COMMAND = ("python", "train.py", "--name", "a b")
 LINES = ["import x", "", "def main():", "    step()", "    end()"]

@@ -16,8 +16,8 @@ from dbg_broker.run.plan import keep_breakpoints, keep_texts, moved, refuse_shor
 from dbg_broker.run.remembered import FOLDERS_KEPT, LAST_FILE, OUTPUTS_KEPT, Folder, KeptStop, Remembered, folder_of
 from dbg_broker.run.settings import Wishes
 from dbg_wire.errors import BadInput
-from dbg_wire.ranks import Breakpoint
-from dbg_wire.stop_points import StopAt
+from dbg_wire.records.ranks import Breakpoint
+from dbg_wire.records.stop_points import StopAt
 
 LAST = Remembered(
     command=("srun", "python", "train.py"),

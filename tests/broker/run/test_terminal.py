@@ -12,7 +12,7 @@ import pytest
 
 from dbg_broker.run import terminal as module
 from dbg_broker.run.terminal import TerminalProcess
-from dbg_wire.run_terminal import Task, Told
+from dbg_wire.messages.run_terminal import Task, Told
 
 TASK = Task(job="train-7", output="/job.out", prefer=3, commands="/first.pdb", attach=False)
 

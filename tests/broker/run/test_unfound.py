@@ -8,7 +8,7 @@ import pytest
 
 from dbg_broker.run import plan
 from dbg_broker.run.plan import notes_of_unfound
-from dbg_wire.stop_points import StopAt, StopIn, parse_stop_in
+from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_in
 
 COMMAND = ("python", "src/train.py")
 

@@ -16,12 +16,11 @@ from dbg_broker.terminals.deeds import (
     Pace,
     deed_of,
 )
-from dbg_wire.beside import command_line
-from dbg_wire.inspection import Inspection, Sight
-from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.rows import AnyInquiry
-from dbg_wire.parts import PartsQuestion
+from dbg_wire.records.beside import command_line
+from dbg_wire.records.inspection import Inspection, PartsQuestion, Sight
+from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 
 
 def deed(action: Action, asked: str | AnyInquiry = "", **changes: object) -> Deed | None:

@@ -12,7 +12,7 @@ from dbg_broker.home.bearer import Role
 from dbg_broker.ranks.questions import passed_on
 from dbg_broker.terminals.glances import FRESH_SECONDS, GLANCE_SECONDS, Glances
 from dbg_wire.messages import Action, Answer, Answers, Ask, Change, Kind, Question, Report, Snapshot, Subscribe
-from dbg_wire.ranks import Place
+from dbg_wire.records.ranks import Place
 from tests.broker.peers import RUNNING, STOPPED, Broker, Peer, registration
 
 KEY = registration().key

@@ -10,8 +10,8 @@ import pytest
 
 from dbg_broker.settings import Listen, RecordSettings, ServeSettings
 from dbg_broker.verbs.listening import announce, lines_to_paste
-from dbg_wire.endpoint import Endpoint
-from dbg_wire.rendezvous import DriverTokenPlace
+from dbg_wire.finding.endpoint import Endpoint
+from dbg_wire.finding.rendezvous import DriverTokenPlace
 
 ENDPOINT = Endpoint(host="login1", port=6900, secure=True, fingerprint="sha256:" + "0" * 64)
 MEMORY: DriverTokenPlace = "memory"

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.verbs.broker_client import answers
-from dbg_wire.endpoint import Endpoint
-from dbg_wire.throw_away import MARK
+from dbg_wire.finding.endpoint import THROW_AWAY_MARK, Endpoint
 from tests.broker.processes import SECONDS, Serve, run, tokens
 from tests.support.tokens import written_tokens
 
@@ -36,7 +35,7 @@ def test_its_tokens_are_its_own_and_end_with_it(home: Path, serve: Serve) -> Non
     assert {file.name: file.read_text().strip() for file in files} == first
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert not set(lasting) & set(first.values())
-    assert all(token.startswith(MARK) for token in first.values())
+    assert all(token.startswith(THROW_AWAY_MARK) for token in first.values())
     assert run(home, "token", "--role", "driver").stdout.strip() == first["driver"]
     _, output, _ = serving.end()
     assert f"DBG_TOKEN_FILE={home}/insecure-tokens/rank" in output

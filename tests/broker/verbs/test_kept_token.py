@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dbg_dial.memory import ask_memory, socket_name
-from dbg_wire.rendezvous import parse_rendezvous
+from dbg_wire.finding.rendezvous import parse_rendezvous
 from tests.broker.processes import Serve, environment, run
 from tests.support import forked
 from tests.support.ranks import attach_command

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from dbg_wire.messages import Action, Answers, Change, Kind, Question, RankAnswer, Snapshot, Subscribe
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support import forked
 from tests.support.terminal import Terminal

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dbg_client.core.live_targets import SECONDS
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.actions.test_actions import command
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.requirements import needs_shells

@@ -12,9 +12,9 @@ import pytest
 from dbg_client.actions.many import refuse_for_sets
 from dbg_client.views.list import show_duration
 from dbg_wire.errors import BadInput
-from dbg_wire.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
 from dbg_wire.messages import Action, Attach, Change, Kind, Look, Question, RankAnswer
-from dbg_wire.ranks import Place, RankInfo, RankState
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
+from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.client.actions.test_actions import Desk, command
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window

@@ -11,7 +11,7 @@ import pytest
 from dbg_client.actions.report import CantWriteReport, write_report
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank
 
 

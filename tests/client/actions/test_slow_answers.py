@@ -6,7 +6,7 @@ import re
 import subprocess
 
 from dbg_wire.messages import Change, Kind, Progress, Question, RankAnswer
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.actions.test_actions import Desk, command
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.terminal import Terminal

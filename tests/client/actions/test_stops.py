@@ -7,8 +7,8 @@ from typing import Any
 
 from dbg_client.actions.stops import ask_stops
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.stop_states import StopState
+from dbg_wire.records.line_breakpoints import StopState
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.fake_broker import make_rank
 
 

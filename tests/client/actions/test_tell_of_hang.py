@@ -5,7 +5,7 @@ from __future__ import annotations
 from dbg_client.actions.tell_of_hang import tell_of_hang
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.messages import Hang, Message
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_rank
 
 

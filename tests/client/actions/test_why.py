@@ -9,9 +9,9 @@ from dataclasses import replace
 from websockets.asyncio.server import ServerConnection
 
 from dbg_client.core.rank_evidence import RankEvidence
-from dbg_wire.evidence import CodeKind, CodePart, CodeSeen, EvidenceRecord
 from dbg_wire.messages import Action, Look, Question, RankAnswer
-from dbg_wire.ranks import RankState
+from dbg_wire.records.evidence import CodeKind, CodePart, CodeSeen, EvidenceRecord
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import FakeBroker
 from tests.support.rank_evidence import elsewhere, silent, waiting
 

@@ -10,7 +10,7 @@ from dbg_client.adopt.adopt import line_for, rank_variables, table
 from dbg_client.adopt.found import Candidate
 from dbg_client.adopt.payload import Answer, Outcome
 from dbg_wire.errors import BadInput
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.support.rank_infos import rank as listed_rank
 
 ADOPTED = Answer(outcome=Outcome.ADOPTED, key="k")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dbg_agent.launch.launchers import ROWS
 from dbg_client.adopt.found import find_mine, overlooked, topmost
 from dbg_client.adopt.process import Seen
-from dbg_wire.launchers import RANK_VARIABLES
+from dbg_wire.tables.launchers import RANK_VARIABLES
 
 
 def process(pid: int, parent: int, command: str, **environ: str) -> Seen:

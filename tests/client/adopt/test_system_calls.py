@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from dbg_client.adopt.process import WAITING, waits_safely
-from dbg_wire.system_calls import call_names
+from dbg_wire.tables.system_calls import call_names
 
 
 def test_waiting_is_safe_and_taking_memory_is_not() -> None:

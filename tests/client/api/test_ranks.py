@@ -11,8 +11,8 @@ import dbg_client
 from dbg_client.api.ranks import split_by_stop
 from dbg_client.errors import RankEnded
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import parse_target
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import parse_target
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.time_unit import seconds
 

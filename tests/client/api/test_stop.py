@@ -8,7 +8,7 @@ import pytest
 
 import dbg_client
 from dbg_wire.messages import Notice, RankReport, Report
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank
 from tests.support.time_unit import seconds
 

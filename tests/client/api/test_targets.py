@@ -7,7 +7,7 @@ import pytest
 from dbg_client.api.targets import Wanted, read_wanted, target_text
 from dbg_client.core.remembered_groups import UnknownGroup
 from dbg_wire.errors import BadInput
-from dbg_wire.targets import select
+from dbg_wire.targets.selection import select
 from tests.client.fake_broker import make_rank
 
 

@@ -28,7 +28,7 @@ from dbg_wire.messages import (
     Seat,
     Take,
 )
-from dbg_wire.ranks import Breakpoint, RankState
+from dbg_wire.records.ranks import Breakpoint, RankState
 from tests.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
 
 RUNNING_ON = RankReport(state=RankState.RUNNING, breakpoints=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dbg_client.attachment.breakpoints import Breakpoints
-from dbg_wire.ranks import Breakpoint
+from dbg_wire.records.ranks import Breakpoint
 
 
 def at(line: int, condition: str | None = None, file: str = "/home/me/train.py") -> Breakpoint:

@@ -19,7 +19,7 @@ from dbg_wire.messages import (
     Reply,
     Source,
 )
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import HERE, make_pdb_report, make_prompt
 
 WENT_ON = RankReport(state=RankState.RUNNING, breakpoints=1)

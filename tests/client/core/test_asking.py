@@ -19,7 +19,7 @@ from dbg_wire.messages import (
     RefusalCode,
     Snapshot,
 )
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.fake_broker import make_rank
 from tests.client.scripted_link import ScriptedLink, switchboard_on
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dbg_client.core.breakpoint_file import read_breakpoints, write_breakpoints
-from dbg_wire.ranks import Breakpoint
+from dbg_wire.records.ranks import Breakpoint
 
 ONE = Breakpoint(file="/home/me/train.py", line=7, condition="loss > 9", text="step()")
 

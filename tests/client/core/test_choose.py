@@ -5,8 +5,8 @@ import pytest
 from dbg_client.core.choose import choose, choose_when_ready, is_ready, neighbour
 from dbg_client.errors import LostRank, NotStopped, RankEnded
 from dbg_wire.errors import AmbiguousTarget, DbgError, NoSuchRank
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import parse_target
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import parse_target
 from tests.client.fake_broker import HERE, make_rank
 
 RUNNING: dict[str, object] = {"state": RankState.RUNNING, "where": None, "reason": None}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dbg_client.core.collective_matching import Matched, match_collectives, standing_of_each
 from dbg_client.core.rank_evidence import RankEvidence
-from dbg_wire.evidence import Evidence, GroupSeen, SourceSeen
+from dbg_wire.records.evidence import Evidence, GroupSeen, SourceSeen
 from tests.support.rank_evidence import LOADING, REDUCING, call, done, elsewhere, group, silent, told, waiting
 
 

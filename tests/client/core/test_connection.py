@@ -12,8 +12,8 @@ import trustme
 
 from dbg_client.core.connection import Connection, Disconnected, dial
 from dbg_wire.codec import Output
-from dbg_wire.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.finding.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_wire.messages import Detach, Greet, Snapshot, Subscribe
 from tests.client.fake_broker import TOKEN, FakeBroker, make_rank
 from tests.support.time_unit import seconds

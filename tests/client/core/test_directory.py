@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dbg_client.core.directory import Directory
 from dbg_wire.messages import Change, Gone, Repaint, Snapshot
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_rank
 
 

@@ -7,8 +7,8 @@ import pytest
 from dbg_client.core.connection import Connection
 from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_dial.find import Opening
-from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable
+from dbg_wire.finding.endpoint import Reach
 from dbg_wire.messages import Snapshot, Subscribe, Take
 from tests.client.core.test_connection import Listener, certified, reach
 from tests.client.fake_broker import FakeBroker, make_rank

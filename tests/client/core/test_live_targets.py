@@ -16,8 +16,8 @@ from dbg_client.core.live_targets import (
     targets_of,
 )
 from dbg_client.core.remembered_groups import find_remembered_groups
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.records import plain
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.record import plain
 from tests.client.fake_broker import FakeBroker, make_rank
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)

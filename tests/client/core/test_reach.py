@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dbg_client.core import reach
-from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BadSecretFile, NoBroker, WrongHost
+from dbg_wire.finding.endpoint import Reach
 from tests.client.fake_broker import TOKEN
 
 PIN = "sha256:" + "ab" * 32

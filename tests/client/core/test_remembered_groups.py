@@ -17,7 +17,7 @@ from dbg_client.core.remembered_groups import (
     find_remembered_groups,
 )
 from dbg_wire.errors import BadTarget
-from dbg_wire.targets import Target, parse_target, select
+from dbg_wire.targets.selection import Target, parse_target, select
 from tests.client.fake_broker import make_rank
 
 RANKS = [make_rank(number) for number in range(8)]

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.core.roll_call import MAX_WORLD, Missing, RollCall, call_roll, ended_of_live_runs, live_runs, never_came
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import parse_target
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import parse_target
 from tests.client.fake_broker import make_rank
 
 EXITED = RankState.EXITED

@@ -9,7 +9,7 @@ from dbg_client.core.stock_debugger import Stock, parse_stock
 from dbg_client.views.session_status import Others, status_of
 from dbg_wire.errors import BadTarget
 from dbg_wire.messages import Mode, Seat, SessionInfo
-from dbg_wire.ranks import Place
+from dbg_wire.records.ranks import Place
 from tests.client.fake_broker import make_rank, make_report
 
 

@@ -14,7 +14,7 @@ from dbg_client.core.switchboard import MAX_QUESTIONS, Switchboard
 from dbg_client.errors import Declined, TimedOut
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Change, Kind, Question, RankAnswer, Refusal, RefusalCode
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.time_unit import seconds
 

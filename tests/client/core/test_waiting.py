@@ -10,8 +10,8 @@ from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import TimedOut
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Change, Snapshot, Subscribe
-from dbg_wire.ranks import DIED, RankState
-from dbg_wire.targets import parse_target
+from dbg_wire.records.ranks import DIED, RankState
+from dbg_wire.targets.selection import parse_target
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.time_unit import seconds
 

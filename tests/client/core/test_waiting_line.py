@@ -7,7 +7,7 @@ import pytest
 from dbg_client.core import waiting_line
 from dbg_client.core.waiting_line import OpenAnswers, WaitingLine, count_states
 from dbg_wire.messages import Progress
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.fake_broker import make_rank
 
 

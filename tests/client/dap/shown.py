@@ -11,8 +11,8 @@ from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
 from dbg_dial.deadline import within
 from dbg_wire.messages import Snapshot
-from dbg_wire.ranks import RankInfo
-from dbg_wire.targets import parse_target
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.selection import parse_target
 from tests.client.scripted_link import ScriptedLink, switchboard_on
 from tests.support.time_unit import seconds
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from dbg_client.dap.asked_breakpoints import MAX_OF_FILE, asked_file, asked_wishes, exception_answer
 from dbg_client.dap.paths import Paths
 from dbg_wire.errors import BadInput
-from dbg_wire.line_breakpoints import BreakpointsWish, BreakpointWish
-from dbg_wire.records import checked
+from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish
+from dbg_wire.records.record import checked
 
 
 def test_conditions_counts_and_log_messages_are_kept() -> None:

@@ -13,7 +13,7 @@ from dbg_client.dap.moves import Moves
 from dbg_client.dap.threads import MAX_LISTED, REST, ThreadEvent
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Snapshot
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.dap.shown import threads
 from tests.client.fake_broker import make_rank
 from tests.client.scripted_link import ScriptedLink

@@ -12,7 +12,7 @@ from dbg_client.core.link import Event
 from dbg_client.dap import log_texts
 from dbg_client.dap.log_texts import LogTexts
 from dbg_wire.messages import Change, Gone, Logged
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.dap.shown import Shown, threads
 from tests.client.fake_broker import make_rank
 from tests.client.scripted_link import ScriptedLink

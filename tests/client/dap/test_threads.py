@@ -18,7 +18,7 @@ from dbg_client.dap.threads import (
     ThreadTable,
     choose_listed,
 )
-from dbg_wire.ranks import Place, RankInfo, RankState
+from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.client.fake_broker import HERE, make_rank
 
 THERE = HERE.replace(line=HERE.line + 1)

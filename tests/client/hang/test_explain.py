@@ -13,7 +13,8 @@ from dbg_client.hang.code_differences import difference_table
 from dbg_client.hang.explain import Explanation, JobLook, explain
 from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import Verdict, VerdictKind, exit_status
-from dbg_wire.evidence import (
+from dbg_wire.messages import Kind
+from dbg_wire.records.evidence import (
     MAX_CODE_ROWS,
     CodeKind,
     CodePart,
@@ -27,8 +28,7 @@ from dbg_wire.evidence import (
     ThreadWait,
     WaitKind,
 )
-from dbg_wire.messages import Kind
-from dbg_wire.ranks import IN_FINALIZE, Coordinate, Place, RankState
+from dbg_wire.records.ranks import IN_FINALIZE, Coordinate, Place, RankState
 from tests.support.rank_evidence import (
     LOADING,
     MAIN,

@@ -6,7 +6,7 @@ from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.verdict import VerdictKind
 from dbg_wire.messages import Kind
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.support.rank_evidence import REDUCING, told
 
 

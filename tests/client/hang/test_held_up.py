@@ -9,7 +9,7 @@ import pytest
 from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.verdict import VerdictKind
-from dbg_wire.evidence import ThreadWait, WaitKind
+from dbg_wire.records.evidence import ThreadWait, WaitKind
 from tests.support.rank_evidence import call, done, elsewhere, group, told, waiting
 
 

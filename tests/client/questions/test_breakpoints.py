@@ -9,10 +9,10 @@ from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, 
 from dbg_client.views.groups import group_answers
 from dbg_wire.errors import BadInput
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
-from dbg_wire.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.messages import Answers, Kind, RankAnswer
-from dbg_wire.ranks import RankInfo
-from dbg_wire.records import length_of
+from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.record import length_of
 from tests.client.fake_broker import make_rank
 from tests.client.scripted_link import ScriptedLink, switchboard_on
 

@@ -16,9 +16,9 @@ from dbg_client.run.job_output import GrowingFile
 from dbg_client.words.arguments import Arguments
 from dbg_client.words.settings import CommandSettings, settle
 from dbg_dial.deadline import within
-from dbg_wire.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
+from dbg_wire.records.ranks import Place, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.processes import USUAL_WAIT
 from tests.support.time_unit import seconds

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dbg_wire.messages import Action, Attach, Change, Question, RankReport, Report
-from dbg_wire.ranks import RankState
-from dbg_wire.run_terminal import Task, Told, decode_told, encode_line
+from dbg_wire.messages.run_terminal import Task, Told, decode_told, encode_line
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.terminal import Terminal
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dbg_client.run.progress import panes_beside, progress, way_back
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.fake_broker import make_rank
 
 

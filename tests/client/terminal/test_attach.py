@@ -11,7 +11,7 @@ import pytest
 
 from dbg_wire.codec import Input
 from dbg_wire.messages import Action, Attach, Change, Kind, Mode, Question, RankAnswer, RankReport, Report, Subscribe
-from dbg_wire.ranks import DIED, RankInfo, RankState
+from dbg_wire.records.ranks import DIED, RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
 from tests.support.terminal import Terminal

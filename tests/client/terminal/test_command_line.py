@@ -27,7 +27,7 @@ from dbg_wire.messages import (
     Report,
     Resize,
 )
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank, make_report
 from tests.client.terminal import test_raw
 from tests.client.terminal.lines import test_display

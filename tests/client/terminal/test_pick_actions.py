@@ -12,7 +12,7 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.terminal.pick_actions import PickActions
 from dbg_wire.codec import Input
 from dbg_wire.messages import Answers, Change, Gone, Kind, Message, Question, RankAnswer, Snapshot
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_rank
 from tests.client.scripted_link import ScriptedLink
 from tests.support.time_unit import seconds

@@ -30,7 +30,7 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.ranks import Place, RankState
 from tests.client.core.test_connection import Listener, certified
 from tests.client.fake_broker import FakeBroker, make_rank, make_report
 from tests.support.terminal import Terminal

@@ -7,7 +7,7 @@ from dbg_client.tmux.panes import TooManyPanes, attach_words, open_panes, plan_p
 from dbg_client.words.arguments import read_arguments
 from dbg_client.words.settings import CommandSettings, settle
 from dbg_wire.errors import BadInput
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_rank
 
 

@@ -11,7 +11,7 @@ from dbg_client.tmux import panes as rank_panes
 from dbg_client.tmux.panes import RankPanes
 from dbg_client.tmux.tmux import MAX_PANES, NoTmux
 from dbg_client.words.settings import CommandSettings, Verb
-from dbg_wire.ranks import Breakpoint, RankInfo
+from dbg_wire.records.ranks import Breakpoint, RankInfo
 from tests.client.fake_broker import make_rank
 
 SETTINGS = CommandSettings(target=None, verb=Verb.ATTACH)

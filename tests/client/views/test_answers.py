@@ -4,7 +4,7 @@ import json
 
 from dbg_client.views.answers import show_answers, show_answers_json, show_screen, show_screen_json
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 from tests.client.fake_broker import make_rank
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.views.folding import fold_address, fold_hosts
-from dbg_wire.host_pattern import parse_host
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.host_pattern import parse_host
 from tests.support.rank_infos import block, rank
 
 

@@ -18,7 +18,7 @@ from dbg_client.views.groups import (
 )
 from dbg_client.views.naming import Naming
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import Place, RankInfo
+from dbg_wire.records.ranks import Place, RankInfo
 from tests.client.fake_broker import make_rank
 from tests.support.rank_infos import block
 

@@ -7,8 +7,8 @@ import pytest
 from dbg_client.views.answers import show_answers
 from dbg_client.views.list import show_json, show_plain, show_table
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import DIED, Place, RankInfo, RankState
-from dbg_wire.targets import parse_target, select
+from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
+from dbg_wire.targets.selection import parse_target, select
 from tests.client.fake_broker import make_rank
 from tests.support.rank_infos import block
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_client.views.naming import Naming, clip
-from dbg_wire.ranks import Coordinate, RankInfo
-from dbg_wire.targets import parse_target, select
+from dbg_wire.records.ranks import Coordinate, RankInfo
+from dbg_wire.targets.selection import parse_target, select
 from tests.support.rank_infos import block, rank
 
 unhurried = settings(deadline=None)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dbg_client.views.pick_list import PickList, empty_text, footer_text, title_text
-from dbg_wire.ranks import Place, RankInfo, RankState
+from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.client.fake_broker import make_rank
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)

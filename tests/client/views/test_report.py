@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_wire.messages import Welcome
-from dbg_wire.ranks import DIED, RankInfo, RankState
+from dbg_wire.records.ranks import DIED, RankInfo, RankState
 from tests.client.fake_broker import make_rank
 
 NOW = 1760000060.0

@@ -8,7 +8,7 @@ from dbg_client.attachment.attachment import Attachment
 from dbg_client.views.session_status import LONG_STEP_SECONDS, Others, count_others, status_of
 from dbg_client.views.status_line import Status
 from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo, Waiting
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.ranks import Place, RankState
 from tests.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)

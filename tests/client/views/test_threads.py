@@ -10,7 +10,7 @@ from dbg_client.views.naming import Naming
 from dbg_client.views.threads import common_name, group_threads, show_threads, threads_document
 from dbg_client.views.waits import recorded_standings
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import Place, ThreadStack
+from dbg_wire.records.ranks import Place, ThreadStack
 from tests.client.fake_broker import make_rank
 from tests.support.rank_evidence import elsewhere, waiting
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dbg_client.views.list import show_table
 from dbg_client.views.time_limits import first_limits, without_limit
-from dbg_wire.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo
 from tests.client.fake_broker import make_rank
 
 NOW = 1_760_000_100.0

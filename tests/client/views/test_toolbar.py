@@ -7,7 +7,7 @@ from dbg_client.views.session_status import Others
 from dbg_client.views.toolbar import toolbar_of
 from dbg_client.views.width import text_width
 from dbg_wire.messages import Mode, RankReport, Seat
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_pdb_report, make_prompt, make_rank, make_report
 
 

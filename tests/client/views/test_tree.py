@@ -11,7 +11,7 @@ from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import group_stacks, stacks_document
 from dbg_client.views.tree import MAX_JOINED, fold, show_tree
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.records.ranks import Place, RankState
 from tests.client.fake_broker import make_rank
 from tests.support.rank_infos import block
 

@@ -6,8 +6,8 @@ from dbg_client.core.collective_matching import Standing, match_collectives
 from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.views.list import show_table
 from dbg_client.views.waits import recorded_standings, show_standing, show_wait, standing_document
-from dbg_wire.evidence import Evidence, GroupSeen
-from dbg_wire.ranks import RankState
+from dbg_wire.records.evidence import Evidence, GroupSeen
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_rank
 from tests.support.rank_evidence import REDUCING, call, elsewhere, group, told, waiting
 

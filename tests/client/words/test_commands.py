@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from dbg_client.words.commands import parse_command, read_scope
 from dbg_client.words.settings import CommandSettings, Verb
 from dbg_wire.errors import BadInput
-from dbg_wire.ranks import RankState
-from dbg_wire.targets import parse_target, select
+from dbg_wire.records.ranks import RankState
+from dbg_wire.targets.selection import parse_target, select
 from tests.client.fake_broker import make_rank
 
 

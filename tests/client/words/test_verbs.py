@@ -6,7 +6,7 @@ from dbg_client.words.arguments import Arguments
 from dbg_client.words.commands import parse_command
 from dbg_client.words.settings import Verb
 from dbg_client.words.verbs import ATTACHING, BY_FLAG, BY_NAME, VERBS
-from dbg_wire.target_grammar import Word
+from dbg_wire.targets.grammar import Word
 
 FIELDS = {field.name for field in fields(Arguments)}
 

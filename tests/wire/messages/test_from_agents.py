@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dbg_wire import messages
-from dbg_wire.bounds import InvalidMessage
 from dbg_wire.messages import MAX_ANCESTORS, Answer, Finding, Kind, Register
-from dbg_wire.ranks import RankState
-from dbg_wire.records import checked
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.ranks import RankState
+from dbg_wire.records.record import checked
 from tests.wire.messages.test_report import RUNNING
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_wire.bounds import InvalidMessage
 from dbg_wire.messages import Attach, Complete, Greet, Mode, Replay
-from dbg_wire.records import checked
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.record import checked
 
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "me\x1b[31m", "me\n@h", "me\u202e"])

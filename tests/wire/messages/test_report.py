@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_wire.bounds import InvalidMessage
 from dbg_wire.codec import decode
 from dbg_wire.errors import PeerError
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_LINE_TEXT
 from dbg_wire.messages import RankReport, Sender, SessionInfo, StopInfo
-from dbg_wire.ranks import Breakpoint, Place, RankState
-from dbg_wire.records import Record, checked
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.ranks import Breakpoint, Place, RankState
+from dbg_wire.records.record import Record, checked
 
 RUNNING = RankReport(state=RankState.RUNNING)
 WHERE = Place(file="/home/me/train.py", line=41, function="step")

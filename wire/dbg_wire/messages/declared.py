@@ -4,7 +4,7 @@ import typing
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dbg_wire.messages.vocabulary import Sender
-from dbg_wire.records import Record, RecordType
+from dbg_wire.records.record import Record, RecordType
 
 entered: list[type["Message"]] = []
 """Every class of message, in the order of their declaration."""

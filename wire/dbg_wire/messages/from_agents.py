@@ -2,7 +2,12 @@
 
 from typing import Annotated
 
-from dbg_wire.bounds import (
+from dbg_wire.limits import MAX_ANSWER_BYTES
+from dbg_wire.messages.declared import Message
+from dbg_wire.messages.report import RankReport
+from dbg_wire.messages.rows import Rows
+from dbg_wire.messages.vocabulary import Finding, Kind, Sender
+from dbg_wire.records.bounds import (
     MAX_RANK,
     Age,
     FreeText,
@@ -23,13 +28,8 @@ from dbg_wire.bounds import (
     elements,
     integers,
 )
-from dbg_wire.limits import MAX_ANSWER_BYTES
-from dbg_wire.messages.declared import Message
-from dbg_wire.messages.report import RankReport
-from dbg_wire.messages.rows import Rows
-from dbg_wire.messages.vocabulary import Finding, Kind, Sender
-from dbg_wire.ranks import Coordinate, Place, Stack, ThreadStacks
-from dbg_wire.records import size_of
+from dbg_wire.records.ranks import Coordinate, Place, Stack, ThreadStacks
+from dbg_wire.records.record import size_of
 
 MAX_ANCESTORS = 64
 """Process ids above a rank: launchers nest a dozen deep; a longer list is a mistake."""

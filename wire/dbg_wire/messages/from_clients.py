@@ -2,7 +2,10 @@
 
 from typing import Annotated
 
-from dbg_wire.bounds import (
+from dbg_wire.messages.declared import Message
+from dbg_wire.messages.rows import AnyInquiry, check_inquiry
+from dbg_wire.messages.vocabulary import Action, Look, Mode, Sender
+from dbg_wire.records.bounds import (
     Count,
     FrameName,
     FreeText,
@@ -17,9 +20,6 @@ from dbg_wire.bounds import (
     Word,
     characters,
 )
-from dbg_wire.messages.declared import Message
-from dbg_wire.messages.rows import AnyInquiry, check_inquiry
-from dbg_wire.messages.vocabulary import Action, Look, Mode, Sender
 
 RankSetText = Annotated[str, characters(of="0123456789,-/", is_shown=True, meaning="a rank set such as 0-3,5")]
 

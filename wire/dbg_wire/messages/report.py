@@ -3,7 +3,8 @@
 from typing import Annotated
 
 from dbg_wire import limits
-from dbg_wire.bounds import (
+from dbg_wire.messages.vocabulary import PromptState
+from dbg_wire.records.bounds import (
     MAX_RANK,
     Age,
     Count,
@@ -18,9 +19,8 @@ from dbg_wire.bounds import (
     elements,
     integers,
 )
-from dbg_wire.messages.vocabulary import PromptState
-from dbg_wire.ranks import Breakpoint, Place, RankState
-from dbg_wire.records import Record
+from dbg_wire.records.ranks import Breakpoint, Place, RankState
+from dbg_wire.records.record import Record
 
 REPORTED_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD})
 """The states that a rank reports itself; the broker infers the others from a rank's silence."""

@@ -2,16 +2,14 @@
 
 from typing import Annotated
 
-from dbg_wire.beside import CommandEnd, CommandLine
-from dbg_wire.bounds import FreeText, InvalidMessage, Items
-from dbg_wire.evidence import CodePart, CodeSeen, CollectiveSeen, GroupSeen, ProcessSeen, SourceSeen, ThreadWait
-from dbg_wire.inspection import Completion, ExceptionSeen, Inspection, SourceText, Variable
 from dbg_wire.limits import MAX_TEXT
-from dbg_wire.line_breakpoints import BreakpointState, BreakpointsWish
-from dbg_wire.parts import Part, PartsQuestion
-from dbg_wire.ras import RasCommunicator, RasProcess, RasRank, RasSeen
-from dbg_wire.records import Inquiry, length_of
-from dbg_wire.stop_states import StopState
+from dbg_wire.records.beside import CommandEnd, CommandLine
+from dbg_wire.records.bounds import FreeText, InvalidMessage, Items
+from dbg_wire.records.evidence import CodePart, CodeSeen, CollectiveSeen, GroupSeen, ProcessSeen, SourceSeen, ThreadWait
+from dbg_wire.records.inspection import Completion, ExceptionSeen, Inspection, Part, PartsQuestion, SourceText, Variable
+from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointsWish, StopState
+from dbg_wire.records.ras import RasCommunicator, RasProcess, RasRank, RasSeen
+from dbg_wire.records.record import Inquiry, length_of
 
 AnyRow = (
     FreeText

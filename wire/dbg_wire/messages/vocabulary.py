@@ -42,9 +42,9 @@ class Action(str, enum.Enum):
     RAS = "ras"
     """What the NCCL of the rank's host says of the job's communicators."""
     INSPECT = "inspect"
-    """A look into the stopped thread's values, in the form of :mod:`dbg_wire.inspection`."""
+    """A look into the stopped thread's values, in the form of :mod:`dbg_wire.records.inspection`."""
     BREAKPOINTS = "breakpoints"
-    """Breakpoints to set or clear, of running ranks too, in the form of :mod:`dbg_wire.line_breakpoints`."""
+    """Breakpoints to set or clear, of running ranks too, in the form of :mod:`dbg_wire.records.line_breakpoints`."""
 
 
 GUARD_ACTIONS = frozenset({Action.EXEC, Action.NATIVE, Action.RAS})

@@ -28,7 +28,7 @@ from dbg_wire.messages import (
     Source,
     Take,
 )
-from dbg_wire.ranks import RankState
+from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank, make_report
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds

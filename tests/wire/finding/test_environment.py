@@ -1,0 +1,67 @@
+"""Variables that more than one role knows are named in one place."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+from pathlib import Path
+
+from dbg_agent.launch import claim
+from dbg_agent.settings import Settings
+from dbg_wire.finding import environment
+from dbg_wire.finding.environment import pane_environment
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("wire/dbg_wire", "wire/dbg_dial", "agent/dbg_agent", "broker/dbg_broker", "client/dbg_client")
+NAMES = {value for name, value in vars(environment).items() if name.isupper()}
+
+SPELLED_ONCE_MORE = {
+    "agent/dbg_agent/autostart.py": {environment.STOP_AT, environment.STOP_IN},
+    "agent/dbg_agent/launch/claim.py": {environment.AUTOSTART},
+    "agent/dbg_agent/launch/this_process.py": {environment.JOB},
+}
+"""Modules that run in every interpreter of a job, and so do not import dbg_wire."""
+
+
+def test_no_other_module_spells_them() -> None:
+    found: dict[str, set[str]] = {}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            constants = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+            if spelled := constants & NAMES:
+                found[str(path.relative_to(ROOT))] = spelled  # type: ignore[assignment] # the names are strings
+    assert found == {"wire/dbg_wire/finding/environment.py": NAMES, **SPELLED_ONCE_MORE}
+
+
+def test_what_starts_by_itself_knows_the_variable() -> None:
+    assert claim.VARIABLE == environment.AUTOSTART
+
+
+def test_variables_of_a_rank_are_named_for_its_settings() -> None:
+    fields = {f"DBG_{name.upper()}" for name in Settings.__dataclass_fields__}
+    assert fields >= {
+        environment.BROKER,
+        environment.ENGINE,
+        environment.RANKS,
+        environment.POST_MORTEM,
+        environment.COLLECTIVE_TIMEOUT,
+    }
+
+
+def test_a_pane_has_the_environment_of_whoever_opens_it_and_none_of_its_servers(tmp_path: Path) -> None:
+    hostile = "a 'b'\n$(exit 3) \udcff;"
+    environ = {"TEXT": hostile, "TERM": "theirs", "UID": "7", "no name": "x", "BASH_FUNC_f%%": "() { :; }"}
+    script = tmp_path / "it's a pane"
+    script.write_text(
+        f'{pane_environment(environ)}printf "%s|%s|%s" "$TEXT" "$TERM" "$STALE"\n', errors="surrogateescape"
+    )
+
+    done = subprocess.run(
+        ["sh", str(script)],
+        env={"PATH": os.environ["PATH"], "TERM": "tmux", "STALE": "of the server"},
+        capture_output=True,
+        check=True,
+    )
+
+    assert done.stdout.decode(errors="surrogateescape") == f"{hostile}|tmux|"

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dbg_wire.errors import BadTarget
+from dbg_wire.targets.grammar import MAX_TERMS, Classic, Group, Numbers, Target, Term, What, Word, parse_target
+from dbg_wire.targets.host_pattern import parse_host
+from dbg_wire.targets.rank_set import RankSet, parse_ranks
+
+unhurried = settings(deadline=None)
+
+
+def numbers(text: str, *children: tuple[int, int]) -> Numbers:
+    return Numbers(parse_ranks(text) if text else RankSet(frozenset()), frozenset(children))
+
+
+def term(what: What, job: str | None = None, host: str | None = None, pid: int | None = None) -> Term:
+    return Term(what=what, job=job, host=parse_host(host) if host else None, pid=pid)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("all", term(Word.ALL)),
+        ("stopped", term(Word.STOPPED)),
+        ("held", term(Word.HELD)),
+        ("crashed", term(Word.CRASHED)),
+        ("running", term(Word.RUNNING)),
+        ("5", term(numbers("5"))),
+        (" 5 ", term(numbers("5"))),
+        (":5", term(numbers("5"))),
+        ("0-3,5", term(numbers("0-3,5"))),
+        ("0-3, 5", term(numbers("0-3,5"))),
+        ("0-1023/8", term(numbers("0-1023/8"))),
+        ("0:8:2", term(numbers("0:8:2"))),
+        ("0:8", term(numbers("0-7"))),
+        (":0:8", term(numbers("0-7"))),
+        ("5.1", term(numbers("", (5, 1)))),
+        ("5.1,6", term(numbers("6", (5, 1)))),
+        (":*", term(Word.ALL)),
+        ("gpu013:*", term(Word.ALL, host="gpu013")),
+        ("gpu013:5", term(numbers("5"), host="gpu013")),
+        ("gpu013:5.1", term(numbers("", (5, 1)), host="gpu013")),
+        ("gpu013:0-3", term(numbers("0-3"), host="gpu013")),
+        ("gpu013:0-3,5", term(numbers("0-3,5"), host="gpu013")),
+        ("gpu013:0-7/2,9", term(numbers("0,2,4,6,9"), host="gpu013")),
+        ("gpu013:0:8:2", term(numbers("0:8:2"), host="gpu013")),
+        ("gpu[01-04,07]:*", term(Word.ALL, host="gpu[01-04,07]")),
+        ("gpu*:0", term(numbers("0"), host="gpu*")),
+        ("10.0.0.7:5", term(numbers("5"), host="10.0.0.7")),
+        ("all:5", term(numbers("5"), host="all")),
+        ("123456789012:5,6", term(numbers("5-6"), host="123456789012")),
+        ("7:5", term(numbers("5"), host="7")),
+        ("[12]:34", term(numbers("34"), host="[12]")),
+        ("host:?1", term(Classic("?1"), host="host")),
+        (":?1", term(Classic("?1"))),
+        ("?1", term(Classic("?1"))),
+        ("job/all", term(Word.ALL, job="job")),
+        ("*/all", term(Word.ALL, job="*")),
+        ("job/5", term(numbers("5"), job="job")),
+        ("job/5,6", term(numbers("5-6"), job="job")),
+        ("4711/5", term(numbers("5"), job="4711")),
+        ("4711.0/gpu013:5", term(numbers("5"), job="4711.0", host="gpu013")),
+        ("job/0-1023/8", term(numbers("0-1023/8"), job="job")),
+        ("0-7/2", term(numbers("0-7/2"))),
+        ("0-7/:2", term(numbers("2"), job="0-7")),
+        ("job/gpu013:0-7/2", term(numbers("0-7/2"), job="job", host="gpu013")),
+        ("job/gpu013:5@4711", term(numbers("5"), job="job", host="gpu013", pid=4711)),
+        ("5@4711", term(numbers("5"), pid=4711)),
+        ("gpu013:5.1@4711", term(numbers("", (5, 1)), host="gpu013", pid=4711)),
+        ("@2", term(Group("@2"))),
+        ("@err", term(Group("@err"))),
+        ("@err2", term(Group("@err2"))),
+        ("@?", term(Group("@?"))),
+        ("job/@2", term(Group("@2"), job="job")),
+        ("host:?1@4711", term(Classic("?1"), host="host", pid=4711)),
+    ],
+)
+def test_reads_one_term(text: str, expected: Term) -> None:
+    assert parse_target(text) == Target(text=text, include=(expected,))
+
+
+@pytest.mark.parametrize(
+    ("text", "include", "exclude"),
+    [
+        ("!5", [term(Word.ALL)], [term(numbers("5"))]),
+        ("!0-3,5", [term(Word.ALL)], [term(numbers("0-3,5"))]),
+        ("!gpu013:5", [term(Word.ALL)], [term(numbers("5"), host="gpu013")]),
+        ("!stopped", [term(Word.ALL)], [term(Word.STOPPED)]),
+        ("!job/5", [term(Word.ALL)], [term(numbers("5"), job="job")]),
+        ("job/!5", [term(Word.ALL, job="job")], [term(numbers("5"), job="job")]),
+        ("job/!5,6,job/!gpu013:7", [term(Word.ALL, job="job")], [
+            term(numbers("5-6"), job="job"), term(numbers("7"), job="job", host="gpu013")]),
+        ("*/!5", [term(Word.ALL, job="*")], [term(numbers("5"), job="*")]),
+        ("all,!5", [term(Word.ALL)], [term(numbers("5"))]),
+        ("all,!0-3,5", [term(Word.ALL)], [term(numbers("0-3,5"))]),
+        ("job/all,!5", [term(Word.ALL, job="job")], [term(numbers("5"))]),
+        ("stopped,!0-3", [term(Word.STOPPED)], [term(numbers("0-3"))]),
+        ("!5,stopped", [term(Word.STOPPED)], [term(numbers("5"))]),
+        ("stopped,held", [term(Word.STOPPED), term(Word.HELD)], []),
+        ("gpu013:0,:5", [term(numbers("0"), host="gpu013"), term(numbers("5"))], []),
+        ("a:5,123456789012:5", [term(numbers("5"), host="a"), term(numbers("5"), host="123456789012")], []),
+        ("gpu013:*,5", [term(Word.ALL, host="gpu013"), term(numbers("5"))], []),
+        ("a:5@1,6", [term(numbers("5"), host="a", pid=1), term(numbers("6"))], []),
+        ("@2,@err", [term(Group("@2")), term(Group("@err"))], []),
+        ("@2,5", [term(Group("@2")), term(numbers("5"))], []),
+        ("5,@2", [term(numbers("5")), term(Group("@2"))], []),
+        ("!@2", [term(Word.ALL)], [term(Group("@2"))]),
+        ("gpu[1,2]:0,b:1", [term(numbers("0"), host="gpu[1,2]"), term(numbers("1"), host="b")], []),
+    ],
+)  # fmt: skip
+def test_reads_several_terms(text: str, include: list[Term], exclude: list[Term]) -> None:
+    assert parse_target(text) == Target(text=text, include=tuple(include), exclude=tuple(exclude))
+
+
+@pytest.mark.parametrize(
+    ("text", "single"),
+    [
+        ("host:5", True),
+        ("5", True),
+        (":5", True),
+        ("host:5.1", True),
+        ("job/host:5", True),
+        ("host:5@4711", True),
+        ("host:?1", True),
+        ("[007]:5", True),
+        ("gpu[07]:5", True),
+        ("*/host:5", False),
+        ("host*:5", False),
+        ("host[1-2]:5", False),
+        ("host:*", False),
+        ("host:5,6", False),
+        ("0-3", False),
+        ("all", False),
+        ("stopped", False),
+        ("!5", False),
+        ("5,!6", False),
+    ],
+)
+def test_tells_by_the_form_whether_one_rank_is_named(text: str, single: bool) -> None:
+    assert parse_target(text).single is single
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "remedy"),
+    [
+        ("gpu013", "'gpu013' names no rank", "write gpu013:* for all ranks of that host"),
+        ("gpu[01-04]", "'gpu[01-04]' names no rank", "write gpu[01-04]:* for all ranks of such hosts"),
+        ("10.0.0.7", "'10.0.0.7' names no rank", "write 10.0.0.7:* for all ranks of that host"),
+        ("*", "'*' names no rank", "write all"),
+        ("gpu013:", "'gpu013:' names no rank", "write gpu013:* for all ranks"),
+        ("tcp://127.0.0.1:4444", "'tcp://127.0.0.1:4444' is a URL and no rank", "write host:rank"),
+        ("", "target '' has an empty piece", ""),
+        ("all,,5", "target 'all,,5' has an empty piece", ""),
+        ("job/", "'job/' names no rank", ""),
+        ("!", "'!' names no rank", ""),
+        ("!!5", "host '!5' has '!'", ""),
+        ("@", "'@' names no rank", ""),
+        ("@Err", "'@Err' names no rank", ""),
+        ("gpu013:@2", "'gpu013:' names no rank", ""),
+        ("@2@4711", "'@2@4711' names no rank", ""),
+        ("my job/5", "'my job' is no job", "job/gpu013:5"),
+        ("gpu[1-2]/5", "'gpu[1-2]' is no job", ""),
+        ("a/b/c:5", "host 'b/c' has '/'", ""),
+        ("gpu[01-04:5", "host 'gpu[01-04' has an open bracket", ""),
+        ("gpu013:x", "'x' is no rank or range of ranks", ""),
+        ("gpu013:5-3", "range '5-3' is empty", ""),
+        ("gpu013:1,gpu014:2-", "'2-' is no rank or range of ranks", ""),
+        ("5.1.2", "'5.1.2' names no rank", ""),
+        ("5.123456789", "'5.123456789' is no rank", ""),
+        ("all@5", "'@5' in 'all@5' can't be read", ""),
+        ("0-3@5", "'@5' in '0-3@5' can't be read", ""),
+        ("5@", "'@' in '5@' can't be read", ""),
+        ("5@12345678901", "'@12345678901' in", ""),
+        ("x\x1b[2J", r"host 'x\x1b[2J' has '\x1b'", ""),
+        ("\x1b/5", r"'\x1b' is no job", ""),
+        ("gpu:\x9b5", r"'\x9b5' is no rank", ""),
+        ("0-99999999", "number 99999999 is too large", ""),
+    ],
+)
+def test_refuses_by_name_and_says_what_to_write(text: str, what: str, remedy: str) -> None:
+    with pytest.raises(BadTarget) as caught:
+        parse_target(text)
+    assert str(caught.value).startswith(what)
+    assert remedy in caught.value.remedy
+    assert str(caught.value).isprintable()
+
+
+def test_refuses_more_terms_than_are_worth_a_walk() -> None:
+    assert len(parse_target(",".join(["a:1"] * MAX_TERMS)).include) == MAX_TERMS
+    with pytest.raises(BadTarget, match=f"{MAX_TERMS + 1} terms"):
+        parse_target(",".join(["a:1"] * (MAX_TERMS + 1)))
+
+
+def test_a_long_list_of_numbers_is_one_term() -> None:
+    assert len(parse_target(",".join(str(number) for number in range(0, 4 * MAX_TERMS, 2))).include) == 1
+
+
+@unhurried
+@given(st.text(max_size=30) | st.text("ab019!*/@:?.,-[] \x1b", max_size=14))
+@example("[" * 300)
+@example("\ud800:5")
+@example("9" * 5000)
+@example("9" * 5000 + ":" + "9" * 5000)
+@example("a:1@" + "9" * 5000)
+@example("a[1-" + "9" * 5000 + "]:1")
+def test_refuses_any_text_politely(text: str) -> None:
+    target = parsed_or_refused(text)
+    if isinstance(target, BadTarget):
+        assert str(target).isprintable()
+    else:
+        assert target.text == text
+        assert target.include
+
+
+def parsed_or_refused(text: str) -> Target | BadTarget:
+    try:
+        return parse_target(text)
+    except BadTarget as error:
+        return error

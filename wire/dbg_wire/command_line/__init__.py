@@ -1,0 +1,1 @@
+"""What both commands say and read alike: completion, manual pages, spans of time, plain characters. Pure."""

@@ -1,0 +1,279 @@
+"""The broker's address, the token that the broker checks, and the fingerprints by which a peer checks the broker.
+
+Pure: files and variables are handed in, so that agent, terminal and broker read them by the same rules. No error,
+repr or str made here holds a token.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
+
+DEFAULT_PORT = 6900
+"""Next to the 6899 of ``pudb.remote``, so that both are easy to remember."""
+
+MIN_TOKEN = 16
+MAX_TOKEN = 512
+"""Characters of a token: a shorter one can be guessed, a longer text is a wrong file."""
+
+MAX_PINS = 4
+"""Fingerprints of one address: that of the certificate shown now and of the next one, and room for a mistake."""
+
+TokenRole = Literal["rank", "driver", "watcher"]
+TOKEN_ROLES: tuple[TokenRole, ...] = ("rank", "driver", "watcher")
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,11})://")
+_AUTHORITY = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>.*))?")
+_SIX = re.compile(r"[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]{1,15})?")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+_PIN = re.compile(r"sha256:((?:[0-9a-f]{2}:){31}[0-9a-f]{2}|[0-9a-f]{64})", re.IGNORECASE | re.ASCII)
+_PIN_LIKE = re.compile(r"sha256:[0-9a-f:]{0,128}(?:,sha256:[0-9a-f:]{0,128}){0,7}", re.IGNORECASE | re.ASCII)
+_TOKEN = re.compile(rf"[!-~]{{{MIN_TOKEN},{MAX_TOKEN}}}")
+_HOW_TO_WRITE = "write host:port or wss://host:port, then #sha256:… as `dbg-broker serve` prints it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A broker's address, and by what its certificate is known.
+
+    The certificate has ``fingerprint`` (None: not given, or plain ws) or one of ``other_fingerprints``, as the next
+    certificate of the broker will. ``ca`` is the PEM text of the authorities of which one has signed it, for the host;
+    None if that doesn't matter.
+    """
+
+    host: str
+    port: int
+    secure: bool
+    fingerprint: str | None
+    other_fingerprints: tuple[str, ...] = ()
+    ca: str | None = field(default=None, repr=False)
+
+    @property
+    def url(self) -> str:
+        """Return the address as a URL without path or fingerprint, e.g. ``wss://[::1]:6900``."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'wss' if self.secure else 'ws'}://{host}:{self.port}"
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Return all fingerprints that its certificate may have; that of the present one comes first."""
+        return () if self.fingerprint is None else (self.fingerprint, *self.other_fingerprints)
+
+    def __str__(self) -> str:
+        return self.url if self.fingerprint is None else f"{self.url}#{','.join(self.fingerprints)}"
+
+
+def parse_endpoint(text: str, *, source: str) -> Endpoint:
+    """Read ``host``, ``host:port``, ``wss://host:port`` or ``ws://host:port``, each with ``#sha256:…`` or without.
+
+    Behind the ``#`` may be several fingerprints, with a comma between two.
+    ``source`` says in an error where the text came from. Raise BadEndpoint, which quotes the text without the parts
+    into which a user may have put a token.
+    """
+
+    def bad(why: str, remedy: str = _HOW_TO_WRITE) -> BadEndpoint:
+        return BadEndpoint(f"{_named(source, _address_shown(text))} {why}", remedy)
+
+    if not text.isprintable() or " " in text:
+        raise bad("contains a space or a control character")
+    found = _SCHEME.match(text)
+    scheme, rest = (found[1].lower(), text[found.end() :]) if found else ("wss", text)
+    if scheme not in ("wss", "ws"):
+        raise bad("is not a wss:// or ws:// address")
+    if "@" in rest:
+        raise bad("contains user info, which an address has no room for", "put the token into DBG_TOKEN_FILE")
+    address, hash_sign, pin = rest.partition("#")
+    if "?" in address:
+        raise bad("contains a query, which an address has no room for", "put the token into DBG_TOKEN_FILE")
+    authority, _, path = address.partition("/")
+    if path:
+        raise bad("contains a path, which an address has no room for")
+    pins = _pins(pin, bad) if hash_sign else ()
+    if pins and scheme == "ws":
+        raise bad("has a fingerprint, but ws:// shows no certificate", "write wss://, or leave the fingerprint out")
+    host, port = _host_and_port(authority, bad)
+    return Endpoint(
+        host=host,
+        port=port,
+        secure=scheme == "wss",
+        fingerprint=pins[0] if pins else None,
+        other_fingerprints=pins[1:],
+    )
+
+
+def _pins(text: str, bad: Callable[..., BadEndpoint]) -> tuple[str, ...]:
+    typed = text.split(",")
+    if len(typed) > MAX_PINS:
+        raise bad(f"has {len(typed)} fingerprints", f"name {MAX_PINS} at most, of the present and the next certificate")
+    pins = [pin for one in typed if (pin := canonical_pin(one)) is not None]
+    if len(pins) < len(typed):
+        raise bad("has a fingerprint that is not sha256: and 64 hexadecimal digits")
+    return tuple(dict.fromkeys(pins))
+
+
+def _host_and_port(authority: str, bad: Callable[..., BadEndpoint]) -> tuple[str, int]:
+    if (six := _six(authority)) is not None:
+        raise bad("is an IPv6 address without brackets", f"write [{six}]:{DEFAULT_PORT}")
+    found = _AUTHORITY.fullmatch(authority)
+    if found is None:
+        raise bad("is not host:port")
+    if not authority or found["name"] == "":
+        raise bad("has no host")
+    host = _six(found["six"]) if found["name"] is None else _name(found["name"])
+    if host is None:
+        raise bad("has a host that is neither a name nor an IP address")
+    port = found["port"]
+    if port is None:
+        return host, DEFAULT_PORT
+    if not (re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 65536):
+        raise bad("has a port that is not a number from 1 to 65535")
+    return host, int(port)
+
+
+def _six(text: str) -> str | None:
+    try:
+        return str(ipaddress.IPv6Address(text)) if _SIX.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def _name(text: str) -> str | None:
+    if not _NAME.fullmatch(text):
+        return None
+    if re.fullmatch(r"[0-9.]+", text):
+        # A bare number is an old form of an address: `6900` is 0.0.26.244. The user has forgotten the host.
+        try:
+            return str(ipaddress.IPv4Address(text))
+        except ValueError:
+            return None
+    return text.lower()
+
+
+def _named(source: str, shown: str) -> str:
+    return f"{source}{'' if source.endswith('=') else ' '}{printable(shown)!r}"
+
+
+def _address_shown(text: str) -> str:
+    """Return an address for an error, without user info, path, query, and any port long enough to be a token."""
+    found = _SCHEME.match(text)
+    scheme = found[0] if found else ""
+    rest = text[len(scheme) :]
+    if "@" in rest:
+        return f"{scheme}…@…"
+    authority, tail = re.fullmatch(r"([^/?#\\\s]*)(.*)", rest, re.DOTALL).groups("")  # type: ignore[union-attr]
+    first, *more = authority.split(":")
+    authority = ":".join([first, *(piece if len(piece) < MIN_TOKEN else "…" for piece in more)])
+    if tail and not _PIN_LIKE.fullmatch(tail.removeprefix("/").removeprefix("#")):
+        tail = f"{tail[0]}…"
+    return f"{scheme}{authority}{tail}"
+
+
+def parse_fingerprint(text: str, *, source: str) -> str:
+    """Return a certificate's fingerprint as ``sha256:`` and 64 lower-case digits; colons and upper case are accepted.
+
+    Raise BadEndpoint, naming ``source``.
+    """
+    pin = canonical_pin(text)
+    if pin is None:
+        shown = text if _PIN_LIKE.fullmatch(text) else "…"
+        raise BadEndpoint(
+            f"{_named(source, shown)} is not a fingerprint", "write sha256: and 64 hexadecimal digits, as `serve` does"
+        )
+    return pin
+
+
+def canonical_pin(text: str) -> str | None:
+    """Return a fingerprint in its one form, None for a text that is none."""
+    found = _PIN.fullmatch(text)
+    return f"sha256:{found[1].replace(':', '').lower()}" if found else None
+
+
+def fingerprint_of(der: bytes) -> str:
+    """Return the fingerprint of a certificate in DER form, as :func:`parse_fingerprint` does."""
+    import hashlib  # loads OpenSSL, which most programs that read an address don't need
+
+    return f"sha256:{hashlib.sha256(der).hexdigest()}"
+
+
+def same_fingerprint(a: str, b: str) -> bool:
+    """Compare two canonical fingerprints in constant time."""
+    import hmac
+
+    return hmac.compare_digest(a.encode("utf-8", "surrogatepass"), b.encode("utf-8", "surrogatepass"))
+
+
+def is_token(text: str) -> bool:
+    """Tell whether a text may be a token."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def parse_token(text: str, *, source: str) -> str:
+    """Return the token without the line end that an editor adds. Raise BadSecretFile, which never quotes the text."""
+    token = text.rstrip("\r\n")
+    if not _TOKEN.fullmatch(token):
+        raise BadSecretFile(
+            f"{printable(source)} does not hold a token ({MIN_TOKEN} to {MAX_TOKEN} visible ASCII characters)",
+            "put there the one line that `dbg-broker token` prints on the broker's host",
+        )
+    return token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """All that is needed to reach the broker; ``sources`` says where address, fingerprint and token came from."""
+
+    endpoint: Endpoint
+    token: str = field(repr=False)
+    sources: Mapping[Literal["address", "fingerprint", "token"], str]
+
+
+def wrong_host_reason(
+    endpoint: Endpoint, rendezvous_host: str, own_host: str, *, who: Literal["rank", "terminal"] = "rank"
+) -> str | None:
+    """Return why an address from broker.json can't work: it is the loopback of another host. None if it may work.
+
+    The check is not for an address that the user typed: an ssh tunnel may end on this loopback.
+    """
+    if not is_loopback(endpoint) or _same_host(rendezvous_host, own_host):
+        return None
+    return (
+        f"the broker listens only on the loopback of {printable(rendezvous_host)}, this {who} is on "
+        f"{printable(own_host)}: restart it with `dbg-broker serve --listen 0.0.0.0`"
+    )
+
+
+def is_loopback(endpoint: Endpoint) -> bool:
+    """Tell whether an address leads each host to itself."""
+    host = endpoint.host
+    name = host.lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost") or name == "localhost.localdomain":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    inner = getattr(address, "ipv4_mapped", None) or address
+    # A connection to 0.0.0.0 or :: reaches the own loopback.
+    return inner.is_loopback or inner.is_unspecified
+
+
+def _same_host(a: str, b: str) -> bool:
+    """Compare two host names; one may have a domain and the other not."""
+    a, b = a.lower().rstrip("."), b.lower().rstrip(".")
+    return a == b or a == b.partition(".")[0] or b == a.partition(".")[0]
+
+
+THROW_AWAY_MARK = "insecure-"
+"""The first characters of a throw-away token, by which ranks and terminals tell it from a lasting one."""
+
+THROW_AWAY_REMEDY = "use what `dbg-broker token` prints while it serves --insecure, or write wss://…#sha256:…"
+
+
+def is_throw_away(token: str) -> bool:
+    """Tell whether a token may be sent without TLS, where an impostor may have taken the broker's place."""
+    return token.startswith(THROW_AWAY_MARK)

@@ -1,0 +1,90 @@
+"""Where a user's secrets are, and whether other users can touch them.
+
+Pure: variables and ``stat`` results are handed in, so that agent, terminal and broker use the same rules.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+import stat
+from collections.abc import Collection, Mapping
+
+from dbg_wire.errors import BadInput, BadSecretFile, printable
+from dbg_wire.finding.environment import HOME
+
+ANOTHER_HOME = "set DBG_HOME to a directory of your own"
+
+
+def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
+    """Refuse a file of secrets that other users could have read or made, by its ``st_mode`` and ``st_uid``.
+
+    A file of ours must be closed to group and world. A file of root (a mounted secret) may be readable for others, but
+    not writable. A file of any other user is refused. A pipe, socket or character device passes if it is ours or
+    root's. Raise BadSecretFile with what to type.
+    """
+    shown, typed = printable(path), printable(shlex.quote(path))
+    if stat.S_ISDIR(mode):
+        raise BadSecretFile(f"{shown} is a directory", "name a file in it")
+    if uid not in (own_uid, 0):
+        raise BadSecretFile(f"{shown} belongs to user {uid}, who is neither you nor root", "use a copy of your own")
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
+        return
+    # A user that can write the file can name another broker there, and so drive a rank: worse than reading it.
+    if uid == own_uid and mode & 0o066:
+        raise BadSecretFile(f"{shown} is open to others (mode {mode & 0o777:03o})", f"type `chmod 600 {typed}`")
+    if mode & 0o022:
+        raise BadSecretFile(f"{shown} can be written by others (mode {mode & 0o777:03o})", f"`chmod go-w {typed}`")
+
+
+def check_closed(mode: int, path: str) -> None:
+    """Refuse a home that other users can look into, by its ``st_mode``. Raise BadSecretFile."""
+    if mode & 0o077:
+        raise BadSecretFile(
+            f"the directory {printable(path)} is open to others (mode {mode & 0o777:03o})",
+            f"type `chmod 700 {printable(shlex.quote(path))}`",
+        )
+
+
+def check_above(
+    mode: int, uid: int, trusted: Collection[int], path: str, *, what: str = "the home", remedy: str = ANOTHER_HOME
+) -> None:
+    """Refuse a directory above a home if other users could replace the home in it, by ``st_mode`` and ``st_uid``.
+
+    The directory must belong to one of ``trusted`` (us and root). Other users may write in it only if it is sticky, as
+    sshd requires for the directories above its keys. Raise BadSecretFile, which names the directory, with ``what`` lies
+    below it and a ``remedy``.
+    """
+    shown = printable(path)
+    if uid not in trusted:
+        raise BadSecretFile(
+            f"{what} lies below {shown}, which belongs to user {uid}, who is neither you nor root", remedy
+        )
+    if mode & 0o022 and not mode & stat.S_ISVTX:
+        raise BadSecretFile(
+            f"{what} lies below {shown}, in which others can put another in its place (mode {mode & 0o777:03o})",
+            f"{remedy}, or type `chmod go-w {printable(shlex.quote(path))}`",
+        )
+
+
+def is_closed(mode: int) -> bool:
+    """Tell whether only a directory's owner can reach the files below it, so that their own modes don't matter."""
+    return not mode & 0o011
+
+
+def home_directory(environ: Mapping[str, str]) -> str:
+    """Return where broker.json, tokens and certificate are: $DBG_HOME, else under $XDG_STATE_HOME or ~/.local/state.
+
+    Raise BadInput if DBG_HOME is relative, or if nothing names a home.
+    """
+    own = environ.get(HOME, "")
+    if own:
+        if not posixpath.isabs(own):
+            raise BadInput(f"DBG_HOME {printable(own)!r} is a relative path", "set it to an absolute one")
+        return own
+    state, user = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
+    if posixpath.isabs(state):
+        return posixpath.join(state, "dbg-broker")
+    if posixpath.isabs(user):
+        return posixpath.join(user, ".local", "state", "dbg-broker")
+    raise BadInput("no home directory is known, as HOME is not set", ANOTHER_HOME)

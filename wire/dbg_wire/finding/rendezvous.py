@@ -1,0 +1,181 @@
+"""``broker.json`` and ``driver.json``: how a broker tells ranks and terminals of its home where it is. Pure.
+
+No error, repr or str made here holds a token.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
+from dbg_wire.finding.endpoint import (
+    MAX_PINS,
+    TOKEN_ROLES,
+    Endpoint,
+    TokenRole,
+    canonical_pin,
+    is_token,
+    parse_endpoint,
+)
+
+RENDEZVOUS_SCHEMA = 1
+"""Version of ``broker.json``; grows when an older reader would misread a newer file."""
+
+DriverTokenPlace = Literal["file", "memory", "ask"]
+"""Where a broker keeps the tokens of terminals: in ``driver.json``, or in its memory, where terminals of its host find
+them, or in its memory alone, so that terminals ask their user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendezvous:
+    """The contents of ``broker.json``; a copy that is given to another user may lack tokens.
+
+    ``driver_tokens`` are those of ``driver.json``, which no rank opens. ``fingerprint`` is that of the
+    certificate that it shows now, and ``other_fingerprints`` those of certificates that it shows later.
+    ``driver_token`` says where the tokens of terminals are.
+    """
+
+    url: str
+    host: str
+    pid: int
+    fingerprint: str | None
+    tokens: Mapping[TokenRole, str] = field(repr=False)
+    driver_tokens: Mapping[TokenRole, str] = field(default_factory=dict, repr=False)
+    other_fingerprints: tuple[str, ...] = ()
+    driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
+
+    def token(self, role: TokenRole) -> tuple[str, str] | None:
+        """Return the token of a role and where it is; None without one."""
+        if role in self.driver_tokens:
+            return self.driver_tokens[role], "driver.json"
+        if role in self.tokens and role != "rank" and self.driver_token != "file":  # noqa: S105 - a word
+            return self.tokens[role], "the broker's memory"
+        return (self.tokens[role], "broker.json") if role in self.tokens else None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Return the address with its pin. Raise BadEndpoint if ``url`` can't be read."""
+        return replace(
+            parse_endpoint(self.url, source="broker.json"),
+            fingerprint=self.fingerprint,
+            other_fingerprints=self.other_fingerprints,
+        )
+
+
+def parse_rendezvous(text: str, path: str) -> Rendezvous:
+    """Read ``broker.json``; unknown fields are ignored. Raise BadSecretFile, naming ``path`` and never a token."""
+    document = _parse_document(text, path)
+    url, fingerprint = _parse_rendezvous_address(document, path)
+    host, pid = document.get("host"), document.get("pid")
+    if not isinstance(host, str) or not host or not host.isprintable():
+        raise _bad_rendezvous(path, "names no host")
+    if type(pid) is not int or pid < 1:
+        raise _bad_rendezvous(path, "names no pid")
+    return Rendezvous(
+        url=url,
+        host=host,
+        pid=pid,
+        fingerprint=fingerprint,
+        tokens=_parse_tokens(document, path),
+        other_fingerprints=_other_pins(document, fingerprint, path),
+        driver_token=_driver_token(document),
+    )
+
+
+def _other_pins(document: Mapping[str, Any], fingerprint: str | None, path: str) -> tuple[str, ...]:
+    """Return the fingerprints that the file names beside the present one."""
+    listed = document.get("fingerprints", [])
+    if fingerprint is None or listed == []:
+        return ()
+    pins = [canonical_pin(pin) if isinstance(pin, str) else None for pin in listed] if isinstance(listed, list) else []
+    known = [pin for pin in pins if pin is not None]
+    if not known or len(known) < len(pins) or len(pins) > MAX_PINS:
+        raise _bad_rendezvous(path, f"has fingerprints that are not a list of up to {MAX_PINS}")
+    return tuple(pin for pin in dict.fromkeys(known) if pin != fingerprint)
+
+
+def _driver_token(document: Mapping[str, Any]) -> DriverTokenPlace:
+    place = document.get("driver_token")
+    # A place of a later release is none that this one can look into.
+    return "ask" if place is not None and place not in ("file", "memory") else place or "file"
+
+
+def parse_driver_tokens(text: str, path: str) -> Mapping[TokenRole, str]:
+    """Read ``driver.json``; unknown fields are ignored. Raise BadSecretFile, naming ``path`` and never a token."""
+    return _parse_tokens(_parse_document(text, path), path)
+
+
+def _parse_document(text: str, path: str) -> dict[str, Any]:
+    try:
+        document: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise _bad_rendezvous(path, "is not a JSON object")
+    schema = document.get("schema")
+    if type(schema) is not int or schema != RENDEZVOUS_SCHEMA:
+        stated = str(schema) if type(schema) is int and abs(schema) < 10**9 else "none"
+        raise BadSecretFile(
+            f"{printable(path)} has schema {stated}, and this release reads schema {RENDEZVOUS_SCHEMA}",
+            "install the same dbg-broker release on both ends",
+        )
+    return document
+
+
+def _parse_tokens(document: Mapping[str, Any], path: str) -> dict[TokenRole, str]:
+    tokens = document.get("tokens", {})
+    if not isinstance(tokens, dict):
+        raise _bad_rendezvous(path, "has tokens that are not an object")
+    known: dict[TokenRole, str] = {}
+    for role in (role for role in TOKEN_ROLES if role in tokens):
+        if not (isinstance(tokens[role], str) and is_token(tokens[role])):
+            raise _bad_rendezvous(path, f"has a {role} token that can't be one")
+        known[role] = tokens[role]
+    return known
+
+
+def _parse_rendezvous_address(document: Mapping[str, Any], path: str) -> tuple[str, str | None]:
+    url, pin = document.get("url"), document.get("fingerprint")
+    try:
+        endpoint = parse_endpoint(url if isinstance(url, str) else "", source="its url")
+    except BadEndpoint as error:
+        raise _bad_rendezvous(path, f"can't be used: {error.what}") from None
+    fingerprint = canonical_pin(pin) if isinstance(pin, str) else None
+    if fingerprint is None and (endpoint.secure or pin is not None):
+        raise _bad_rendezvous(path, "has a fingerprint that is not sha256: and 64 hexadecimal digits")
+    if fingerprint and not endpoint.secure:
+        raise _bad_rendezvous(path, "has a fingerprint, but its ws:// url shows no certificate")
+    return endpoint.url, fingerprint
+
+
+def _bad_rendezvous(path: str, why: str) -> BadSecretFile:
+    return BadSecretFile(f"{printable(path)} {why}", "remove it and start `dbg-broker serve` again, which rewrites it")
+
+
+def format_rendezvous(rendezvous: Rendezvous) -> str:
+    """Return the text of ``broker.json``, from which :func:`parse_rendezvous` makes an equal Rendezvous."""
+    document: dict[str, Any] = {
+        "schema": RENDEZVOUS_SCHEMA,
+        "url": rendezvous.url,
+        "host": rendezvous.host,
+        "pid": rendezvous.pid,
+        "fingerprint": rendezvous.fingerprint,
+    }
+    if rendezvous.other_fingerprints:
+        document["fingerprints"] = [rendezvous.fingerprint, *rendezvous.other_fingerprints]
+    if rendezvous.driver_token != "file":  # noqa: S105 - a word
+        document["driver_token"] = rendezvous.driver_token
+    document["tokens"] = _in_order(rendezvous.tokens)
+    return json.dumps(document, separators=(",", ":"))
+
+
+def format_driver_tokens(tokens: Mapping[TokenRole, str]) -> str:
+    """Return the text of ``driver.json``, from which :func:`parse_driver_tokens` reads the same tokens."""
+    return json.dumps({"schema": RENDEZVOUS_SCHEMA, "tokens": _in_order(tokens)}, separators=(",", ":"))
+
+
+def _in_order(tokens: Mapping[TokenRole, str]) -> dict[TokenRole, str]:
+    return {role: tokens[role] for role in TOKEN_ROLES if role in tokens}

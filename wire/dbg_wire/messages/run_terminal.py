@@ -1,0 +1,78 @@
+"""What ``dbg-broker run`` and the terminal that it has started tell each other, over a pair of sockets: lines of JSON.
+
+The run sends its task once, and later that the job is over; a run that ends without the second was killed. The terminal
+sends what the next run of the same command needs. Both are of one installation, so there are no versions to agree on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+from dbg_wire.errors import PeerError
+from dbg_wire.records.ranks import Breakpoint
+from dbg_wire.records.record import checked, plain
+
+JOB_IS_OVER = b"over\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The terminal's task: the job whose stops it follows, and where the job's output is.
+
+    ``ranks`` is a target without a job, ``prefer`` the global number of the rank that was followed last time;
+    ``commands`` is the file whose lines pdb is told first, ``attach`` is False where there is no terminal to attach.
+    ``stops`` are the places at which ranks were asked to stop, as one names them. With ``tmux`` each rank that stops
+    gets a pane of tmux beside the one that the terminal is in. ``hang_after`` is for how many seconds no rank has to
+    move until the terminal says why; None: it never does.
+    """
+
+    job: str
+    output: str
+    ranks: str = "all"
+    prefer: int | None = None
+    commands: str | None = None
+    attach: bool = True
+    stops: tuple[str, ...] = ()
+    tmux: bool = False
+    hang_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What has happened in the terminal; each replaces the one before.
+
+    ``rank`` is the global number of the rank attached to last, None before the first. ``again`` asks for the end of
+    the job and another run of it. ``took_part`` says whether any rank of the job ever connected.
+    """
+
+    rank: int | None = None
+    breakpoints: tuple[Breakpoint, ...] = ()
+    again: bool = False
+    took_part: bool = False
+
+
+def encode_line(item: Task | Told) -> bytes:
+    """Return an item as a line."""
+    fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    return json.dumps(fields, default=plain, separators=(",", ":")).encode() + b"\n"
+
+
+def decode_task(line: bytes) -> Task:
+    """Return the task of a line; raise PeerError for any other line."""
+    try:
+        fields = json.loads(line)
+        return Task(stops=tuple(fields.pop("stops", ())), **fields)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise PeerError(f"no task ({type(error).__name__})") from None
+
+
+def decode_told(line: bytes) -> Told:
+    """Return what the terminal tells in a line; raise PeerError for any other line."""
+    try:
+        fields = json.loads(line)
+        breakpoints = tuple(checked(Breakpoint(**each)) for each in fields.pop("breakpoints", ()))
+        return Told(breakpoints=breakpoints, **fields)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise PeerError(f"nothing a terminal says ({type(error).__name__})") from None
