@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 from argparse import ArgumentParser, _ArgumentGroup
+from collections.abc import Iterator
 from typing import NoReturn, TypeAlias
 
 from dbg_wire.command_line.completion import SHELLS
@@ -215,7 +216,9 @@ def add_run(verbs: Verbs) -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
     )
-    add_account_options(run.add_argument_group("options of a broker of its own, where none serves this home yet"))
+    group = run.add_argument_group("options of a broker of its own, where none serves this home yet")
+    add_account_options(group)
+    run.set_defaults(broker_actions=tuple(group._group_actions))
     run.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return run
 
@@ -268,6 +271,15 @@ def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
 
 ADDED = (add_serve, add_run, add_status, add_token, add_certificate, add_log, add_check, add_config, add_completion)
 """What adds each verb, in the order in which `--help` lists them."""
+
+
+def broker_options(given: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
+    """Yield those options of ``serve`` that were given to ``run``, with their values, None for none."""
+    for action in given.broker_actions:
+        value = getattr(given, action.dest)
+        for one in value if isinstance(value, list) else [value]:
+            if one != action.default:
+                yield action.option_strings[0], None if one is True else one
 
 
 def parser_of_the_command() -> argparse.ArgumentParser:

@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenWishes:
+class TokenOptions:
     """What was typed; ``seconds`` is for how long a new token is good, None for always."""
 
     role: Role
@@ -52,23 +52,23 @@ class TokenWishes:
     seconds: float | None = None
 
 
-def print_token(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> int:
+def print_token(home: Path, options: TokenOptions, say: Say, aside: Say) -> int:
     """Print the token that is wished for, which is made if it is for somebody, or for a time. Raise DbgError."""
-    if wishes.job is not None and not JOB.fullmatch(wishes.job):
-        raise BadInput(f"--job {printable(wishes.job)!r} is no job", "write one as `dbg-attach --list` shows it")
-    if wishes.role is not Role.RANK and is_without_files(home):
-        _print_from_memory(home, wishes, say, aside)
+    if options.job is not None and not JOB.fullmatch(options.job):
+        raise BadInput(f"--job {printable(options.job)!r} is no job", "write one as `dbg-attach --list` shows it")
+    if options.role is not Role.RANK and is_without_files(home):
+        _print_from_memory(home, options, say, aside)
         return 0
-    if wishes.name is not None and not NAME.fullmatch(wishes.name):
-        raise BadInput(f"--name {printable(wishes.name)!r} is no name", "use up to 64 of A-Z a-z 0-9 . _ -")
-    if wishes.name is None and wishes.seconds is None:
-        if wishes.job is None:
-            say(token_of(wishes.role, home))
+    if options.name is not None and not NAME.fullmatch(options.name):
+        raise BadInput(f"--name {printable(options.name)!r} is no name", "use up to 64 of A-Z a-z 0-9 . _ -")
+    if options.name is None and options.seconds is None:
+        if options.job is None:
+            say(token_of(options.role, home))
             return 0
-        if wishes.role is Role.RANK:
-            say(job_token(load_tokens(home).rank, wishes.job))
+        if options.role is Role.RANK:
+            say(job_token(load_tokens(home).rank, options.job))
             return 0
-    _make(home, wishes, say, aside)
+    _make(home, options, say, aside)
     return 0
 
 
@@ -78,32 +78,32 @@ def is_without_files(home: Path) -> bool:
     return serving is not None and serving.driver_token != "file"  # noqa: S105 - a word
 
 
-def _print_from_memory(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> None:
+def _print_from_memory(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
     """Print a token that opens connections for a while, which the broker gives out of its memory. Raise BadInput."""
-    if wishes.name is not None or wishes.job is not None:
+    if options.name is not None or options.job is not None:
         raise BadInput(
             "the broker of this home keeps the tokens of terminals out of files, and so has none with a name or a job",
             "leave --name and --job out, or start `dbg-broker serve` without --driver-token",
         )
-    seconds = min(wishes.seconds or USUAL_SECONDS, MAX_MEMORY_SECONDS)
+    seconds = min(options.seconds or USUAL_SECONDS, MAX_MEMORY_SECONDS)
     said = ask_memory(str(home), os.environ, seconds)
-    found = None if said is None else parse_rendezvous(said, "what the broker says").token(wishes.role.value)
+    found = None if said is None else parse_rendezvous(said, "what the broker says").token(options.role.value)
     if found is None:
         raise BadInput("no broker of this host tells the token out of its memory", "type the command on its host")
     say(found[0])
     end = _date(time.time() + seconds)
-    aside(f"a {wishes.role.value}'s token, which opens connections until {end}, or until the broker ends")
+    aside(f"a {options.role.value}'s token, which opens connections until {end}, or until the broker ends")
 
 
-def _make(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> None:
-    name = wishes.name if wishes.name is not None else f"{wishes.role.value}-{secrets.token_hex(3)}"
+def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
+    name = options.name if options.name is not None else f"{options.role.value}-{secrets.token_hex(3)}"
     _require_tls(home)
     now, text = time.time(), new_token()
-    expires = None if wishes.seconds is None else now + wishes.seconds
-    made = IssuedToken(name=name, role=wishes.role, digest=digest_of(text), made=now, job=wishes.job, expires=expires)
+    expires = None if options.seconds is None else now + options.seconds
+    made = IssuedToken(name=name, role=options.role, digest=digest_of(text), made=now, job=options.job, expires=expires)
     with tokens_locked(home):
         save_issued(home, with_token(load_issued(home), made))
-    _note(home, What.TOKEN_MADE, f"{name}, {_described(made, now)}", job=wishes.job or "")
+    _note(home, What.TOKEN_MADE, f"{name}, {_described(made, now)}", job=options.job or "")
     tell_broker(home, aside)
     say(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
