@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import stat
-import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from dbg_client.hang.show import show_verdicts
 from dbg_client.questions.cause import BETWEEN_SECONDS, look_for_cause
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import CommandSettings, Format, Verb
+from dbg_dial.whole_file import write_whole
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
@@ -103,12 +102,4 @@ def _replace(path: Path, text: str) -> None:
     if not stat.S_ISREG(path.lstat().st_mode):
         raise CantWriteReport(str(path), "it is no regular file")
     # A file beside it takes its place, so that nobody who may read the old one reads this one.
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".report-", delete=False) as file:
-        try:
-            file.write(text)
-            file.close()
-            Path(file.name).replace(path)
-        except OSError:
-            with suppress(OSError):
-                Path(file.name).unlink()
-            raise
+    write_whole(path, text)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
+from dbg_dial.whole_file import write_whole
+
 MAX_BYTES = 1024 * 1024
 """Bytes of the file, some twenty thousand lines; when it is longer its older half goes."""
 
@@ -70,7 +72,4 @@ def _shorten(path: Path) -> None:
         kept = file.read()
     # Entries begin with a blank line and a comment; half of one is no entry.
     kept = kept[max(0, kept.find(b"\n# ")) :]
-    new = path.with_name(f"{path.name}.{os.getpid()}")
-    new.touch(mode=0o600, exist_ok=False)
-    new.write_bytes(kept)
-    new.replace(path)
+    write_whole(path, kept)
