@@ -128,6 +128,23 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         help="where the driver's token is: in the home; in the broker's memory, from where terminals of this host get "
         "it; or as you type it here, so that each terminal asks for it, too (default: %(default)s)",
     )
+    _add_open_doors(serve)
+    add_account_options(serve)
+    serve.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="write the log as text, or as one JSON document a line (default: text)",
+    )
+    # `run` starts its own broker with these two.
+    serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
+    serve.add_argument("--event-directory", help=argparse.SUPPRESS)
+    serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
+    return serve
+
+
+def _add_open_doors(serve: ArgumentParser) -> None:
+    """Add what lets peers in that can't authenticate, or in the clear."""
     serve.add_argument(
         "--classic",
         metavar="[HOST:]PORT",
@@ -148,18 +165,6 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         action="store_true",
         help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
     )
-    add_account_options(serve)
-    serve.add_argument(
-        "--log-format",
-        choices=("text", "json"),
-        default="text",
-        help="write the log as text, or as one JSON document a line (default: text)",
-    )
-    # `run` starts its own broker with these two.
-    serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
-    serve.add_argument("--event-directory", help=argparse.SUPPRESS)
-    serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
-    return serve
 
 
 def add_run(verbs: Verbs) -> argparse.ArgumentParser:
@@ -171,29 +176,7 @@ def add_run(verbs: Verbs) -> argparse.ArgumentParser:
         epilog="Ctrl-C goes to the job. Leaving the debugger leaves the job running; closing the terminal, too. "
         "If a broker runs already, --allow to --max-lease have no effect.",
     )
-    run.add_argument(
-        "--stop-at",
-        metavar="'FILE:LINE[, CONDITION]'",
-        action="append",
-        default=[],
-        help="stop before this line, if the condition is true there; may be given again",
-    )
-    run.add_argument(
-        "--stop-in", metavar="MODULE:FUNCTION", action="append", default=[], help="stop at the beginning of a function"
-    )
-    run.add_argument("--ranks", metavar="SET", help="only these ranks stop, e.g. 0-3,7; the others wait for them")
-    run.add_argument("--rank-filter", metavar="SET", help="which ranks' stops this terminal follows (default: all)")
-    run.add_argument("--engine", metavar="NAME", help="the debugger to open, pudb or pdb")
-    run.add_argument("-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
-    run.add_argument("--post-mortem", action="store_true", help="keep ranks that crash, and stop there")
-    run.add_argument(
-        "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
-    )
-    run.add_argument(
-        "--hang-after",
-        metavar="S",
-        help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
-    )
+    _add_stops(run)
     run.add_argument(
         "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
     )
@@ -223,8 +206,35 @@ def add_run(verbs: Verbs) -> argparse.ArgumentParser:
     return run
 
 
+def _add_stops(run: ArgumentParser) -> None:
+    """Add where ranks stop, and what happens to them there."""
+    run.add_argument(
+        "--stop-at",
+        metavar="'FILE:LINE[, CONDITION]'",
+        action="append",
+        default=[],
+        help="stop before this line, if the condition is true there; may be given again",
+    )
+    run.add_argument(
+        "--stop-in", metavar="MODULE:FUNCTION", action="append", default=[], help="stop at the beginning of a function"
+    )
+    run.add_argument("--ranks", metavar="SET", help="only these ranks stop, e.g. 0-3,7; the others wait for them")
+    run.add_argument("--rank-filter", metavar="SET", help="which ranks' stops this terminal follows (default: all)")
+    run.add_argument("--engine", metavar="NAME", help="the debugger to open, pudb or pdb")
+    run.add_argument("-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
+    run.add_argument("--post-mortem", action="store_true", help="keep ranks that crash, and stop there")
+    run.add_argument(
+        "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
+    )
+    run.add_argument(
+        "--hang-after",
+        metavar="S",
+        help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
+    )
+
+
 def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
-    """Add the options."""
+    """Add whom a broker lets in, how long stops last, and what it tells and keeps of them; ``run`` has these, too."""
     to.add_argument(
         "--allow",
         metavar="NET",
@@ -238,6 +248,23 @@ def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
         action="store_true",
         help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
     )
+    _add_recording(to)
+    to.add_argument(
+        "--on-event",
+        metavar="CMD",
+        help="run this command, with a JSON document on its stdin, for the first stop of a run, a crash, a hang that "
+        "`why` or `run --hang-after` finds, a stop that ends by itself soon, and a refused token (default: none)",
+    )
+    to.add_argument(
+        "--max-lease",
+        metavar="S",
+        help="let a stop end by itself when nobody has typed at it for so long, e.g. 8h: in seconds, or with s, m, h "
+        "or d (default: a stop lasts until somebody ends it)",
+    )
+
+
+def _add_recording(to: ArgumentParser | _ArgumentGroup) -> None:
+    """Add what is recorded of stops."""
     to.add_argument(
         "--record",
         metavar="DIR",
@@ -254,18 +281,6 @@ def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
         metavar="SIZE",
         help="bytes that all recordings may take, e.g. 500M or 10G; the oldest are removed beyond it (default: 2G; a "
         "file takes 64M, and the rest of its stop is not recorded)",
-    )
-    to.add_argument(
-        "--on-event",
-        metavar="CMD",
-        help="run this command, with a JSON document on its stdin, for the first stop of a run, a crash, a hang that "
-        "`why` or `run --hang-after` finds, a stop that ends by itself soon, and a refused token (default: none)",
-    )
-    to.add_argument(
-        "--max-lease",
-        metavar="S",
-        help="let a stop end by itself when nobody has typed at it for so long, e.g. 8h: in seconds, or with s, m, h "
-        "or d (default: a stop lasts until somebody ends it)",
     )
 
 

@@ -77,7 +77,7 @@ Then = Callable[["Tokens | DbgError"], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class CredentialSources:
     """Where tokens and certificate come from; both calls block, and raise BadSecretFile.
 
     ``tokens`` gets those of before. ``certificate`` is None without TLS.
@@ -88,13 +88,13 @@ class Sources:
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
 
 
-class Material:
+class Credentials:
     """Tokens and certificate of a broker that serves, and the files that tell of them.
 
     Made before the event loop runs; the other methods belong to its thread.
     """
 
-    def __init__(self, home: Path, sources: Sources, log: LogFormatter) -> None:
+    def __init__(self, home: Path, sources: CredentialSources, log: LogFormatter) -> None:
         """Load both. Raise BadSecretFile."""
         self._home = home
         self._sources = sources
@@ -244,13 +244,13 @@ def _typed() -> str:
 
 
 async def open_socket(
-    home: Path, material: Material, environ: Mapping[str, str], note: Callable[[Entry], None]
+    home: Path, credentials: Credentials, environ: Mapping[str, str], note: Callable[[Entry], None]
 ) -> MemorySocket:
     """Return the socket at which terminals of this host get a token; ``note`` gets an entry for each.
 
     Raise BadInput if there is no place for it.
     """
-    answer = partial(_answer, material, note)
+    answer = partial(_answer, credentials, note)
     opened = MemorySocket(socket_directories(environ, os.getuid()), socket_name(str(home)), answer)
     if await opened.open() is None:
         raise BadInput(
@@ -259,10 +259,12 @@ async def open_socket(
     return opened
 
 
-def _answer(material: Material, note: Callable[[Entry], None], pid: int, seconds: float) -> str:
+def _answer(credentials: Credentials, note: Callable[[Entry], None], pid: int, seconds: float) -> str:
     seconds = min(max(seconds, 1.0), MAX_SECONDS)
     now = time.time()
-    tokens = {role.value: material.tokens.for_a_while(role, int(now + seconds)) for role in (Role.DRIVER, Role.WATCHER)}
+    tokens = {
+        role.value: credentials.tokens.for_a_while(role, int(now + seconds)) for role in (Role.DRIVER, Role.WATCHER)
+    }
     note(
         Entry(
             at=now,
@@ -272,4 +274,4 @@ def _answer(material: Material, note: Callable[[Entry], None], pid: int, seconds
             text=f"opens connections for {seconds:.0f} s",
         )
     )
-    return format_rendezvous(replace(material.rendezvous(), tokens=tokens))
+    return format_rendezvous(replace(credentials.rendezvous(), tokens=tokens))

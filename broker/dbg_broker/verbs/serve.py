@@ -39,7 +39,7 @@ from dbg_broker.recording.recorder import Recorder
 from dbg_broker.recording.writer import RecordingDirectory, RecordingWriter, open_directory
 from dbg_broker.settings import RecordSettings, ServeSettings
 from dbg_broker.verbs.broker_client import answers
-from dbg_broker.verbs.credentials import Material, Sources, open_socket, token_source
+from dbg_broker.verbs.credentials import Credentials, CredentialSources, open_socket, token_source
 from dbg_broker.verbs.garbage import GarbageCollection
 from dbg_broker.verbs.listening import (
     address_of,
@@ -128,7 +128,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
         open_directory(settings.record.directory)
     with take_home(home):
         remove_throw_away_tokens(home)
-        material = Material(home, _sources(settings, home), log)
+        credentials = Credentials(home, _credential_sources(settings, home), log)
         _raise_descriptor_limit()
         kept = inherited(os.environ, os.getpid())
         if kept is not None:
@@ -137,10 +137,10 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
         classic: socket.socket | None = None
         try:
             classic = listen_for_stock(settings.classic)
-            endpoint = material.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
+            endpoint = credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
             memory = SpareMemory(time.monotonic)
             log.lacks_memory = memory.give_up
-            setup = _Setup(home=home, material=material, listener=listener, settings=settings, memory=memory)
+            setup = _Setup(home=home, credentials=credentials, listener=listener, settings=settings, memory=memory)
             stock, times = _Stock(classic, settings.classic_size), new_times()
             ready = partial(announce, settings, endpoint, classic, say, columns)
             run_measured(_run(setup, stock, ready, times), times, setup.memory.look)
@@ -152,15 +152,15 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
     return 0
 
 
-def _sources(settings: ServeSettings, home: Path) -> Sources:
+def _credential_sources(settings: ServeSettings, home: Path) -> CredentialSources:
     if settings.insecure:
-        return Sources(tokens=lambda before: before or make_throw_away_tokens(home), certificate=None)
+        return CredentialSources(tokens=lambda before: before or make_throw_away_tokens(home), certificate=None)
     if settings.certificate is None:
         certificate = partial(load_own, home)
     else:
         certificate = partial(load_given, *map(Path, settings.certificate))
     tokens = token_source(home, settings.driver_token)
-    return Sources(tokens=tokens, certificate=certificate, driver_token=settings.driver_token)
+    return CredentialSources(tokens=tokens, certificate=certificate, driver_token=settings.driver_token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ class _Setup:
     """All that one broker serves with."""
 
     home: Path
-    material: Material
+    credentials: Credentials
     listener: socket.socket
     settings: ServeSettings
     memory: SpareMemory
@@ -183,7 +183,7 @@ class _Stock:
 
 
 async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times: LoopTimes) -> None:
-    home, material, settings = setup.home, setup.material, setup.settings
+    home, credentials, settings = setup.home, setup.credentials, setup.settings
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
     stopping = _stopped_by_signals(loop)
@@ -194,27 +194,27 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
             spare.begin()
             ending.callback(spare.close)
         note = _keep_account(hub, setup, ending)
-        reread = material.read_again if material.endpoint.secure else None
-        reception = Reception(hub, material.tokens, reread)
-        server = Server(reception, setup.listener, material.context, allowed=settings.allowed)
-        material.show = server.show
+        reread = credentials.read_again if credentials.endpoint.secure else None
+        reception = Reception(hub, credentials.tokens, reread)
+        server = Server(reception, setup.listener, credentials.context, allowed=settings.allowed)
+        credentials.show = server.show
         classic = StockSessions(hub, loop, stock.size)
         memory = None
         if settings.driver_token == "memory":  # noqa: S105 - a word
-            memory = await open_socket(home, material, os.environ, note)
+            memory = await open_socket(home, credentials, os.environ, note)
         server.start()
         ending.push_async_callback(server.stop)
         ending.push_async_callback(classic.stop)
         if stock.listener is not None:
             await classic.listen(stock.listener)
-        material.write()
+        credentials.write()
         ending.callback(remove_rendezvous, home, pid=os.getpid(), host=socket.gethostname())
         leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
         hub.on_unused = leaving.look
         ending.callback(leaving.close)
         if memory is not None:
             ending.callback(memory.close)
-        ending.callback(material.look_each_day(hub.certificate_told, reception.use).cancel)
+        ending.callback(credentials.look_each_day(hub.certificate_told, reception.use).cancel)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
         ending.callback(manager.stopping)
         announce()
@@ -263,7 +263,7 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     hub.audit, hub.audits_input = shares.note, settings.audits_input
     hub.meters.audit_lost = lambda: audit.lost + shares.lost
     records = "" if settings.record is None else f", records to {settings.record.directory}"
-    audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.material.endpoint.url}, pid {pid}{records}"))
+    audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.credentials.endpoint.url}, pid {pid}{records}"))
     if settings.record is not None:
         hub.recorded.recorder = start_recorder(settings.record, hub)
     ending.callback(hub.recorded.close)

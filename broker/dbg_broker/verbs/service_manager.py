@@ -8,17 +8,9 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 STATUS_SECONDS = 5.0
 """Seconds between two looks at whether the status line is still true: it is for people who look now and then."""
-
-
-class Timer(Protocol):
-    """A call that is due later."""
-
-    def cancel(self) -> None:
-        """Give the call up."""
 
 
 class ServiceManager:
@@ -28,13 +20,13 @@ class ServiceManager:
     """
 
     def __init__(
-        self, environ: Mapping[str, str], pid: int, schedule: Callable[[float, Callable[[], None]], Timer]
+        self, environ: Mapping[str, str], pid: int, schedule: Callable[[float, Callable[[], None]], object]
     ) -> None:
         """Read the variables of the manager; ``schedule`` calls something after some seconds."""
         self._schedule = schedule
         self._address = _address(environ.get("NOTIFY_SOCKET", ""))
         self._seconds = _watchdog_seconds(environ, pid)
-        self._timer: Timer | None = None
+        self._is_over = False
         self._status = ""
 
     def ready(self, status: Callable[[], str]) -> None:
@@ -45,11 +37,12 @@ class ServiceManager:
 
     def stopping(self) -> None:
         """Say that the shutdown has begun."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._is_over = True
         self._send("STOPPING=1")
 
     def _tick(self, status: Callable[[], str]) -> None:
+        if self._is_over:
+            return
         lines = [] if self._seconds is None else ["WATCHDOG=1"]
         text = status()
         if text != self._status:
@@ -58,7 +51,7 @@ class ServiceManager:
         if lines:
             self._send(*lines)
         pause = STATUS_SECONDS if self._seconds is None else min(STATUS_SECONDS, self._seconds / 2)
-        self._timer = self._schedule(pause, lambda: self._tick(status))
+        self._schedule(pause, lambda: self._tick(status))
 
     def _send(self, *lines: str) -> None:
         if self._address is None:
