@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
+
+from dbg_broker.audit.entries import Entry, What, encode_entry
+from dbg_dial.user import user_name
 
 AUDIT_FILE = "audit.jsonl"
 
@@ -29,6 +33,13 @@ def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
         os.close(descriptor)
     if size >= max_bytes:
         _rotate(path)
+
+
+def note(home: Path, what: What, *, text: str = "", job: str = "") -> None:
+    """Append what a command of this user has done. A full disk is no reason to leave that undone, or done by half."""
+    entry = Entry(at=time.time(), what=what, terminal=user_name(), job=job, text=text)
+    with contextlib.suppress(OSError):
+        append(home, encode_entry(entry))
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
+from dbg_broker.audit.entries import What
+from dbg_broker.audit.files import note
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import job_is_over
 from dbg_broker.run.environment import (
@@ -142,26 +144,10 @@ class _RunLife:
                 token_file=self._token_file,
             )
             terminal = self._open_job_terminal()
-            self._note_start()
+            note(Path(around.home), What.RUN, job=self._name, text=shlex.join(plan.command))
             self._job.start(plan.command, environ, output, terminal)
         finally:
             os.close(output)
-
-    def _note_start(self) -> None:
-        from dbg_broker.audit.entries import Entry, What, encode_entry
-        from dbg_broker.audit.files import append
-        from dbg_dial.user import user_name
-
-        entry = Entry(
-            at=time.time(),
-            what=What.RUN,
-            terminal=user_name(),
-            job=self._name,
-            text=shlex.join(self._plan.command),
-        )
-        # The job matters more than the entry.
-        with contextlib.suppress(OSError):
-            append(Path(self._around.home), encode_entry(entry))
 
     def _open_job_terminal(self) -> JobTerminal | None:
         if not is_wanted(self._plan.options.pty, self._plan.command):
@@ -194,8 +180,8 @@ class _RunLife:
         plan, say = self._plan, self._around.say
         asks_where = plan.options.listen is not None
         of_broker = notes_of(self._broker.found, plan.options.broker, plan.command, asks_where=asks_where)
-        for note in (*plan.notes, *of_broker):
-            say(note)
+        for sentence in (*plan.notes, *of_broker):
+            say(sentence)
         say(f"job {self._name}, its output in {printable(task.output)}")
         when = "if this terminal closes" if task.attach else "there is no terminal here; from one"
         say(f"{when}: {self._way_back}")

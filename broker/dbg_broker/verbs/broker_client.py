@@ -118,6 +118,14 @@ class BrokerProbe(BlockingDial):
         super().__init__(endpoint, seconds)
         self._messages: list[Message] = []
 
+    def reach(self) -> None:
+        """Take the first steps: dial, and have the certificate shown, if there is TLS."""
+        self.look_up()
+        self.connect()
+        if self.endpoint.secure:
+            self.secure()
+            self.compare()
+
     def greet(self, name: str) -> Welcome:
         """Exchange the first messages, and return the broker's. Raise Refused."""
         self._say(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
@@ -186,13 +194,8 @@ def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
     Another program that listens there by now has neither.
     """
     with contextlib.suppress(DbgError, OSError), BrokerProbe(endpoint, seconds) as probe:
-        probe.look_up()
-        probe.connect()
-        if endpoint.secure:
-            probe.secure()
-            probe.compare()
-            return True
-        return token is not None and probe.knows(token)
+        probe.reach()
+        return endpoint.secure or (token is not None and probe.knows(token))
     return False
 
 

@@ -78,11 +78,7 @@ def _authority(pem: str, shown: Validity) -> Validity | None:
 def end_of_token(reach: Reach) -> End | None:
     """Ask the broker when the token ends that is used; None if it does not say."""
     with BrokerProbe(reach.endpoint) as probe:
-        probe.look_up()
-        probe.connect()
-        if reach.endpoint.secure:
-            probe.secure()
-            probe.compare()
+        probe.reach()
         head, _, body = probe.page(BEARER, reach.token).partition(b"\r\n\r\n")
     try:
         said: Any = json.loads(body) if head.split(b" ", 2)[1:2] == [b"200"] else None

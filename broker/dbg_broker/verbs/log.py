@@ -30,9 +30,6 @@ MAX_AT_ONCE = 1000
 MAX_SHOWN = 200
 """Characters of a question that a line shows; ``--json`` has more."""
 
-Say = Callable[[str], None]
-"""Print one line."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
@@ -44,7 +41,7 @@ class LogOptions:
     as_json: bool = False
 
 
-def show_log(home: Path, options: LogOptions, say: Say) -> int:
+def show_log(home: Path, options: LogOptions, say: Callable[[str], None]) -> int:
     """Print the entries that there are and, if wished, those that come, until Ctrl-C. Return the exit status.
 
     Raise BadSecretFile for a file that can't be read, and SilentFile for one whose file server does not answer.

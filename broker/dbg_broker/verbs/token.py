@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dbg_broker.audit.entries import Entry, What, encode_entry
-from dbg_broker.audit.files import append
+from dbg_broker.audit.entries import What
+from dbg_broker.audit.files import note
 from dbg_broker.home.bearer import (
     JOB,
     NAME,
@@ -23,11 +21,11 @@ from dbg_broker.home.bearer import (
     with_token,
     without_token,
 )
+from dbg_broker.home.certificate import date_of
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
 from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, renew_job_tokens, rotate_tokens
-from dbg_broker.verbs.broker_client import tell_broker, token_of
+from dbg_broker.verbs.broker_client import Say, tell_broker, token_of
 from dbg_dial.memory import ask_memory
-from dbg_dial.user import user_name
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.rendezvous import parse_rendezvous
 
@@ -37,9 +35,6 @@ MAX_SECONDS = 10 * 365 * 86400.0
 USUAL_SECONDS = 12 * 3600.0
 MAX_MEMORY_SECONDS = 7 * 86400.0
 """Seconds for which a token out of a broker's memory opens connections: a day's work, and a week at most."""
-
-Say = Callable[[str], None]
-"""Print one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +86,7 @@ def _print_from_memory(home: Path, options: TokenOptions, say: Say, aside: Say) 
     if found is None:
         raise BadInput("no broker of this host tells the token out of its memory", "type the command on its host")
     say(found[0])
-    end = _date(time.time() + seconds)
+    end = date_of(time.time() + seconds)
     aside(f"a {options.role.value}'s token, which opens connections until {end}, or until the broker ends")
 
 
@@ -103,7 +98,7 @@ def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
     made = IssuedToken(name=name, role=options.role, digest=digest_of(text), made=now, job=options.job, expires=expires)
     with tokens_locked(home):
         save_issued(home, with_token(load_issued(home), made))
-    _note(home, What.TOKEN_MADE, f"{name}, {_described(made, now)}", job=options.job or "")
+    note(home, What.TOKEN_MADE, text=f"{name}, {_described(made, now)}", job=options.job or "")
     tell_broker(home, aside)
     say(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
@@ -127,7 +122,7 @@ def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
     """Take a token back; connections that were made with it end at once. Raise DbgError."""
     with tokens_locked(home):
         save_issued(home, without_token(load_issued(home), name))
-    _note(home, What.TOKEN_REVOKED, name)
+    note(home, What.TOKEN_REVOKED, text=name)
     say(f"{name} is revoked{tell_broker(home, aside)}")
     return 0
 
@@ -139,19 +134,12 @@ def rotate(home: Path, say: Say, aside: Say) -> int:
         tokens = load_tokens(home)
         after = rotate_tokens(home)
         renew_job_tokens(home, after)
-    _note(home, What.TOKENS_ROTATED, "")
+    note(home, What.TOKENS_ROTATED)
     told = tell_broker(home, aside, driver=None if is_without_files(home) else tokens.driver)
     say(
         f"the home has new tokens{told}; give them to the jobs that don't share this home before their ranks dial again"
     )
     return 0
-
-
-def _note(home: Path, what: What, text: str, job: str = "") -> None:
-    entry = Entry(at=time.time(), what=what, terminal=user_name(), job=job, text=text)
-    # A full disk is no reason to leave a token valid.
-    with contextlib.suppress(OSError):
-        append(home, encode_entry(entry))
 
 
 def _require_tls(home: Path) -> None:
@@ -171,9 +159,9 @@ def _described(one: IssuedToken, now: float) -> str:
     if one.expires is None:
         end = "without an end"
     elif one.expires <= now:
-        end = f"expired {_date(one.expires)}"
+        end = f"expired {date_of(one.expires)}"
     else:
-        end = f"until {_date(one.expires)}"
+        end = f"until {date_of(one.expires)}"
     return f"a {one.role.value}{job}, {end}"
 
 
@@ -186,7 +174,3 @@ def _document(one: IssuedToken, now: float) -> dict[str, object]:
         "expires": one.expires,
         "expired": one.bearer.is_expired(now),
     }
-
-
-def _date(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
