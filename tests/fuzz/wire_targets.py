@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from dbg_agent.guard.ras_reply import parse_reply
+from dbg_agent.guard.ras import parse_reply
 from dbg_broker.audit.entries import text_of as text_of_question
 from dbg_broker.terminals.deeds import deed_of
 from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from dbg_client.actions.many import ask_many
 from dbg_client.actions.why import show_why
 from dbg_client.core.asking import Asker
-from dbg_client.core.broker import switchboard_to
-from dbg_client.core.following import ranks_of
+from dbg_client.core.choose import ranks_of
+from dbg_client.core.switchboard import switchboard_to
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
 from dbg_client.streams import tell
 from dbg_client.views.ages import show_age

@@ -16,10 +16,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dbg_client.core.broker import switchboard_to
-from dbg_client.core.choose import Choice, is_ready
-from dbg_client.core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, is_followed, next_stop, ranks_of
-from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.choose import (
+    PREFERRED_SECONDS,
+    SAME_RANK_SECONDS,
+    Choice,
+    WantedRank,
+    is_followed,
+    is_ready,
+    next_stop,
+    ranks_of,
+)
+from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.progress import panes_beside, progress, way_back
 from dbg_client.run.run_socket import RunSocket, read_task

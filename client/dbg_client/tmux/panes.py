@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from dbg_client.core.breakpoint_file import read_breakpoints
-from dbg_client.core.broker import switchboard_to
 from dbg_client.core.choose import find
 from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.left_breakpoints import read_breakpoints
 from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list
 from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded

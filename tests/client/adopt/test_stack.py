@@ -14,7 +14,7 @@ import pytest
 from dbg_client.adopt import adopt
 from dbg_client.adopt.adopt import find_py_spy, stack_of
 from dbg_client.adopt.errors import CantAdopt
-from dbg_client.core.broker import switchboard_to
+from dbg_client.core.switchboard import switchboard_to
 
 
 @pytest.fixture

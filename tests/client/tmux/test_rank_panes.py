@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.core.breakpoint_file import write_breakpoints
+from dbg_client.core.left_breakpoints import write_breakpoints
 from dbg_client.tmux import panes as rank_panes
 from dbg_client.tmux.panes import RankPanes
 from dbg_client.tmux.tmux import MAX_PANES, NoTmux
