@@ -92,14 +92,14 @@ class AuditLog:
             self.lost += count
 
 
-SHARE_BYTES = 1024 * 1024
+QUOTA_BYTES = 1024 * 1024
 """Bytes of one token that are written at once: some five thousand entries, hours of work in a debugger."""
 
-SHARE_BYTES_PER_SECOND = 1024
+QUOTA_BYTES_PER_SECOND = 1024
 """Bytes of one token a second after that: every key of a typist, with --audit-input. 48 MiB, all that the log keeps,
 last for half a day of a flood."""
 
-TELL_SECONDS = 60.0
+REPORT_SECONDS = 60.0
 """Seconds after which an entry tells how many of a token were left out."""
 
 MAX_TOKENS = 2048
@@ -109,7 +109,7 @@ Key = tuple[str, str]
 """Role and name of a token; requests that were refused have a share together."""
 
 
-class Shares:
+class LogQuota:
     """What passes entries to the log while their token has a share left, and counts the others."""
 
     def __init__(
@@ -129,18 +129,18 @@ class Shares:
         """How many entries have been left out since the start."""
 
     def note(self, entry: Entry) -> None:
-        """Write an entry, or count it; the count becomes an entry after TELL_SECONDS."""
+        """Write an entry, or count it; the count becomes an entry after REPORT_SECONDS."""
         key = _key_of(entry)
         if key is None or self._spend(key, len(encode_entry(entry))):
             self._write(entry)
             return
         if not self._left_out:
-            self._schedule(TELL_SECONDS, self.tell)
+            self._schedule(REPORT_SECONDS, self.report)
         count = max(1, entry.count)
         self._left_out[key] += count
         self.lost += count
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Write how many entries of each token were left out since this was told."""
         told, self._left_out = self._left_out, Counter()
         for (role, token), count in told.items():
@@ -149,7 +149,7 @@ class Shares:
 
     def _spend(self, key: Key, size: int) -> bool:
         now = self._clock()
-        bucket = self._buckets.use(key, lambda: TokenBucket(now, SHARE_BYTES_PER_SECOND, SHARE_BYTES))
+        bucket = self._buckets.use(key, lambda: TokenBucket(now, QUOTA_BYTES_PER_SECOND, QUOTA_BYTES))
         return bucket.take(size, now)
 
 

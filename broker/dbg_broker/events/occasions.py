@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dbg_broker.events import event
-from dbg_broker.events.event import Event, EventKind, Seen
+from dbg_broker.events.event import Event, EventKind, RankSnapshot
 from dbg_broker.ranks.failures import CRASH, has_failed
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.limits import notice_seconds
@@ -46,7 +46,7 @@ class _Told:
 
     has_stopped: bool = False
     crashed: set[str] = field(default_factory=set)
-    gathered: dict[EventKind, dict[str, Seen]] = field(default_factory=dict)
+    gathered: dict[EventKind, dict[str, RankSnapshot]] = field(default_factory=dict)
     last: dict[EventKind, float] = field(default_factory=dict)
 
 
@@ -133,7 +133,7 @@ class Occasions:
             gathered = told.gathered[kind] = {}
             pause = told.last.get(kind, self._clock() - AGAIN_SECONDS) + AGAIN_SECONDS - self._clock()
             self._schedule(max(GATHER_SECONDS, pause), partial(self._tell_gathered, kind, told))
-        gathered.setdefault(rank.key, Seen(rank))
+        gathered.setdefault(rank.key, RankSnapshot(rank))
 
     def _tell_gathered(self, kind: EventKind, told: _Told) -> None:
         seen = list(told.gathered.pop(kind, {}).values())

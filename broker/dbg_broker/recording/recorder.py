@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_broker.recording.stop_cast import About, Ended, Happening, Missing, Said, Seen, Shown, Typed
+from dbg_broker.recording.stop_cast import About, Ended, Happening, Marker, Missing, ScreenInfo, Shown, Typed
 from dbg_broker.recording.writer import Entry, Recording, RecordingWriter, new_recording
 from dbg_wire.messages import PromptInfo, StopInfo
 from dbg_wire.records.ranks import RankState
@@ -99,13 +99,13 @@ class Recorder:
         if report.stop is None:
             if stop is not None and not stop.is_over:
                 stop.is_over = True
-                self._put(stop, Said(self._clock(), "the stop ended, and the rank goes on"))
+                self._put(stop, Marker(self._clock(), "the stop ended, and the rank goes on"))
             return
         if stop is None or stop.number != report.stop.number:
             self._forget(rank.key)
             stop = self._stops[rank.key] = _Stop(rank, report.stop.number)
         if rank.state is RankState.LOST:
-            self._put(stop, Said(self._clock(), "the rank's connection is lost"))
+            self._put(stop, Marker(self._clock(), "the rank's connection is lost"))
         self._see(stop)
 
     def shown(self, key: str, frame: bytes) -> bool:
@@ -123,7 +123,7 @@ class Recorder:
                 return False
             self._begin(stop, stop.rank.report.stop)
             if offset:
-                self._put(stop, Said(self._clock(), "this recording continues a session that was shown before"))
+                self._put(stop, Marker(self._clock(), "this recording continues a session that was shown before"))
                 # A screen's differences mean nothing without the screen before; a new session draws all of it.
                 self._want_repaint(key)
         self._put(stop, shown, len(frame))
@@ -143,7 +143,7 @@ class Recorder:
             self._typing[key] = who
         stop = self._stops.get(key)
         if before != who and stop is not None and not stop.is_over:
-            self._put(stop, Said(self._clock(), _who_types(who)))
+            self._put(stop, Marker(self._clock(), _who_types(who)))
 
     def forget(self, key: str) -> None:
         """End the recording of a rank that is no longer listed."""
@@ -154,7 +154,7 @@ class Recorder:
         """End all recordings, and give the disk a second for what waits."""
         for stop in self._stops.values():
             if not stop.is_over:
-                self._put(stop, Said(self._clock(), "the broker ends; the stop goes on"))
+                self._put(stop, Marker(self._clock(), "the broker ends; the stop goes on"))
         for key in tuple(self._stops):
             self._forget(key)
         self._hand_over()
@@ -177,7 +177,7 @@ class Recorder:
         )
         self._see(stop)
         if who := self._typing.get(stop.rank.key):
-            self._put(stop, Said(self._clock(), _who_types(who)))
+            self._put(stop, Marker(self._clock(), _who_types(who)))
 
     def _see(self, stop: _Stop) -> None:
         """Put how the debugger looks now, if that is news."""
@@ -188,7 +188,7 @@ class Recorder:
         looks = (session.number, session.engine, session.rows or 24, session.columns or 80, report.prompt)
         if looks != before:
             stop.looks = looks
-            self._put(stop, Seen(self._clock(), *looks))
+            self._put(stop, ScreenInfo(self._clock(), *looks))
 
     def _put(self, stop: _Stop, happening: Happening, size: int = 0) -> None:
         recording, cost = stop.recording, size + COST

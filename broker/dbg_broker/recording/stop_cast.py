@@ -62,7 +62,7 @@ OUTPUT_HEADER = struct.Struct(">BIQ")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ScreenInfo:
     """The debugger and its screen as the rank reports them now."""
 
     at: float
@@ -102,7 +102,7 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Marker:
     """A sentence about the stop, such as who types now."""
 
     at: float
@@ -125,7 +125,7 @@ class Ended:
     status: int | None
 
 
-Happening = Seen | Shown | Typed | Said | Missing | Ended
+Happening = ScreenInfo | Shown | Typed | Marker | Missing | Ended
 
 CLEARED = "\x0f\x1b(B\x1b[0m\x1b[2J\x1b[H\x1b[?25h"
 """An empty screen without colours, and a cursor."""
@@ -149,7 +149,7 @@ class About:
 
 @dataclass(slots=True)
 class StopCast:
-    """Turn what happens at a stop into lines; the first happening is a Seen, which the header needs.
+    """Turn what happens at a stop into lines; the first happening is a ScreenInfo, which the header needs.
 
     A line debugger's prompt is shown when it opens, and is left out of the log that repeats it. Its log is in order,
     without what a rank sends a second time for another terminal. Of the output only what draws is kept, as in a
@@ -159,7 +159,7 @@ class StopCast:
     about: About
     _began: float | None = field(init=False, default=None)
     """The monotonic second of the first happening, from which the file counts."""
-    _seen: Seen | None = field(init=False, default=None)
+    _seen: ScreenInfo | None = field(init=False, default=None)
     _expected: dict[int, int] = field(init=False, default_factory=dict)
     """For each session the offset after its last byte."""
     _prompt: PromptInfo | None = field(init=False, default=None)
@@ -174,7 +174,7 @@ class StopCast:
 
     def header(self) -> bytes:
         """Return the first line of the file."""
-        about, seen = self.about, self._seen or _NOTHING_SEEN
+        about, seen = self.about, self._seen or _NO_SCREEN
         shown = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(about.began))
         return encode_header(
             columns=seen.columns,
@@ -191,11 +191,11 @@ class StopCast:
             },
         )
 
-    def take(self, happening: Happening) -> bytes:
+    def lines_of(self, happening: Happening) -> bytes:
         """Return the lines that say this, empty for none."""
         if self._began is None:
             self._began = happening.at
-        return _TAKERS[type(happening)](self, happening)
+        return _ENCODERS[type(happening)](self, happening)
 
     def mark(self, at: float, text: str) -> bytes:
         """Return the line of a marker, which players show on their time line."""
@@ -203,7 +203,7 @@ class StopCast:
 
     # ---------------------------------------------------------------------------------------------- one kind each
 
-    def _see(self, seen: Seen) -> bytes:
+    def _see(self, seen: ScreenInfo) -> bytes:
         before, self._seen = self._seen, seen
         if before is None:
             return b""
@@ -242,7 +242,7 @@ class StopCast:
         text = self._keys.decode(typed.keys)
         return self._line(typed.at, INPUT, text) if text else b""
 
-    def _say(self, said: Said) -> bytes:
+    def _say(self, said: Marker) -> bytes:
         return self.mark(said.at, printable(said.text, 300))
 
     def _miss(self, missing: Missing) -> bytes:
@@ -301,13 +301,13 @@ class StopCast:
         return self._line(at, OUTPUT, start + TextFilter().feed(prompt.text.encode("utf-8", "replace")))
 
 
-_NOTHING_SEEN = Seen(0.0, 0, "", 24, 80)
+_NO_SCREEN = ScreenInfo(0.0, 0, "", 24, 80)
 
-_TAKERS: dict[type[Happening], Callable[[StopCast, Any], bytes]] = {
-    Seen: StopCast._see,
+_ENCODERS: dict[type[Happening], Callable[[StopCast, Any], bytes]] = {
+    ScreenInfo: StopCast._see,
     Shown: StopCast._show,
     Typed: StopCast._type,
-    Said: StopCast._say,
+    Marker: StopCast._say,
     Missing: StopCast._miss,
     Ended: StopCast._end,
 }

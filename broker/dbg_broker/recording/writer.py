@@ -262,8 +262,8 @@ class RecordingWriter:
         happenings = [entry.happening for entry in entries if entry.happening is not None]
         if not happenings or recording.is_full:
             return
-        gap = cast.take(Missing(happenings[0].at, recording.lost)) if recording.lost else b""
-        data = b"".join(map(cast.take, happenings))
+        gap = cast.lines_of(Missing(happenings[0].at, recording.lost)) if recording.lost else b""
+        data = b"".join(map(cast.lines_of, happenings))
         if not data:
             return
         self._append(recording, gap + data)

@@ -214,11 +214,11 @@ def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> None:
         raise BrokerUnreachable(endpoint.url, printable(str(error))) from None
 
 
-TELL_SECONDS = 5.0
+NOTIFY_SECONDS = 5.0
 """Seconds given to a broker that serves to take a change of its tokens or its certificate."""
 
 
-def tell_broker(home: Path, aside: Callable[[str], None], *, driver: str | None = None) -> str:
+def notify_broker(home: Path, aside: Callable[[str], None], *, driver: str | None = None) -> str:
     """Have the broker that serves this home read both anew; return the end of a sentence, empty if it was not told.
 
     ``driver`` is the driver's token that the broker still knows, None for the home's. Raise DbgError if that can't be
@@ -228,7 +228,7 @@ def tell_broker(home: Path, aside: Callable[[str], None], *, driver: str | None 
     if serving is None:
         return ""
     try:
-        reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home), TELL_SECONDS)
+        reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home), NOTIFY_SECONDS)
     except BrokerUnreachable as error:
         aside(
             f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: {error}"

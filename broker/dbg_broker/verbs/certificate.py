@@ -18,7 +18,7 @@ from dbg_broker.home.certificate import (
 )
 from dbg_broker.home.private_files import read_private
 from dbg_broker.home.rendezvous import read_rendezvous
-from dbg_broker.verbs.broker_client import Say, tell_broker
+from dbg_broker.verbs.broker_client import Say, notify_broker
 from dbg_broker.verbs.listening import lines_to_paste
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.endpoint import fingerprint_of
@@ -59,7 +59,7 @@ def rotate(home: Path, say: Say, aside: Say, columns: int | None = None) -> int:
     following = prepare_next(home)
     if is_new:
         note(home, What.CERTIFICATE, text=f"prepared {fingerprint_of(following)}")
-    told = tell_broker(home, aside)
+    told = notify_broker(home, aside)
     say(f"the next certificate is {'ready' if is_new else 'ready since before'}{told}: {fingerprint_of(following)}")
     say("ranks and terminals that share this home know it from now on; ranks that run read it when they dial again")
     serving = read_rendezvous(home)
@@ -77,11 +77,11 @@ def switch_certificate(home: Path, say: Say, aside: Say) -> int:
         switch(home)
         present = present_certificate(home)
         shown = "" if present is None else f": {fingerprint_of(present)}"
-        told = tell_broker(home, aside)
+        told = notify_broker(home, aside)
         say(f"the next certificate is the present one now{told}{shown}")
     else:
         shown = ""
-        if not tell_broker(home, aside):
+        if not notify_broker(home, aside):
             return 1
         say("the broker that serves has read the files of --certificate anew")
     note(home, What.CERTIFICATE, text=f"switched{shown}")

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from dbg_broker.audit.entries import Entry, What
-from dbg_broker.audit.writer import AuditLog, Shares
+from dbg_broker.audit.writer import AuditLog, LogQuota
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.events.command import OnEvent
 from dbg_broker.events.occasions import Occasions
@@ -253,16 +253,16 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     audit = AuditLog(setup.home)
     ending.callback(audit.close)
     ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))
-    shares = Shares(audit.note, clock=hub.timers.clock, schedule=hub.timers.schedule)
-    ending.callback(shares.tell)
-    hub.journal.audit, hub.journal.audits_input = shares.note, settings.audits_input
-    hub.connections.meters.audit_lost = lambda: audit.lost + shares.lost
+    quota = LogQuota(audit.note, clock=hub.timers.clock, schedule=hub.timers.schedule)
+    ending.callback(quota.report)
+    hub.journal.audit, hub.journal.audits_input = quota.note, settings.audits_input
+    hub.connections.meters.audit_lost = lambda: audit.lost + quota.lost
     records = "" if settings.record is None else f", records to {settings.record.directory}"
     audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.credentials.endpoint.url}, pid {pid}{records}"))
     if settings.record is not None:
         hub.journal.recorded.recorder = start_recorder(settings.record, hub)
     ending.callback(hub.journal.recorded.close)
-    return shares.note
+    return quota.note
 
 
 def _status(hub: Hub) -> str:

@@ -24,7 +24,7 @@ from dbg_broker.home.bearer import (
 from dbg_broker.home.certificate import date_of
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
 from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, renew_job_tokens, rotate_tokens
-from dbg_broker.verbs.broker_client import Say, tell_broker, token_of
+from dbg_broker.verbs.broker_client import Say, notify_broker, token_of
 from dbg_dial.memory import ask_memory
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.rendezvous import parse_rendezvous
@@ -99,7 +99,7 @@ def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
     with tokens_locked(home):
         save_issued(home, with_token(load_issued(home), made))
     note(home, What.TOKEN_MADE, text=f"{name}, {_described(made, now)}", job=options.job or "")
-    tell_broker(home, aside)
+    notify_broker(home, aside)
     say(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
 
@@ -123,7 +123,7 @@ def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
     with tokens_locked(home):
         save_issued(home, without_token(load_issued(home), name))
     note(home, What.TOKEN_REVOKED, text=name)
-    say(f"{name} is revoked{tell_broker(home, aside)}")
+    say(f"{name} is revoked{notify_broker(home, aside)}")
     return 0
 
 
@@ -135,7 +135,7 @@ def rotate(home: Path, say: Say, aside: Say) -> int:
         after = rotate_tokens(home)
         renew_job_tokens(home, after)
     note(home, What.TOKENS_ROTATED)
-    told = tell_broker(home, aside, driver=None if is_without_files(home) else tokens.driver)
+    told = notify_broker(home, aside, driver=None if is_without_files(home) else tokens.driver)
     say(
         f"the home has new tokens{told}; give them to the jobs that don't share this home before their ranks dial again"
     )
