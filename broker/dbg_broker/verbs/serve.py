@@ -214,7 +214,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
         ending.callback(leaving.close)
         if memory is not None:
             ending.callback(memory.close)
-        ending.callback(credentials.look_each_day(hub.certificate_told, reception.use).cancel)
+        ending.callback(loop.create_task(credentials.look_each_day(hub.certificate_told, reception.use)).cancel)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
         ending.callback(manager.stopping)
         announce()
