@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from dbg_broker.audit.entries import What
-from dbg_broker.audit.files import note
+from dbg_broker.audit.writer import note
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import job_is_over
 from dbg_broker.run.environment import (

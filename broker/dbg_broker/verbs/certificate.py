@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from dbg_broker.audit.entries import What
-from dbg_broker.audit.files import note
+from dbg_broker.audit.writer import note
 from dbg_broker.home.certificate import (
     first_der,
     next_certificate,

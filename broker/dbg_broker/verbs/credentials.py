@@ -23,7 +23,7 @@ from dbg_broker.home.certificate import DAY_SECONDS, Shown, is_soon, read_validi
 from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import Tokens, load_tokens, load_tokens_without_files, new_token
 from dbg_broker.net.memory_socket import MemorySocket
-from dbg_broker.verbs.stderr_log import LogFormatter
+from dbg_broker.verbs.service import LogFormatter
 from dbg_dial.ask import ask_secret, show_secret
 from dbg_dial.memory import socket_directories, socket_name
 from dbg_wire.errors import BadInput, DbgError

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dbg_broker.audit.entries import MAX_LINE, Entry, What, decode_entry
-from dbg_broker.audit.files import AUDIT_FILE, audit_files
+from dbg_broker.audit.writer import AUDIT_FILE, audit_files
 from dbg_dial.apart import apart
 from dbg_dial.growth import watch_growth
 from dbg_wire.errors import BadSecretFile, printable

@@ -49,8 +49,7 @@ from dbg_broker.verbs.listening import (
     listen_for_peers,
     listen_for_stock,
 )
-from dbg_broker.verbs.service_manager import ServiceManager, status_line
-from dbg_broker.verbs.stderr_log import start_log
+from dbg_broker.verbs.service import ServiceManager, start_log, status_line
 from dbg_dial.kernel import kernel_name
 from dbg_wire.errors import BadSecretFile, DbgError, printable
 from dbg_wire.finding.endpoint import wrong_host_reason

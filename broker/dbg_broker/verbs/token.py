@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dbg_broker.audit.entries import What
-from dbg_broker.audit.files import note
+from dbg_broker.audit.writer import note
 from dbg_broker.home.bearer import (
     JOB,
     NAME,

@@ -13,7 +13,7 @@ import pytest
 from dbg_broker.home.certificate import DAY_SECONDS, Shown, load_given
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.verbs.credentials import Credentials, CredentialSources
-from dbg_broker.verbs.stderr_log import LogFormatter
+from dbg_broker.verbs.service import LogFormatter
 from dbg_wire.errors import BadSecretFile
 from tests.support.certificates import Authority
 

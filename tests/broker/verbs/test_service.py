@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.verbs.service_manager import STATUS_SECONDS, ServiceManager, status_line
+from dbg_broker.verbs.service import STATUS_SECONDS, ServiceManager, status_line
 
 PID = 4711
 
