@@ -30,6 +30,33 @@ MAX_BYTES = 8 * 1024 * 1024
 KEPT = 5
 """Earlier files that are kept."""
 
+logger = logging.getLogger("dbg_broker")
+
+MAX_WAITING = 10_000
+"""Entries that wait to be written: some two MB, and all that a thousand terminals do in a second."""
+
+AT_ONCE = 200
+"""Entries that are written together."""
+
+END_SECONDS = 1.0
+"""Seconds given to what still waits when the broker ends."""
+
+QUOTA_BYTES = 1024 * 1024
+"""Bytes of one token that are written at once: some five thousand entries, hours of work in a debugger."""
+
+QUOTA_BYTES_PER_SECOND = 1024
+"""Bytes of one token a second after that: every key of a typist, with --audit-input. 48 MiB, all that the log keeps,
+last for half a day of a flood."""
+
+REPORT_SECONDS = 60.0
+"""Seconds after which an entry tells how many of a token were left out."""
+
+MAX_TOKENS = 2048
+"""Tokens that are told apart: twice as many as a home may have made, so that none of them is forgotten."""
+
+Key = tuple[str, str]
+"""Role and name of a token; requests that were refused have a share together."""
+
 
 def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
     """Append whole lines in one write, so that lines of two processes do not mix. Raise OSError, with nothing appended.
@@ -80,18 +107,6 @@ def _rotate(path: Path) -> None:
 
 def _earlier(path: Path) -> list[Path]:
     return [path.with_name(f"{path.name}.{number}") for number in range(1, KEPT + 1)]
-
-
-logger = logging.getLogger("dbg_broker")
-
-MAX_WAITING = 10_000
-"""Entries that wait to be written: some two MB, and all that a thousand terminals do in a second."""
-
-AT_ONCE = 200
-"""Entries that are written together."""
-
-END_SECONDS = 1.0
-"""Seconds given to what still waits when the broker ends."""
 
 
 class AuditLog:
@@ -153,23 +168,6 @@ class AuditLog:
         with self._lock:
             self._cut += count
             self.lost += count
-
-
-QUOTA_BYTES = 1024 * 1024
-"""Bytes of one token that are written at once: some five thousand entries, hours of work in a debugger."""
-
-QUOTA_BYTES_PER_SECOND = 1024
-"""Bytes of one token a second after that: every key of a typist, with --audit-input. 48 MiB, all that the log keeps,
-last for half a day of a flood."""
-
-REPORT_SECONDS = 60.0
-"""Seconds after which an entry tells how many of a token were left out."""
-
-MAX_TOKENS = 2048
-"""Tokens that are told apart: twice as many as a home may have made, so that none of them is forgotten."""
-
-Key = tuple[str, str]
-"""Role and name of a token; requests that were refused have a share together."""
 
 
 class LogQuota:

@@ -20,6 +20,8 @@ MAX_SENTENCE = 500
 MAX_NAMED = 2000
 """Characters of a rank set or a path: the document stays far below the 64 KiB that a pipe takes at once."""
 
+MINUTE = 60.0
+
 
 class EventKind(str, enum.Enum):
     """What has happened."""
@@ -79,9 +81,6 @@ def document(event: Event, left_out: int = 0) -> bytes:
         "left_out": left_out,
     }
     return json.dumps(told).encode() + b"\n"
-
-
-MINUTE = 60.0
 
 
 class RankSnapshot:

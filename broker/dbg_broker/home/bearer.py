@@ -19,6 +19,17 @@ import msgspec
 from dbg_broker.home.private_files import read_private, write_private
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 
+ISSUED_FILE = "issued-tokens.json"
+
+MAX_ISSUED = 1000
+"""Tokens in the list: enough for a team of a hundred; each request with an unknown token looks through it."""
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+JOB = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+Seconds = Annotated[float, msgspec.Meta(gt=-1e12, lt=1e12)]
+"""Seconds since the epoch."""
+
 
 class Role(enum.Enum):
     """What a token lets its bearer be."""
@@ -66,17 +77,6 @@ class Bearer:
 
 ANY_RANK = Bearer(role=Role.RANK)
 """A rank of any job, as stock debuggers are, which have no token."""
-
-ISSUED_FILE = "issued-tokens.json"
-
-MAX_ISSUED = 1000
-"""Tokens in the list: enough for a team of a hundred; each request with an unknown token looks through it."""
-
-NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-JOB = re.compile(r"[A-Za-z0-9._-]{1,200}")
-
-Seconds = Annotated[float, msgspec.Meta(gt=-1e12, lt=1e12)]
-"""Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,14 @@ PATHS: Mapping[str, frozenset[Role]] = MappingProxyType(
 )
 """Which roles may open which path; a path that isn't here is closed to all."""
 
+JOB_TOKENS_DIRECTORY = "job-tokens"
+
+MAX_KEPT = 100
+"""Files of jobs that are not known to be over: a job outlives its run if its terminal is closed, and may dial again."""
+
+OVER_MODE = 0o400
+"""The mode of a file whose job is over."""
+
 
 def may_open(role: Role, path: str) -> bool:
     """Tell whether a role may open a WebSocket at a path."""
@@ -299,15 +307,6 @@ def _load_token(path: Path) -> str:
     token = new_token()
     write_private(path, token + "\n")
     return token
-
-
-JOB_TOKENS_DIRECTORY = "job-tokens"
-
-MAX_KEPT = 100
-"""Files of jobs that are not known to be over: a job outlives its run if its terminal is closed, and may dial again."""
-
-OVER_MODE = 0o400
-"""The mode of a file whose job is over."""
 
 
 def write_job_token(home: Path, job: str, token: str) -> Path:

@@ -29,6 +29,14 @@ _HIDDEN = frozenset(map(chr, (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range
 
 _ANY_HIDDEN = re.compile(f"[{''.join(_HIDDEN)}]")
 
+OUTPUT_HEADER = struct.Struct(">BIQ")
+
+CLEARED = "\x0f\x1b(B\x1b[0m\x1b[2J\x1b[H\x1b[?25h"
+"""An empty screen without colours, and a cursor."""
+
+MAX_SESSIONS = 8
+"""Sessions of a stop that are told apart; one begins whenever another debugger is opened."""
+
 
 def encode_header(*, columns: int, rows: int, timestamp: float, title: str, about: Mapping[str, str]) -> bytes:
     """Return the first line; ``timestamp`` is in seconds since the epoch, ``about`` names what has no field."""
@@ -56,9 +64,6 @@ def _line(document: object) -> bytes:
         for hidden in _HIDDEN.intersection(text):
             text = text.replace(hidden, f"\\u{ord(hidden):04x}")
     return text.encode("utf-8", "replace") + b"\n"
-
-
-OUTPUT_HEADER = struct.Struct(">BIQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +131,6 @@ class Ended:
 
 
 Happening = ScreenInfo | Shown | Typed | Marker | Missing | Ended
-
-CLEARED = "\x0f\x1b(B\x1b[0m\x1b[2J\x1b[H\x1b[?25h"
-"""An empty screen without colours, and a cursor."""
-
-MAX_SESSIONS = 8
-"""Sessions of a stop that are told apart; one begins whenever another debugger is opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

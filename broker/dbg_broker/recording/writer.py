@@ -39,6 +39,19 @@ _ANOTHER = "name another directory"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
+logger = logging.getLogger("dbg_broker")
+
+MAX_FILE = 64 * 1024 * 1024
+"""Bytes of one file: a working day in PuDB is some ten MB. A rank that draws more must not fill the directory."""
+
+MAX_OPEN = 64
+"""Files that are kept open; a write to another one opens it anew."""
+
+END_SECONDS = 1.0
+"""Seconds given to what still waits when the broker ends."""
+
+Write = Callable[[int, bytes], int]
+
 
 def open_directory(path: str) -> Path:
     """Return the directory, made if it isn't there. Raise BadInput if it can't be used, or others could replace it.
@@ -152,20 +165,6 @@ class RecordingDirectory:
             self._total += size
         self._is_known = True
         self.grew(0)
-
-
-logger = logging.getLogger("dbg_broker")
-
-MAX_FILE = 64 * 1024 * 1024
-"""Bytes of one file: a working day in PuDB is some ten MB. A rank that draws more must not fill the directory."""
-
-MAX_OPEN = 64
-"""Files that are kept open; a write to another one opens it anew."""
-
-END_SECONDS = 1.0
-"""Seconds given to what still waits when the broker ends."""
-
-Write = Callable[[int, bytes], int]
 
 
 @dataclass(slots=True, eq=False)

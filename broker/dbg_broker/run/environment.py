@@ -43,6 +43,11 @@ _MORE_NODES = re.compile(r"--(?:nnodes|num[-_]machines|worker[-_]num)(?:=(?P<val
 MAX_NAME = 40
 """Characters of a job's name from its script; the list has to have room beside it."""
 
+OWN_VARIABLES = (AUTOSTART, STOP_AT, STOP_IN)
+"""Variables that would make ranks of these programs, if a run is started by a run."""
+
+_START = "import sys; del sys.path[0]; from {module} import main; sys.exit(main())"
+
 
 def is_for_many_hosts(command: Sequence[str]) -> bool:
     """Tell whether a command may start ranks on other hosts than this one."""
@@ -106,12 +111,6 @@ def job_environment(
 
 def _typed(stop: StopAt | StopIn) -> str:
     return str(stop).partition(" ")[2]
-
-
-OWN_VARIABLES = (AUTOSTART, STOP_AT, STOP_IN)
-"""Variables that would make ranks of these programs, if a run is started by a run."""
-
-_START = "import sys; del sys.path[0]; from {module} import main; sys.exit(main())"
 
 
 def own_command(module: str, arguments: Sequence[str]) -> list[str]:

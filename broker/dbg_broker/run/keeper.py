@@ -33,6 +33,19 @@ USUAL_SIZE = (24, 80)
 READ_BYTES = 64 * 1024
 """Bytes of one read; a terminal gives 4 KiB at most."""
 
+_MORE, _NOTHING, _ENDED = "more", "nothing", "ended"
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+"""Exit statuses of shells for a command that can't be run, and for one that isn't there."""
+
+END_SECONDS = 10.0
+"""Seconds between SIGTERM to a job that is to run again, and its end by force: launchers take up to five to end all
+their ranks, and stopped ranks don't react to SIGTERM."""
+
+SILENT_SECONDS = 7 * 24 * 3600.0
+"""Seconds without a write after which an output counts as an ended job's on a file system without locks."""
+
 
 def is_wanted(typed: bool | None, command: Sequence[str]) -> bool:
     """Tell whether a job gets a terminal: as typed, else where it would have this one without us.
@@ -133,9 +146,6 @@ def _own_descriptors() -> list[int]:
         return list(range(3, 1024))
 
 
-_MORE, _NOTHING, _ENDED = "more", "nothing", "ended"
-
-
 def _copy_some(master: int, output: int) -> str:
     """Copy what is there, and tell whether more may come at once, later, or never: nobody has the terminal open."""
     try:
@@ -163,18 +173,6 @@ def _wait(descriptors: Sequence[int]) -> set[int]:
 
 def _end_the_wait(_number: int, _frame: FrameType | None) -> None:
     """Be a handler, without which the signal would not be noted at all."""
-
-
-NOT_EXECUTABLE = 126
-NOT_FOUND = 127
-"""Exit statuses of shells for a command that can't be run, and for one that isn't there."""
-
-END_SECONDS = 10.0
-"""Seconds between SIGTERM to a job that is to run again, and its end by force: launchers take up to five to end all
-their ranks, and stopped ranks don't react to SIGTERM."""
-
-SILENT_SECONDS = 7 * 24 * 3600.0
-"""Seconds without a write after which an output counts as an ended job's on a file system without locks."""
 
 
 class CantStart(DbgError):

@@ -32,6 +32,23 @@ from dbg_wire.finding.rendezvous import Rendezvous
 MAX_SHOWN = 300
 """Characters of options in a sentence."""
 
+LOG_FILE = "run-broker.log"
+"""The log of a run's own broker; each broker begins it anew."""
+
+STARTED_FILE = "run-broker.json"
+"""Which broker a run has started last, and with which options, for the runs that find it."""
+
+ANSWER_SECONDS = 2.0
+"""Seconds given to a broker on another host: a broker on this cluster takes milliseconds."""
+
+RESTARTS = 3
+"""Brokers that a run finds or starts in place of ones that died, at most: a further one would die, too."""
+
+ATTEMPTS = 20
+ATTEMPT_PAUSE_SECONDS = 0.1
+"""Attempts to find or start a broker while another one of the same home starts or ends: two seconds, twice the longest
+time that a start or an end takes."""
+
 
 class StartedBy(NamedTuple):
     """The broker that a run has started: the host and process that it is, and its options."""
@@ -87,24 +104,6 @@ def _shown(options: Iterable[Option]) -> str:
     shown = (one for one in options if one.name != EVENT_DIRECTORY)
     words = (f"{one.name} {shlex.quote(one.value)}" if one.value else one.name for one in shown)
     return printable(" ".join(words), MAX_SHOWN)
-
-
-LOG_FILE = "run-broker.log"
-"""The log of a run's own broker; each broker begins it anew."""
-
-STARTED_FILE = "run-broker.json"
-"""Which broker a run has started last, and with which options, for the runs that find it."""
-
-ANSWER_SECONDS = 2.0
-"""Seconds given to a broker on another host: a broker on this cluster takes milliseconds."""
-
-RESTARTS = 3
-"""Brokers that a run finds or starts in place of ones that died, at most: a further one would die, too."""
-
-ATTEMPTS = 20
-ATTEMPT_PAUSE_SECONDS = 0.1
-"""Attempts to find or start a broker while another one of the same home starts or ends: two seconds, twice the longest
-time that a start or an end takes."""
 
 
 class CantServe(DbgError):

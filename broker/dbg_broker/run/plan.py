@@ -21,6 +21,15 @@ from dbg_wire.limits import MAX_LINE_TEXT
 from dbg_wire.records.ranks import Breakpoint
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at
 
+MAX_SECONDS = 1.0
+"""Seconds that looking may take before the job starts; what isn't found by then may be there."""
+
+_SKIPPED = frozenset({".git", "__pycache__", "node_modules", ".venv"})
+"""Folders without sources of the program: a `.venv` is looked through where it is on the path."""
+
+MAX_SOURCE_BYTES = 10_000_000
+"""Bytes of a source file that are looked through for a line; no file that people debug is longer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -130,13 +139,6 @@ def find_again(lines: Sequence[str], number: int, text: str | None) -> int:
     return equal[0] if len(equal) == 1 else number
 
 
-MAX_SECONDS = 1.0
-"""Seconds that looking may take before the job starts; what isn't found by then may be there."""
-
-_SKIPPED = frozenset({".git", "__pycache__", "node_modules", ".venv"})
-"""Folders without sources of the program: a `.venv` is looked through where it is on the path."""
-
-
 def notes_of_unfound(stops: Sequence[StopAt | StopIn], directory: str, command: Sequence[str]) -> list[str]:
     """Return a sentence for each stop whose file or module is neither below the directory nor on the path."""
     here = _Files(directory, time.monotonic() + MAX_SECONDS)
@@ -217,10 +219,6 @@ class _Files:
                 return
             folders[:] = [name for name in folders if name not in _SKIPPED]
             yield from (f"{folder}/{name}" for name in names if name.endswith(".py"))
-
-
-MAX_SOURCE_BYTES = 10_000_000
-"""Bytes of a source file that are looked through for a line; no file that people debug is longer."""
 
 
 def keep_texts(options: RunOptions, directory: str) -> tuple[str | None, ...]:

@@ -36,6 +36,18 @@ from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 ANSWER_SECONDS = 2.0
 """Seconds given to a broker without TLS to prove its token: on loopback it takes milliseconds."""
 
+Say = Callable[[str], None]
+"""Print one line."""
+
+STEP_SECONDS = 5.0
+"""Seconds of one step at most: a resolver that tries a second server takes that long."""
+
+CHALLENGE_BYTES = 32
+"""256 bits, so that no challenge comes twice."""
+
+NOTIFY_SECONDS = 5.0
+"""Seconds given to a broker that serves to take a change of its tokens or its certificate."""
+
 
 class NotServing(DbgError):
     """No broker has left its address in the home."""
@@ -99,16 +111,6 @@ def _token_file_text(path: str) -> str:
     if text is None:
         raise BadSecretFile(f"the token file {printable(path)} is not there", "set DBG_TOKEN_FILE to the right one")
     return text
-
-
-Say = Callable[[str], None]
-"""Print one line."""
-
-STEP_SECONDS = 5.0
-"""Seconds of one step at most: a resolver that tries a second server takes that long."""
-
-CHALLENGE_BYTES = 32
-"""256 bits, so that no challenge comes twice."""
 
 
 class BrokerProbe(BlockingDial):
@@ -212,10 +214,6 @@ def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> None:
         raise
     except (DbgError, OSError) as error:
         raise BrokerUnreachable(endpoint.url, printable(str(error))) from None
-
-
-NOTIFY_SECONDS = 5.0
-"""Seconds given to a broker that serves to take a change of its tokens or its certificate."""
 
 
 def notify_broker(home: Path, aside: Callable[[str], None], *, driver: str | None = None) -> str:

@@ -23,6 +23,8 @@ from dbg_wire.version import PROTOCOL_MAJOR
 
 _BLOCK, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
+Step = tuple[str, Callable[[], str]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
@@ -109,9 +111,6 @@ def _remedy(one: IssuedToken) -> str:
     # A token for two hours always ends soon.
     lasts = one.expires is not None and one.expires - one.made > SOON_SECONDS
     return "make another one by `dbg-broker token --name`" if lasts else ""
-
-
-Step = tuple[str, Callable[[], str]]
 
 
 def check(url: str | None, home: str, environ: Mapping[str, str], say: Say, *, as_rank: bool = False) -> int:

@@ -34,6 +34,11 @@ logger = logging.getLogger("dbg_broker")
 
 Then = Callable[["Tokens | DbgError"], None]
 
+MAX_SECONDS = 7 * 86400.0
+"""Seconds for which a token from memory opens connections at most; the broker's end ends it in any case."""
+
+_PROMPT = "Driver's token for this broker (empty: make one): "
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialSources:
@@ -175,12 +180,6 @@ class Credentials:
             driver_tokens=tokens.of_terminals() if in_files else {},
             driver_token=self._sources.driver_token,
         )
-
-
-MAX_SECONDS = 7 * 86400.0
-"""Seconds for which a token from memory opens connections at most; the broker's end ends it in any case."""
-
-_PROMPT = "Driver's token for this broker (empty: make one): "
 
 
 def token_source(home: Path, place: DriverTokenPlace) -> Callable[[Tokens | None], Tokens]:

@@ -23,6 +23,8 @@ from dbg_wire.version import RELEASE
 INHERITED = 3
 """The descriptor of the first socket that systemd gives a service, by its protocol of ``LISTEN_FDS``."""
 
+logger = logging.getLogger("dbg_broker")
+
 
 def inherited(environ: Mapping[str, str], pid: int) -> socket.socket | None:
     """Return the socket that systemd keeps for this process, over restarts; None if there is none.
@@ -89,9 +91,6 @@ def _own_address() -> str:
         address: str = probe.getsockname()[0]
         return address
     return LOOPBACK
-
-
-logger = logging.getLogger("dbg_broker")
 
 
 def announce(

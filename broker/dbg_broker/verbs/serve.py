@@ -59,6 +59,8 @@ from dbg_wire.records.ranks import LIVE_STATES, RankState
 PROBE_SECONDS = 2.0
 """Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""
 
+logger = logging.getLogger("dbg_broker")
+
 
 class AlreadyServing(DbgError):
     """Another broker serves this home already."""
@@ -111,9 +113,6 @@ def start_recorder(settings: RecordSettings, hub: Hub) -> Recorder:
         want_repaint=hub.ranks.want_repaint,
         records_input=settings.records_input,
     )
-
-
-logger = logging.getLogger("dbg_broker")
 
 
 def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | None = None) -> int:

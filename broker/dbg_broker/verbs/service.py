@@ -16,6 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 STATUS_SECONDS = 5.0
 """Seconds between two looks at whether the status line is still true: it is for people who look now and then."""
 
+LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+"""The levels without ``-v``, with one, and with more."""
+
+MIN_SECRET = 8
+"""Characters of the shortest text that is hidden: hiding an empty text would take every line apart."""
+
 
 class ServiceManager:
     """The socket of systemd, if it started this process to be told; without it nothing here does anything.
@@ -83,13 +89,6 @@ def _watchdog_seconds(environ: Mapping[str, str], pid: int) -> float | None:
     text, whose = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", str(pid))
     is_ours = text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0 and whose == str(pid)
     return int(text) / 1e6 if is_ours else None
-
-
-LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
-"""The levels without ``-v``, with one, and with more."""
-
-MIN_SECRET = 8
-"""Characters of the shortest text that is hidden: hiding an empty text would take every line apart."""
 
 
 def _nothing() -> None:
