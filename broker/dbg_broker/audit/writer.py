@@ -20,6 +20,7 @@ from pathlib import Path
 
 from dbg_broker.audit.entries import Entry, What, encode_entry
 from dbg_broker.quotas import LruMap, TokenBucket
+from dbg_broker.timers import Timers
 from dbg_dial.user import user_name
 
 AUDIT_FILE = "audit.jsonl"
@@ -173,17 +174,10 @@ class AuditLog:
 class LogQuota:
     """What passes entries to the log while their token has a share left, and counts the others."""
 
-    def __init__(
-        self,
-        write: Callable[[Entry], None],
-        *,
-        clock: Callable[[], float],
-        schedule: Callable[[float, Callable[[], None]], object],
-    ) -> None:
-        """Pass entries on to ``write``; ``clock`` is monotonic seconds, ``schedule`` calls after some of them."""
+    def __init__(self, write: Callable[[Entry], None], timers: Timers) -> None:
+        """Pass entries on to ``write``."""
         self._write = write
-        self._clock = clock
-        self._schedule = schedule
+        self._timers = timers
         self._buckets: LruMap[Key, TokenBucket] = LruMap(MAX_TOKENS)
         self._left_out: Counter[Key] = Counter()
         self.lost = 0
@@ -196,7 +190,7 @@ class LogQuota:
             self._write(entry)
             return
         if not self._left_out:
-            self._schedule(REPORT_SECONDS, self.report)
+            self._timers.schedule(REPORT_SECONDS, self.report)
         count = max(1, entry.count)
         self._left_out[key] += count
         self.lost += count
@@ -206,10 +200,10 @@ class LogQuota:
         told, self._left_out = self._left_out, Counter()
         for (role, token), count in told.items():
             text = "too many at once"
-            self._write(Entry(at=time.time(), what=What.CUT, role=role, token=token, text=text, count=count))
+            self._write(Entry(at=self._timers.wall(), what=What.CUT, role=role, token=token, text=text, count=count))
 
     def _spend(self, key: Key, size: int) -> bool:
-        now = self._clock()
+        now = self._timers.clock()
         bucket = self._buckets.use(key, lambda: TokenBucket(now, QUOTA_BYTES_PER_SECOND, QUOTA_BYTES))
         return bucket.take(size, now)
 

@@ -15,6 +15,7 @@ from dbg_broker.events import event
 from dbg_broker.events.event import Event, EventKind, RankSnapshot
 from dbg_broker.ranks.failures import CRASH, has_failed
 from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.timers import Timers
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Hang
 from dbg_wire.records.ranks import RankState
@@ -53,16 +54,9 @@ class _Told:
 class Occasions:
     """The events of a broker's life; all methods belong to one thread, and take microseconds."""
 
-    def __init__(
-        self,
-        tell: Callable[[Event], None],
-        *,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-        schedule: Callable[[float, Callable[[], None]], object],
-    ) -> None:
-        """Call ``tell`` with each event; ``wall`` returns seconds since the epoch."""
-        self._tell, self._clock, self._wall, self._schedule = tell, clock, wall, schedule
+    def __init__(self, tell: Callable[[Event], None], timers: Timers) -> None:
+        """Call ``tell`` with each event."""
+        self._tell, self._clock, self._wall, self._schedule = tell, timers.clock, timers.wall, timers.schedule
         self._runs: OrderedDict[_Run, _Told] = OrderedDict()
         self._leases: dict[str, int] = {}
         """The stop of each rank whose lease was told to end."""

@@ -6,13 +6,13 @@ and its echo. What waits for the disk is bounded; beyond the bound it is lost, c
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.recording.stop_cast import About, Ended, Happening, Marker, Missing, ScreenInfo, Shown, Typed
 from dbg_broker.recording.writer import Entry, Recording, RecordingWriter, new_recording
+from dbg_broker.timers import Timers
 from dbg_wire.messages import PromptInfo, StopInfo
 from dbg_wire.records.ranks import RankState
 
@@ -55,9 +55,8 @@ class Recorder:
     def __init__(
         self,
         writer: RecordingWriter,
+        timers: Timers,
         *,
-        clock: Callable[[], float],
-        schedule: Callable[[float, Callable[[], None]], object],
         want_repaint: Callable[[str], None],
         records_input: bool = False,
     ) -> None:
@@ -66,8 +65,7 @@ class Recorder:
         self.records_input = records_input
         self.lost = 0
         """Bytes of output that were lost because too much waited for the disk."""
-        self._clock = clock
-        self._schedule = schedule
+        self._clock, self._wall, self._schedule = timers.clock, timers.wall, timers.schedule
         self._want_repaint = want_repaint
         self._stops: dict[str, _Stop] = {}
         self._typing: dict[str, str] = {}
@@ -169,7 +167,7 @@ class Recorder:
                 job=said.job,
                 address=stop.rank.address,
                 stop=stop.number,
-                began=time.time(),
+                began=self._wall(),
                 reason=info.reason,
                 place=f"{where.file}:{where.line}" if where.file else "",
                 script=said.script,

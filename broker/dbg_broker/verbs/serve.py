@@ -108,8 +108,7 @@ def start_recorder(settings: RecordSettings, hub: Hub) -> Recorder:
     """Return what records the stops of a hub, with its thread begun."""
     return Recorder(
         RecordingWriter(RecordingDirectory(Path(settings.directory), settings.max_bytes)),
-        clock=hub.timers.clock,
-        schedule=hub.timers.schedule,
+        hub.timers,
         want_repaint=hub.ranks.want_repaint,
         records_input=settings.records_input,
     )
@@ -245,13 +244,11 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     if settings.on_event:
         on_event = OnEvent(settings.on_event, os.environ, directory=settings.event_directory)
         ending.callback(on_event.close)
-        hub.journal.occasions = Occasions(
-            on_event.tell, clock=hub.timers.clock, wall=time.time, schedule=hub.timers.schedule
-        )
+        hub.journal.occasions = Occasions(on_event.tell, hub.timers)
     audit = AuditLog(setup.home)
     ending.callback(audit.close)
     ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))
-    quota = LogQuota(audit.note, clock=hub.timers.clock, schedule=hub.timers.schedule)
+    quota = LogQuota(audit.note, hub.timers)
     ending.callback(quota.report)
     hub.journal.audit, hub.journal.audits_input = quota.note, settings.audits_input
     hub.connections.meters.audit_lost = lambda: audit.lost + quota.lost

@@ -9,6 +9,7 @@ import pytest
 from dbg_broker.audit import writer
 from dbg_broker.audit.entries import Entry, What, encode_entry
 from dbg_broker.audit.writer import MAX_TOKENS, QUOTA_BYTES, QUOTA_BYTES_PER_SECOND, REPORT_SECONDS, LogQuota
+from dbg_broker.timers import Timers
 
 
 class Log:
@@ -20,8 +21,7 @@ class Log:
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.quota = LogQuota(
             self.entries.append,
-            clock=lambda: self.now,
-            schedule=lambda seconds, call: self.later.append((seconds, call)),
+            Timers(lambda: self.now, lambda seconds, call: self.later.append((seconds, call))),
         )
 
     def flood(self, token: str, count: int = 10_000) -> int:

@@ -11,6 +11,7 @@ from dbg_broker.recording import recorder as module
 from dbg_broker.recording.recorder import Recorder
 from dbg_broker.recording.stop_cast import Ended, Happening, Marker, Missing, ScreenInfo, Shown, Typed
 from dbg_broker.recording.writer import Entry
+from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.records.ranks import Place, RankState
@@ -54,8 +55,7 @@ class Recording:
         self.repaints: list[str] = []
         self.recorder = Recorder(
             self.writer,  # type: ignore[arg-type]
-            clock=lambda: self.now,
-            schedule=lambda _, act: self.timers.append(act),
+            Timers(lambda: self.now, lambda _, act: self.timers.append(act)),
             want_repaint=self.repaints.append,
             records_input=records_input,
         )
