@@ -123,29 +123,26 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
     home = open_home(settings.home)
     if settings.record is not None:
         open_directory(settings.record.directory)
-    with take_home(home):
+    with take_home(home), contextlib.ExitStack() as ending:
         remove_throw_away_tokens(home)
+        ending.callback(remove_throw_away_tokens, home)
         credentials = Credentials(home, _credential_sources(settings, home), log)
         _raise_descriptor_limit()
         kept = inherited(os.environ, os.getpid())
         if kept is not None:
             settings = replace(settings, listen=address_of(kept))
-        listener = kept or listen_for_peers(settings.listen)
-        classic: socket.socket | None = None
-        try:
-            classic = listen_for_stock(settings.classic)
-            endpoint = credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
-            memory = SpareMemory(time.monotonic)
-            log.lacks_memory = memory.give_up
-            setup = _Setup(home=home, credentials=credentials, listener=listener, settings=settings, memory=memory)
-            stock, times = _Stock(classic, settings.classic_size), new_times()
-            ready = partial(announce, settings, endpoint, classic, say, columns)
-            run_measured(_run(setup, stock, ready, times), times, setup.memory.look)
-        finally:
-            listener.close()
-            if classic is not None:
-                classic.close()
-            remove_throw_away_tokens(home)
+        listener = ending.enter_context(kept or listen_for_peers(settings.listen))
+        stock = listen_for_stock(settings.classic)
+        if stock is not None:
+            ending.enter_context(stock)
+        endpoint = credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
+        memory, times = SpareMemory(time.monotonic), new_times()
+        log.lacks_memory = memory.give_up
+        setup = _Setup(
+            home=home, credentials=credentials, listener=listener, stock=stock, settings=settings, memory=memory
+        )
+        ready = partial(announce, settings, endpoint, stock, say, columns)
+        run_measured(_run(setup, ready, times), times, memory.look)
     return 0
 
 
@@ -167,19 +164,13 @@ class _Setup:
     home: Path
     credentials: Credentials
     listener: socket.socket
+    stock: socket.socket | None
+    """Where stock debuggers are taken, if at all."""
     settings: ServeSettings
     memory: SpareMemory
 
 
-@dataclass(frozen=True, slots=True)
-class _Stock:
-    """Where stock debuggers are taken, if at all, and the (rows, columns) of their screens."""
-
-    listener: socket.socket | None
-    size: tuple[int, int] | None
-
-
-async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times: LoopTimes) -> None:
+async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) -> None:
     home, credentials, settings = setup.home, setup.credentials, setup.settings
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
@@ -195,15 +186,15 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
         reception = Reception(hub, credentials.tokens, reread)
         server = Server(hub.connections, setup.listener, credentials.context, allowed=settings.allowed)
         credentials.show = server.show
-        classic = StockSessions(hub, loop, stock.size)
+        classic = StockSessions(hub, loop, settings.classic_size)
         memory = None
         if settings.driver_token == "memory":  # noqa: S105 - a word
             memory = await open_socket(home, credentials, os.environ, note)
         server.start()
         ending.push_async_callback(server.stop)
         ending.push_async_callback(classic.stop)
-        if stock.listener is not None:
-            await classic.listen(stock.listener)
+        if setup.stock is not None:
+            await classic.listen(setup.stock)
         credentials.write()
         ending.callback(remove_rendezvous, home, pid=os.getpid(), host=socket.gethostname())
         leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
