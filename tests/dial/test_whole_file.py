@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from dbg_dial.whole_file import write_whole
+from dbg_dial.whole_file import directory_in_memory, write_whole
 
 
 def test_a_file_is_replaced_as_a_whole_and_its_mode_is_the_one_given(tmp_path: Path) -> None:
@@ -38,3 +39,14 @@ def test_nothing_is_left_of_a_write_that_fails(tmp_path: Path) -> None:
 def test_a_name_may_be_as_long_as_the_file_system_lets_it(tmp_path: Path) -> None:
     write_whole(tmp_path / ("n" * 255), "text")
     assert [len(path.name) for path in tmp_path.iterdir()] == [255]
+
+
+def test_a_directory_in_memory_is_the_users_own(tmp_path: Path) -> None:
+    own = tmp_path / "runtime"
+    own.mkdir()
+    folder = directory_in_memory({"XDG_RUNTIME_DIR": str(own)})
+    assert folder.parent == own
+    assert folder.stat().st_mode & 0o777 == 0o700
+    elsewhere = directory_in_memory({"XDG_RUNTIME_DIR": "relative"})
+    assert str(elsewhere).startswith(("/dev/shm/", tempfile.gettempdir()))
+    elsewhere.rmdir()

@@ -174,7 +174,7 @@ def test_a_token_reaches_the_panes_and_no_command_line(
     own = Path(tmux.environ["TMUX_TMPDIR"]) / "own"
     own.mkdir()
     secret = home / "export; #{pane_id} 'it'"
-    variables = f"DBG_TOKEN={token} DBG_BROKER={address} DBG_HOME={home / 'none'} TMPDIR={own}"
+    variables = f"DBG_TOKEN={token} DBG_BROKER={address} DBG_HOME={home / 'none'} XDG_RUNTIME_DIR={own}"
     secret.write_text(f"export {variables}\n")
 
     shell.send(f". {shlex.quote(str(secret))}; clear; {shlex.join(attach_command('stopped', '--tmux'))}\r")

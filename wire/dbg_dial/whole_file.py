@@ -1,8 +1,12 @@
-"""Atomic write of a file: beside it under another name, then renamed, so that readers see the old text or the new."""
+"""Atomic write of a file: beside it under another name, then renamed, so that readers see the old text or the new.
+
+A file that is gone in a moment, and is not to be on a disk, has a directory in this host's memory.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -25,3 +29,12 @@ def write_whole(path: Path, text: str | bytes, *, mode: int = 0o600, lasting: bo
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def directory_in_memory(environ: Mapping[str, str]) -> Path:
+    """Return a new directory that only this user can enter, in this host's memory if it has one. Raise OSError."""
+    import tempfile  # a shell that completes a word waits for this module
+
+    places = (environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108 - a directory of one's own is made there
+    place = next((path for path in places if os.path.isabs(path) and os.access(path, os.W_OK | os.X_OK)), None)  # noqa: PTH117
+    return Path(tempfile.mkdtemp(prefix="dbg-", dir=place))

@@ -7,10 +7,9 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
+from dbg_dial.whole_file import directory_in_memory
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.finding.environment import pane_environment
 
@@ -51,7 +50,7 @@ def run_in_session(
     """
     if not (os.isatty(0) and os.isatty(1)):
         raise BadInput("--tmux needs a terminal to show its session in", "type it in a terminal, or leave it out")
-    folder = Path(tempfile.mkdtemp(prefix="dbg-"))
+    folder = directory_in_memory(environ)
     script, told = folder / "run", folder / "status"
     text = pane_environment(environ) + _SCRIPT.format(
         directory=shlex.quote(directory), command=shlex.join(command), status=shlex.quote(str(told))

@@ -1,7 +1,8 @@
 """Panes of tmux with an attach in each: a window for the ranks of a set, or one beside a run's output for each stop.
 
-The arguments of a server of tmux are for all users of the host to see. So a pane runs a script of ``sh`` in a folder
-that only this user can enter, with environment, directory and one command line, which it removes first of all.
+The arguments of a server of tmux are for all users of the host to see. So a pane runs a script of ``sh`` with
+environment, directory and one command line. It lies in a folder that only this user can enter, in the host's memory,
+and removes itself first of all: no secret is in an argument or on a disk.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import os
 import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,6 +38,7 @@ from dbg_client.tmux.tmux import (
     split_beside,
 )
 from dbg_client.words.settings import CommandSettings
+from dbg_dial.whole_file import directory_in_memory
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.finding.environment import pane_environment
 from dbg_wire.messages import Mode
@@ -214,7 +215,7 @@ def _pane(plan: PanePlan) -> TmuxPane:
         title=shlex.quote(plan.title),
     )
     try:
-        path = Path(tempfile.mkdtemp(prefix="dbg-"), "pane")
+        path = directory_in_memory(os.environ) / "pane"
         path.write_text(script, encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise BadInput(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_broker.run.settings import RunOptions, RunSettings, check, command_of
+from dbg_broker.run.settings import Option, RunOptions, RunSettings, check, command_of
 from dbg_wire.errors import BadInput
 
 COMMAND = ("python", "train.py")
@@ -74,6 +74,13 @@ def test_what_is_given_now_goes_before_what_was_typed_last_time() -> None:
     last = RunOptions(stop_at=("a.py:1",), stop_in=("a:f",), ranks="0", engine="pdb", post_mortem=True)
     assert last.with_changes(RunOptions()) == last
     assert last.with_changes(RunOptions(ranks="1", output="/o")) == replace(last, ranks="1", output="/o")
+
+
+def test_an_option_of_the_broker_replaces_those_of_its_name() -> None:
+    last = RunOptions(broker=(Option("--allow", "::1"), Option("--audit-input"), Option("--allow", "::2")), pty=True)
+    changed = last.with_changes(RunOptions(broker=(Option("--allow", "::3"),), pty=False))
+    assert changed == RunOptions(broker=(Option("--audit-input"), Option("--allow", "::3")), pty=False)
+    assert last.with_changes(RunOptions()) == last
 
 
 @pytest.mark.parametrize("given", [RunOptions(stop_at=("b.py:2",)), RunOptions(stop_in=("b:g",))])
