@@ -6,6 +6,11 @@ socket is one JSON object; an answer is one number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from typing import NoReturn
 import ctypes
 import gc
 import json
@@ -13,10 +18,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
-from typing import Any, NoReturn
 
 # Beside this script are files that are named like modules of others.
 sys.path[0] = str(Path(__file__).parents[2])

@@ -165,7 +165,7 @@ class _Following:
         switchboard: Switchboard,
         attaching: Attaching,
     ) -> None:
-        self._settings, self._run, self._output = settings, run, output
+        self._run, self._output = run, output
         self._switchboard, self._attaching, self._directory = switchboard, attaching, switchboard.directory
         self._target = parse_target(run.task.ranks)
         self._left: dict[str, float] = {}

@@ -7,12 +7,17 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from dbg_broker.cli.completion import complete_words, refuse_mistyped, verbs_of
-from dbg_broker.cli.parser import parser_of_the_command
+from dbg_broker.cli.parser import broker_options, parser_of_the_command
 from dbg_wire.command_line.completion import completion_script
 from dbg_wire.command_line.look_alikes import HANDLER
 from dbg_wire.errors import BadInput, CantPrint, DbgError
+
+if TYPE_CHECKING:
+    from dbg_broker.run.settings import RunSettings
 
 INTERRUPTED = 130
 
@@ -137,48 +142,39 @@ def _serve(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from dbg_broker.run.keeper import NO, YES
     from dbg_broker.run.life import run
-    from dbg_broker.run.settings import RunSettings, Wishes, command_of
 
-    wishes = Wishes(
-        stop_at=tuple(given.stop_at),
-        stop_in=tuple(given.stop_in),
-        ranks=given.ranks,
-        engine=given.engine,
-        post_mortem=given.post_mortem,
-        collective_timeout=given.collective_timeout,
-        commands=given.commands,
-        rank_filter=given.rank_filter,
-        listen=given.listen,
-        output=given.output,
-        pty={True: YES, False: NO}.get(given.pty),
-        hang_after=given.hang_after,
-        allow=tuple(given.allow),
-        audit_input=given.audit_input,
-        record=given.record,
-        record_input=given.record_input,
-        record_max=given.record_max,
-        on_event=given.on_event,
-        max_lease=given.max_lease,
-    )
-    settings = RunSettings(
-        home=_home(given),
-        directory=_directory("."),
-        wishes=wishes,
-        command=command_of(given.command, given.behind),
-        again=given.again,
-        tmux=given.tmux,
-    )
-    if given.tmux and not os.environ.get("TMUX"):
+    settings = run_settings(given)
+    if settings.tmux and not os.environ.get("TMUX"):
         from dbg_broker.run.environment import own_command
         from dbg_broker.run.settings import check
         from dbg_broker.run.tmux_session import run_in_session
 
         check(settings)
         words = ["run", *given.words, *(["--", *given.behind] if given.behind is not None else [])]
-        return run_in_session(own_command("dbg_broker.cli.main", words), os.environ, settings.directory, _say_aside)
+        return run_in_session(own_command("dbg_broker.cli", words), os.environ, settings.directory, _say_aside)
     return run(settings, os.environ, _say_aside)
+
+
+def run_settings(given: argparse.Namespace) -> RunSettings:
+    """Return the settings of ``run``; ``serve`` reads those of a broker of its own. Raise BadInput."""
+    from dbg_broker.run.own_broker import words_of
+    from dbg_broker.run.settings import Option, RunOptions, RunSettings, command_of
+    from dbg_broker.settings import serve_settings
+
+    directory = _directory(".")
+    broker = tuple(Option(name, value) for name, value in broker_options(given))
+    serve_settings(_read(["serve", *words_of(broker)]), os.environ, directory)
+    typed = {field.name: getattr(given, field.name) for field in fields(RunOptions) if field.name != "broker"}
+    options: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in typed.items()}
+    return RunSettings(
+        home=_home(given),
+        directory=directory,
+        options=RunOptions(**options, broker=broker),
+        command=command_of(given.command, given.behind),
+        again=given.again,
+        tmux=given.tmux,
+    )
 
 
 def _say_aside(line: str) -> None:
@@ -196,7 +192,7 @@ def _status(given: argparse.Namespace) -> int:
 def _token(given: argparse.Namespace) -> int:
     from dbg_broker.home.bearer import Role
     from dbg_broker.home.private_files import open_home
-    from dbg_broker.verbs.token import MAX_SECONDS, TokenWishes, list_tokens, print_token, revoke, rotate
+    from dbg_broker.verbs.token import MAX_SECONDS, TokenOptions, list_tokens, print_token, revoke, rotate
     from dbg_wire.command_line.duration import read_duration
 
     _refuse_beside(given)
@@ -208,8 +204,8 @@ def _token(given: argparse.Namespace) -> int:
     if given.rotate:
         return rotate(home, _say, _say_aside)
     seconds = None if given.bound is None else read_duration(given.bound, "--for", MAX_SECONDS)
-    wishes = TokenWishes(role=Role(given.role or Role.RANK.value), job=given.job, name=given.name, seconds=seconds)
-    return print_token(home, wishes, _say, _say_aside)
+    options = TokenOptions(role=Role(given.role or Role.RANK.value), job=given.job, name=given.name, seconds=seconds)
+    return print_token(home, options, _say, _say_aside)
 
 
 def _refuse_beside(given: argparse.Namespace) -> None:
@@ -243,12 +239,12 @@ def _certificate(given: argparse.Namespace) -> int:
 
 def _log(given: argparse.Namespace) -> int:
     from dbg_broker.home.private_files import open_home
-    from dbg_broker.verbs.log import MAX_SECONDS, LogWishes, show_log
+    from dbg_broker.verbs.log import MAX_SECONDS, LogOptions, show_log
     from dbg_wire.command_line.duration import read_duration
 
     since = None if given.since is None else read_duration(given.since, "--since", MAX_SECONDS)
-    wishes = LogWishes(job=given.job, since=since, follow=given.follow, as_json=given.json)
-    return show_log(open_home(_home(given)), wishes, _say)
+    options = LogOptions(job=given.job, since=since, follow=given.follow, as_json=given.json)
+    return show_log(open_home(_home(given)), options, _say)
 
 
 def _config(given: argparse.Namespace) -> int:
