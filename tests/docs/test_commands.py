@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
-from dbg_agent.program.script import FLAGS
-from dbg_agent.program.script import OPTIONS
+from pathlib import Path
+
+import pytest
+
+from dbg_agent.program.script import FLAGS, OPTIONS
 from dbg_broker.cli.dispatch import parse
 from dbg_client.words.command_line import parse as parse_attach
 from dbg_wire.errors import BadInput
-from pathlib import Path
-from tests.docs.pages import ROOT
-from tests.docs.pages import blocks
-from tests.docs.pages import pages
-from tests.docs.reference import PAGE
-from tests.docs.reference import text
-import pytest
-import re
-import shlex
+from tests.docs.pages import ROOT, blocks, pages
+from tests.docs.reference import PAGE, text
 
 NOT_COMMANDS = frozenset({"python", "json", "yaml"})
 """Languages of blocks in which no command stands."""

@@ -6,11 +6,6 @@ socket is one JSON object; an answer is one number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
-from typing import Any
-from typing import NoReturn
 import ctypes
 import gc
 import json
@@ -18,6 +13,10 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
 
 # Beside this script are files that are named like modules of others.
 sys.path[0] = str(Path(__file__).parents[2])
@@ -27,7 +26,7 @@ del sys.path[0]
 
 MAINS = {
     "dbg-attach": "dbg_client.cli.main",
-    "dbg-broker": "dbg_broker.cli.main",
+    "dbg-broker": "dbg_broker.cli",
     "attack": "tests.attacks.attacker",
     "torch-job": "tests.support.torch_job",
 }
@@ -36,7 +35,7 @@ MAINS = {
 IMPORTS = {
     "commands": (
         "dbg_client.cli.main",
-        "dbg_broker.cli.main",
+        "dbg_broker.cli",
         # They import these once they have read their command line.
         "dbg_client.actions.from_shell",
         "dbg_client.terminal.attach",

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from argparse import _ArgumentGroup
-from collections.abc import Iterator
-from dbg_wire.command_line.completion import SHELLS
-from dbg_wire.command_line.parser import CommandParser
-from dbg_wire.version import PROTOCOL_MAJOR
-from dbg_wire.version import PROTOCOL_MINOR
-from dbg_wire.version import RELEASE
-from typing import TypeAlias
 import argparse
 import platform
+from argparse import ArgumentParser, _ArgumentGroup
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from dbg_wire.command_line.completion import SHELLS
+from dbg_wire.command_line.parser import CommandParser
+from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 

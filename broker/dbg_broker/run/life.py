@@ -7,49 +7,6 @@ command, so that it and its broker outlive the terminal that they were started f
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import replace
-from dbg_broker.audit.entries import What
-from dbg_broker.audit.writer import note
-from dbg_broker.home.private_files import open_home
-from dbg_broker.home.tokens import job_is_over
-from dbg_broker.run.environment import is_for_many_hosts
-from dbg_broker.run.environment import job_environment
-from dbg_broker.run.environment import job_name
-from dbg_broker.run.environment import own_command
-from dbg_broker.run.environment import own_environment
-from dbg_broker.run.environment import token_file_of
-from dbg_broker.run.keeper import END_SECONDS
-from dbg_broker.run.keeper import JobProcess
-from dbg_broker.run.keeper import JobTerminal
-from dbg_broker.run.keeper import is_wanted
-from dbg_broker.run.own_broker import RunBroker
-from dbg_broker.run.own_broker import notes_of
-from dbg_broker.run.plan import Plan
-from dbg_broker.run.plan import make_plan
-from dbg_broker.run.plan import notes_of_unfound
-from dbg_broker.run.remembered import Folder
-from dbg_broker.run.remembered import Remembered
-from dbg_broker.run.remembered import folder_of
-from dbg_broker.run.settings import RunOptions
-from dbg_broker.run.settings import RunSettings
-from dbg_broker.run.settings import check
-from dbg_broker.run.terminal import Screen
-from dbg_broker.run.terminal import TerminalProcess
-from dbg_broker.run.terminal import Wakeup
-from dbg_broker.run.terminal import is_attachable
-from dbg_wire.errors import BadInput
-from dbg_wire.errors import BadSecretFile
-from dbg_wire.errors import printable
-from dbg_wire.finding.environment import HOME
-from dbg_wire.finding.environment import JOB
-from dbg_wire.finding.home import home_directory
-from dbg_wire.messages.run_terminal import Task
-from dbg_wire.messages.run_terminal import Told
-from pathlib import Path
-from types import FrameType
 import contextlib
 import os
 import select
@@ -57,6 +14,33 @@ import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+from dbg_broker.audit.entries import What
+from dbg_broker.audit.writer import note
+from dbg_broker.home.private_files import open_home
+from dbg_broker.home.tokens import job_is_over
+from dbg_broker.run.environment import (
+    is_for_many_hosts,
+    job_environment,
+    job_name,
+    own_command,
+    own_environment,
+    token_file_of,
+)
+from dbg_broker.run.keeper import END_SECONDS, JobProcess, JobTerminal, is_wanted
+from dbg_broker.run.own_broker import RunBroker, notes_of
+from dbg_broker.run.plan import Plan, make_plan, notes_of_unfound
+from dbg_broker.run.remembered import Folder, Remembered, folder_of
+from dbg_broker.run.settings import RunOptions, RunSettings, check
+from dbg_broker.run.terminal import Screen, TerminalProcess, Wakeup, is_attachable
+from dbg_wire.errors import BadInput, BadSecretFile, printable
+from dbg_wire.finding.environment import HOME, JOB
+from dbg_wire.finding.home import home_directory
+from dbg_wire.messages.run_terminal import Task, Told
 
 LONG_SECONDS = 10.0
 """Seconds after which a job's ranks have registered, even if the job fails."""
@@ -303,7 +287,7 @@ class _RunLife:
 
     def _end_by_force(self) -> None:
         """End a job that did not end by itself: its ranks on all hosts, and its launcher."""
-        command = own_command("dbg_client.cli", [f"{self._name}/all", "--kill", "-y"])
+        command = own_command("dbg_client.cli.main", [f"{self._name}/all", "--kill", "-y"])
         environ = {**own_environment(self._around.environ), HOME: self._around.home}
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(command, env=environ, capture_output=True, timeout=END_SECONDS, check=False)

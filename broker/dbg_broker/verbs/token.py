@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dbg_broker.audit.entries import What
-from dbg_broker.audit.writer import note
-from dbg_broker.home.bearer import IssuedToken
-from dbg_broker.home.bearer import JOB
-from dbg_broker.home.bearer import NAME
-from dbg_broker.home.bearer import Role
-from dbg_broker.home.bearer import load_issued
-from dbg_broker.home.bearer import save_issued
-from dbg_broker.home.bearer import with_token
-from dbg_broker.home.bearer import without_token
-from dbg_broker.home.certificate import date_of
-from dbg_broker.home.rendezvous import read_rendezvous
-from dbg_broker.home.rendezvous import tokens_locked
-from dbg_broker.home.tokens import digest_of
-from dbg_broker.home.tokens import job_token
-from dbg_broker.home.tokens import load_tokens
-from dbg_broker.home.tokens import new_token
-from dbg_broker.home.tokens import renew_job_tokens
-from dbg_broker.home.tokens import rotate_tokens
-from dbg_broker.verbs.broker_client import Say
-from dbg_broker.verbs.broker_client import notify_broker
-from dbg_broker.verbs.broker_client import token_of
-from dbg_dial.memory import ask_memory
-from dbg_wire.errors import BadInput
-from dbg_wire.errors import BadSecretFile
-from dbg_wire.errors import printable
-from dbg_wire.finding.rendezvous import parse_rendezvous
-from pathlib import Path
 import json
 import os
 import secrets
 import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from dbg_broker.audit.entries import What
+from dbg_broker.audit.writer import note
+from dbg_broker.home.bearer import JOB, NAME, IssuedToken, Role, load_issued, save_issued, with_token, without_token
+from dbg_broker.home.certificate import date_of
+from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
+from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, renew_job_tokens, rotate_tokens
+from dbg_broker.verbs.broker_client import Say, notify_broker, token_of
+from dbg_dial.memory import ask_memory
+from dbg_wire.errors import BadInput, BadSecretFile, printable
+from dbg_wire.finding.rendezvous import parse_rendezvous
 
 MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds for which a token may be made, ten years; without --for it has no end."""
@@ -57,7 +41,7 @@ class TokenOptions:
 def print_token(home: Path, options: TokenOptions, say: Say, aside: Say) -> int:
     """Print the token that is wished for, which is made if it is for somebody, or for a time. Raise DbgError."""
     if options.job is not None and not JOB.fullmatch(options.job):
-        raise BadInput(f"--job {printable(options.job)!r} is no job", "write one as `dbg-attach --list` shows it")
+        raise BadInput(f"--job {printable(options.job)!r} is no job", "write one as `dbg-attach list` shows it")
     if options.role is not Role.RANK and is_without_files(home):
         _print_from_memory(home, options, say, aside)
         return 0

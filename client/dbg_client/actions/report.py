@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dbg_client.actions.many import show_stacks_of
-from dbg_client.core.asking import Asker
-from dbg_client.core.switchboard import Switchboard
-from dbg_client.hang.explain import show_verdicts
-from dbg_client.questions.cause import BETWEEN_SECONDS
-from dbg_client.questions.cause import find_cause
-from dbg_client.views.report import Asked
-from dbg_client.views.report import Terminal
-from dbg_client.views.report import show_report
-from dbg_client.words.settings import Where
-from dbg_dial.whole_file import write_whole
-from dbg_wire.errors import BadInput
-from dbg_wire.errors import DbgError
-from dbg_wire.errors import printable
-from dbg_wire.records.ranks import LIVE_STATES
-from dbg_wire.records.ranks import RankInfo
-from pathlib import Path
 import os
 import platform
 import stat
 import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from dbg_client.actions.many import show_stacks_of
+from dbg_client.core.asking import Asker
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.hang.explain import show_verdicts
+from dbg_client.questions.cause import BETWEEN_SECONDS, find_cause
+from dbg_client.views.report import Asked, Terminal, show_report
+from dbg_client.words.settings import Where
+from dbg_dial.whole_file import write_whole
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+
 
 class CantWriteReport(DbgError):
     """Say which file could not be written, and why."""

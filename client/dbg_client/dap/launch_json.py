@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dbg_client.dap.messages import USUAL_TARGET
-from dbg_client.streams import write_result
-from dbg_dial.whole_file import write_whole
-from dbg_wire.errors import BadInput
-from dbg_wire.errors import printable
-from pathlib import Path
-from typing import Any
 import json
 import os
 import re
 import sys
 import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dbg_client.dap.messages import USUAL_TARGET
+from dbg_client.streams import write_result
+from dbg_dial.whole_file import write_whole
+from dbg_wire.errors import BadInput, printable
 
 _TOKEN = re.compile(
     r"""

@@ -2,52 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory, ConditionalAutoSuggest
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.cursor_shapes import CursorShape
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import AnyFormattedText, StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.lexers import DynamicLexer, Lexer, PygmentsLexer, SimpleLexer
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import BaseStyle, Style, merge_styles
+from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_style
+
 from dbg_client.streams import silence
 from dbg_client.views.status_line import show_place
 from dbg_client.views.table import char_width
 from dbg_dial.deadline import within
 from dbg_dial.whole_file import write_whole
 from dbg_wire.errors import printable
-from dbg_wire.limits import COMPLETION_SECONDS
-from dbg_wire.limits import MAX_COMPLETIONS
+from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import Source
 from dbg_wire.sequences import TextFilter
-from pathlib import Path
-from prompt_toolkit import PromptSession
-from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
-from prompt_toolkit.auto_suggest import ConditionalAutoSuggest
-from prompt_toolkit.completion import CompleteEvent
-from prompt_toolkit.completion import Completer
-from prompt_toolkit.completion import Completion
-from prompt_toolkit.cursor_shapes import CursorShape
-from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import AnyFormattedText
-from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.history import FileHistory
-from prompt_toolkit.history import History
-from prompt_toolkit.history import InMemoryHistory
-from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import KeyBindings
-from prompt_toolkit.lexers import DynamicLexer
-from prompt_toolkit.lexers import Lexer
-from prompt_toolkit.lexers import PygmentsLexer
-from prompt_toolkit.lexers import SimpleLexer
-from prompt_toolkit.output import ColorDepth
-from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.styles import BaseStyle
-from prompt_toolkit.styles import Style
-from prompt_toolkit.styles import merge_styles
-from prompt_toolkit.styles.defaults import default_pygments_style
-from prompt_toolkit.styles.defaults import default_ui_style
-import asyncio
-import contextlib
-import os
-import sys
 
 _STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": "bold", "source.place": "bold"})
 
@@ -233,10 +219,7 @@ def _shorten(path: Path) -> None:
         kept = file.read()
     # Entries begin with a blank line and a comment; half of one is no entry.
     kept = kept[max(0, kept.find(b"\n# ")) :]
-    new = path.with_name(f"{path.name}.{os.getpid()}")
-    new.touch(mode=0o600, exist_ok=False)
-    new.write_bytes(kept)
-    new.replace(path)
+    write_whole(path, kept)
 
 
 MAX_SHOWN = 1000

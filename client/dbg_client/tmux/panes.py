@@ -7,50 +7,41 @@ and removes itself first of all: no secret is in an argument or on a disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from dbg_client.core.choose import find
-from dbg_client.core.left_breakpoints import read_breakpoints
-from dbg_client.core.patience import WaitingLine
-from dbg_client.core.patience import read_in_thread
-from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.switchboard import switchboard_to
-from dbg_client.core.waiting import open_and_list
-from dbg_client.errors import NeedsTarget
-from dbg_client.errors import NoTerminal
-from dbg_client.errors import RankEnded
-from dbg_client.streams import show_waiting
-from dbg_client.tmux.tmux import MAX_PANES
-from dbg_client.tmux.tmux import TmuxPane
-from dbg_client.tmux.tmux import attach_session
-from dbg_client.tmux.tmux import kill_pane
-from dbg_client.tmux.tmux import living_panes
-from dbg_client.tmux.tmux import open_window
-from dbg_client.tmux.tmux import plain_name
-from dbg_client.tmux.tmux import split_beside
-from dbg_client.words.settings import AttachOptions
-from dbg_client.words.settings import BrokerOptions
-from dbg_client.words.settings import Tmux
-from dbg_dial.whole_file import directory_in_memory
-from dbg_wire.errors import BadInput
-from dbg_wire.errors import DbgError
-from dbg_wire.errors import printable
-from dbg_wire.finding.environment import pane_environment
-from dbg_wire.messages import Mode
-from dbg_wire.records.ranks import Breakpoint
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.records.ranks import RankState
-from dbg_wire.targets.selection import unique_target
-from functools import partial
-from pathlib import Path
 import asyncio
 import os
 import shlex
 import shutil
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from dbg_client.core.choose import find
+from dbg_client.core.left_breakpoints import read_breakpoints
+from dbg_client.core.patience import WaitingLine, read_in_thread
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.switchboard import switchboard_to
+from dbg_client.core.waiting import open_and_list
+from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
+from dbg_client.streams import show_waiting
+from dbg_client.tmux.tmux import (
+    MAX_PANES,
+    TmuxPane,
+    attach_session,
+    kill_pane,
+    living_panes,
+    open_window,
+    plain_name,
+    split_beside,
+)
+from dbg_client.words.settings import AttachOptions, BrokerOptions, Tmux
+from dbg_dial.whole_file import directory_in_memory
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.finding.environment import pane_environment
+from dbg_wire.messages import Mode
+from dbg_wire.records.ranks import Breakpoint, RankInfo, RankState
+from dbg_wire.targets.selection import unique_target
 
 _ATTACH = "import sys; del sys.path[0]; from dbg_client.cli import main; sys.exit(main())"
 """``python -m dbg_client`` without the present directory on its path: it would import a user's ``random.py`` there."""
@@ -108,9 +99,9 @@ def open_panes(settings: Tmux) -> int:
     Raises DbgError, with nothing left behind.
     """
     if settings.target is None:
-        raise NeedsTarget(settings.called)
+        raise NeedsTarget(settings.name)
     size = _size(os.environ)
-    ranks, known = asyncio.run(_find(settings, settings.target))
+    ranks, known = asyncio.run(_find(settings.broker, settings.target))
     panes: list[TmuxPane] = []
     try:
         panes += map(_pane, plan_panes(settings, settings.target, ranks, known))
