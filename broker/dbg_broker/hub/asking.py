@@ -249,14 +249,14 @@ def _place(rank: RankRecord, before: str) -> str:
 
 
 def _how_it_ended(rank: RankRecord) -> str:
-    if rank.exit is not None and rank.exit < 0:
+    if rank.end.exit is not None and rank.end.exit < 0:
         try:
-            return f"killed by {signal.Signals(-rank.exit).name} {rank.cause}".rstrip()
+            return f"killed by {signal.Signals(-rank.end.exit).name} {rank.end.cause}".rstrip()
         except ValueError:
-            return f"killed by signal {-rank.exit}"
+            return f"killed by signal {-rank.end.exit}"
     return f"exited{with_status(rank)}"
 
 
 def with_status(rank: RankRecord) -> str:
     """Return the status of a rank that has exited as the end of a sentence, empty if it isn't known."""
-    return "" if rank.exit is None else f" with status {rank.exit}"
+    return "" if rank.end.exit is None else f" with status {rank.end.exit}"

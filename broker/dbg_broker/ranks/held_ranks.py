@@ -188,7 +188,7 @@ class HeldRanks:
         at = next((arrival for arrival in rank.report.arrivals if arrival.site == group.site), None)
         arrived, completed = (at.arrived, at.completed) if at is not None else (0, 0)
         status = ChosenRank(rank=number, arrived=arrived, completed=completed, state=rank.state)
-        return status, 0.0 if rank.is_live else rank.ended
+        return status, 0.0 if rank.is_live else rank.end.at
 
     def _tellings(
         self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], name: Hashable

@@ -203,4 +203,4 @@ async def test_a_message_that_came_before_the_end_is_read(broker: Broker) -> Non
     rank.websocket.transport.close()
     await broker.left(lambda hub: not hub.ranks.links)
     (listed,) = broker.hub.ranks.registry.ranks()
-    assert (listed.state, listed.exit) == (RankState.EXITED, 3)
+    assert (listed.state, listed.end.exit) == (RankState.EXITED, 3)
