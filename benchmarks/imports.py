@@ -16,9 +16,9 @@ from benchmarks.bench import Bench, Row, interleaved, memory_kib
 from benchmarks.figures import Figure
 from benchmarks.pudb import compared
 from benchmarks.starts import timed
+from dbg_agent.breakpoints import points
+from dbg_agent.breakpoints.insertion import CALL, compile_with
 from dbg_agent.program import entry
-from dbg_agent.stop_at import points
-from dbg_agent.stop_at.insertion import CALL, compile_with
 from dbg_wire.finding.environment import STOP_AT
 from dbg_wire.records.stop_points import StopAt
 from tests.support.ranks import start_ranks, wait_until_states

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from dbg_agent.launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, JobPart, claim_in, own_place, place_told
 
 if TYPE_CHECKING:
-    from dbg_agent.stop_at.points import RankOfProcess
+    from dbg_agent.breakpoints.points import RankOfProcess
 
 _TOOLS = frozenset(
     {
@@ -75,11 +75,11 @@ def _begin(environ: Mapping[str, str]) -> None:
 
 def _have_stops(program: Program, *, is_rank: bool) -> None:
     from dbg_agent import go_on_without
-    from dbg_agent.stop_at import points
+    from dbg_agent.breakpoints import points
 
     if points.begin(os.environ, is_rank=is_rank, load=_rank_of_process, failed=go_on_without):
+        from dbg_agent.breakpoints import importing
         from dbg_agent.program.script import ScriptLoader
-        from dbg_agent.stop_at import importing
 
         importing.begin(program.file, ScriptLoader)
 

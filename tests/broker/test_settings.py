@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from dbg_broker.cli.parser import parser_of_the_command
 from dbg_broker.settings import (
     IDLE_SECONDS,
     Listen,
@@ -24,7 +25,6 @@ from dbg_broker.settings import (
     ports_to_try,
     serve_settings,
 )
-from dbg_broker.words.parser import parser_of_the_command
 from dbg_wire.errors import BadInput
 
 

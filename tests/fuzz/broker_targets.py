@@ -18,8 +18,7 @@ from dbg_broker.classic.callers import answer_to_noise
 from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import ScreenSession
 from dbg_broker.classic.session import ClassicSession
-from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.issued import ISSUED_FILE, IssuedToken, load_issued, save_issued
+from dbg_broker.home.bearer import ISSUED_FILE, Bearer, IssuedToken, Role, load_issued, save_issued
 from dbg_broker.home.tokens import make_throw_away_tokens
 from dbg_broker.net.connection import PeerConnection, logger
 from dbg_broker.net.connections import Connections, Handlers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from dbg_agent.guard.ras_reply import parse_reply
-from dbg_broker.audit.questions import text_of as text_of_question
+from dbg_agent.guard.ras import parse_reply
+from dbg_broker.audit.entries import text_of as text_of_question
 from dbg_broker.terminals.notices import visible_action
 from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs
 from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerError

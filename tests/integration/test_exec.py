@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.guard.ras_reply import parse_reply
+from dbg_agent.guard.ras import parse_reply
 from dbg_wire.messages import Action, Answers, Question
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.ras import status_in

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.guard.ras_reply import parse_reply
+from dbg_agent.guard.ras import parse_reply
 from dbg_wire.limits import MAX_ANSWER_BYTES
 from dbg_wire.messages import Action, Answers, Kind, Look, Question, RankAnswer
 from dbg_wire.records.ranks import RankState

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.values import budget as value_effort
-from dbg_agent.values.budget import Effort, OutOfTime
+from dbg_agent.values import record as value_effort
 from dbg_agent.values.describe import Described, describe
+from dbg_agent.values.record import Effort, OutOfTime
 from dbg_agent.values.tensors import wait_for_stream
 from dbg_wire.limits import MIB
 from tests.support.requirements import needs_torch

@@ -1,1 +1,1 @@
-"""Breakpoints that an IDE or an agent sets: where they are put, when they stop, and how a thread stops untraced."""
+"""Stops at a line or in a function: where they are put, when they stop, and how a thread stops there untraced."""

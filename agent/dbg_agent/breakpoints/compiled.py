@@ -18,12 +18,12 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, FrameType, FunctionType
 
 from dbg_agent.breakpoints.files import EDITED, all_codes, lines_of, same_file, source_read
+from dbg_agent.breakpoints.importing import FinderBefore
+from dbg_agent.breakpoints.insertion import compile_with
 from dbg_agent.breakpoints.untraced import Lines, Reached
 from dbg_agent.engines.tracing import Tracing
 from dbg_agent.stop.compiled_sources import compiled_sources
 from dbg_agent.stop.stacks import all_frames
-from dbg_agent.stop_at.importing import FinderBefore
-from dbg_agent.stop_at.insertion import compile_with
 from dbg_wire.records.stop_points import StopAt
 
 CALL = "__dbg_line_breakpoint__"

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Collection, Iterator
 from types import CodeType
 
+from dbg_agent.breakpoints.insertion import Placed, statement_at
 from dbg_agent.stop.compiled_sources import compiled_sources
 from dbg_agent.stop.loaded_sources import MAX_FILE_BYTES, file_of, is_edited
 from dbg_agent.stop.stacks import OWN_PACKAGES, all_frames
-from dbg_agent.stop_at.insertion import Placed, statement_at
 
 WITHIN_STATEMENTS = sys.version_info >= (3, 12)
 """Whether the program can stop inside of a statement without tracing: compiled-in calls stand before statements."""

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import bdb
 from collections.abc import Callable
-from functools import lru_cache
-from types import CodeType, FrameType
+from types import FrameType
 
-from dbg_agent.breakpoints.hits import hits_of
+from dbg_agent.breakpoints.conditions import condition_code, evaluate_at, hits_of
 from dbg_agent.breakpoints.log_text import LogText
-from dbg_agent.stop_at.at_frame import evaluate_at
 
 
 class LineBreakpoint(bdb.Breakpoint):
@@ -110,9 +108,3 @@ def _holds(one: bdb.Breakpoint, frame: FrameType, here: Here) -> bool:
         # `exit()` in a condition must not end a training job.
         here.tell_raised(one, error)
         return True
-
-
-@lru_cache(maxsize=256)
-def condition_code(text: str) -> CodeType:
-    """Return the code of a condition. Raise SyntaxError or ValueError if it is no expression."""
-    return compile(text.strip(), "<condition>", "eval", dont_inherit=True)

@@ -16,11 +16,11 @@ from functools import partial
 from types import FrameType
 from typing import NamedTuple, Protocol
 
+from dbg_agent.breakpoints.conditions import NoHits, condition_code
 from dbg_agent.breakpoints.files import is_ours, loaded_path, place
-from dbg_agent.breakpoints.hits import NoHits
-from dbg_agent.breakpoints.line_breakpoint import Here, LineBreakpoint, breakpoint_at, condition_code, line_breakpoint
+from dbg_agent.breakpoints.line_breakpoint import Here, LineBreakpoint, breakpoint_at, line_breakpoint
 from dbg_agent.breakpoints.log_text import NoLogText
-from dbg_agent.breakpoints.untraced import NoWay, Untraced
+from dbg_agent.breakpoints.untraced import Monitored, TracedOnly, Untraced
 from dbg_agent.engines.tracing import Tracing
 from dbg_agent.own_threads import own_thread
 from dbg_agent.stop.inbox import ProgramRaised
@@ -125,7 +125,7 @@ class LineBreakpoints:
         try:
             return serve()
         except Exception as error:
-            self._way = NoWay(f"it counts from the rank's next stop on ({type(error).__name__}: {error})")
+            self._way = TracedOnly(f"it counts from the rank's next stop on ({type(error).__name__}: {error})")
             return None
 
     def _look_later(self) -> None:
@@ -381,8 +381,6 @@ def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
 
 def _way_of_this_python(breakpoints: LineBreakpoints) -> Untraced:
     if sys.version_info >= (3, 12):
-        from dbg_agent.breakpoints.monitored import Monitored
-
         return Monitored(breakpoints.reached)
     from dbg_agent.breakpoints.compiled import Compiled
 

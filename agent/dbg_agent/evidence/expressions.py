@@ -12,9 +12,17 @@ from opcode import opname
 from types import BuiltinFunctionType, FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.instructions import NO_LOADS, Instruction, index_of, instructions_of, name_in, operands_start
+from dbg_agent.evidence.instructions import (
+    NO_LOADS,
+    WITH,
+    Instruction,
+    entered,
+    index_of,
+    instructions_of,
+    name_in,
+    operands_start,
+)
 from dbg_agent.evidence.variables import UNKNOWN, attribute, item, local, variable
-from dbg_agent.evidence.with_blocks import WITH, entered
 
 _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME"})
 _GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})

@@ -37,7 +37,7 @@ def late_error_note(text: str, environ: Mapping[str, str]) -> str:
 def _last_collective() -> str:
     """Return ``all_reduce #3171 of dp_0``, the collective that was called last; empty if none is known."""
     try:
-        from dbg_agent.evidence.collectives import collectives_seen
+        from dbg_agent.evidence.gather import collectives_seen
 
         seen = collectives_seen()
     except Exception:

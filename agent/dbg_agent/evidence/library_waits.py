@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.descriptors import command_of, held_by, state_of
+from dbg_agent.evidence.descriptors import command_of, held_by, lock_holders, openers, resolved, state_of
 from dbg_agent.evidence.ended_threads import who_used
 from dbg_agent.evidence.expressions import call_site
-from dbg_agent.evidence.holders import lock_holders, openers, resolved
 from dbg_agent.evidence.locks import import_lock_owner
 from dbg_agent.evidence.stacks import SeenThread, module_of
 from dbg_agent.evidence.variables import UNKNOWN, attribute, is_a, item, local

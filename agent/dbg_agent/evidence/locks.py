@@ -17,10 +17,9 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from dbg_agent.evidence.expressions import CallSite, Expression, methods_before, open_blocks
-from dbg_agent.evidence.instructions import instructions_of
+from dbg_agent.evidence.instructions import has_with, instructions_of
 from dbg_agent.evidence.stacks import SeenThread
 from dbg_agent.evidence.variables import UNKNOWN, attribute, attributes, has_method, is_a
-from dbg_agent.evidence.with_blocks import has_with
 
 LOCK = type(_thread.allocate_lock())
 RLOCK = _thread.RLock

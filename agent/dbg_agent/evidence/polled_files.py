@@ -20,9 +20,9 @@ from dbg_agent.evidence.instructions import (
     jumps_back_to,
     name_in,
     operands_start,
+    tried,
 )
 from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, item, method
-from dbg_agent.evidence.with_blocks import tried
 
 MAX_HELPERS = 1
 """Functions between the loop and the sleep: in a longer chain the loop is hardly one that looks for a file."""

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import dbg_dial
 import dbg_wire
 from dbg_agent.guard.beside import Beside, ignore_but_let_pass
-from dbg_agent.guard.cause import cause_of_end
-from dbg_agent.guard.core_file import likely_core
+from dbg_agent.guard.cause import cause_of_end, likely_core
 from dbg_agent.guard.dumps import DumpRecord
 from dbg_agent.guard.seen import evidence_rows, suspended_by
 from dbg_agent.guard.watched import (

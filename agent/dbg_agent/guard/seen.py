@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from dbg_agent.guard.memory import Memory, read_proc
+from dbg_agent.guard.watched import Memory, read_proc
 from dbg_wire.errors import printable
 from dbg_wire.messages import Look
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, EvidenceRecord, ProcessSeen, ThreadWait, WaitKind, fitting

@@ -176,7 +176,7 @@ def _compiled(source: bytes, path: str) -> CodeType:
     from dbg_agent.when_imported import loaded
 
     # The module is loaded only if there are stops.
-    stop_points = loaded("dbg_agent.stop_at.points")
+    stop_points = loaded("dbg_agent.breakpoints.points")
     if stop_points is None:
         return compile(source, path, "exec", dont_inherit=True)
     stem = os.path.splitext(os.path.basename(path))[0]  # noqa: PTH119, PTH122

@@ -35,9 +35,9 @@ from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
-    from dbg_agent.inspection.inspector import Inspector
     from dbg_agent.link.fork_safety import ForkSafety
     from dbg_agent.rank.evaluate import Evaluated
+    from dbg_agent.values.inspector import Inspector
     from dbg_wire.messages.rows import AnyRow
     from dbg_wire.records.evidence import EvidenceRecord
 
@@ -79,12 +79,11 @@ INTERRUPT_AGAIN_SECONDS = 1.0
 
 
 NEEDED = (
+    "..breakpoints.points",
     "..engines.passing_pdb",
     "..evidence.gather",
-    "..inspection.answers",
-    "..inspection.inspector",
-    "..stop_at.states",
     "..values.describe",
+    "..values.inspector",
     "..values.parts",
     ".evaluate",
     ".lone_collectives",
@@ -199,7 +198,7 @@ class Questions:
     def _where(self, ask: Ask) -> None:
         rank = self._rank
         if ask.stops:
-            from dbg_agent.stop_at.states import stop_states
+            from dbg_agent.breakpoints.points import stop_states
 
             self.answer(ask, Kind.VALUE, rank.stops.state_word, rows=tuple(stop_states()))
             return
@@ -267,10 +266,10 @@ class Questions:
             self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_inspected(ask))))
 
     def _tell_inspected(self, ask: Ask) -> None:
-        from dbg_agent.inspection.answers import inspected
+        from dbg_agent.values.inspector import inspected
 
         if self._inspector is None:
-            from dbg_agent.inspection.inspector import Inspector
+            from dbg_agent.values.inspector import Inspector
 
             self._inspector = Inspector(self._rank)
         at = self._found(ask, self._rank.stopping.view.find)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from dbg_agent.breakpoints.log_pace import LogPace
+from dbg_agent.breakpoints.log_text import LogPace
 from dbg_agent.breakpoints.wishes import LineBreakpoints
 from dbg_agent.own_threads import BoundedThreads
 from dbg_agent.rank.with_breakpoints import RankWithBreakpoints

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dbg_agent.inspection.source_text import NotLoaded, source_text
 from dbg_agent.own_threads import BoundedThreads
 from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.errors import printable
 from dbg_wire.messages import Ask, Kind
 from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit

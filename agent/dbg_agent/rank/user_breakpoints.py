@@ -96,7 +96,7 @@ def _told(one: Any, loaded: Loaded) -> Breakpoint | None:
 @lru_cache(maxsize=MAX_BREAKPOINTS)
 def _line_in_function(file: str, function: str, line: int) -> int | None:
     """Return the line at which bdb stops for a function: bdb notes the line of the ``def``, which runs only once."""
-    from dbg_agent.stop_at.insertion import first_line_of
+    from dbg_agent.breakpoints.insertion import first_line_of
 
     try:
         return first_line_of("".join(linecache.getlines(file)), function, line)

@@ -1,1 +1,1 @@
-"""The description of a value: its text, its digests, its parts. Nothing here knows of ranks or questions."""
+"""Values: their text, digests and parts, and how an IDE looks into them. Nothing here knows of ranks."""

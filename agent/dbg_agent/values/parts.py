@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dbg_agent.values.arrays import is_array
-from dbg_agent.values.budget import Effort
 from dbg_agent.values.describe import describe
+from dbg_agent.values.record import Effort
 from dbg_agent.values.tensors import is_tensor, literal, local_shard, wait_for_stream, why_unreadable
 from dbg_agent.values.walk import attributes_of, has_default_repr
 from dbg_wire.records.inspection import Part

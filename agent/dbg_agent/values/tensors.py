@@ -13,12 +13,11 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.values.budget import NotCompared, OutOfTime, sentence_of
-from dbg_agent.values.figures import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, shape_text
+from dbg_agent.values.arrays import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, shape_text
+from dbg_agent.values.record import NotCompared, OutOfTime, sentence_of
 
 if TYPE_CHECKING:
-    from dbg_agent.values.budget import Effort
-    from dbg_agent.values.record import ValueRecord
+    from dbg_agent.values.record import Effort, ValueRecord
 
 COPYING_DEVICES = frozenset({"cpu", "cuda", "mps", "npu", "xpu"})
 """Devices whose copies run only the copy. Others, such as xla, first run what waits, and that may need other ranks."""

@@ -1,8 +1,10 @@
-"""A value's text for users: its beginning, its end, and its length."""
+"""Texts within bounds: of a value, with its beginning, end and length, of an exception, and of printed output."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from dbg_wire.limits import MAX_TEXT
 
 MAX_VALUE_TEXT = 4096
 """Characters of a value's text: two screens, and a quarter of what the protocol allows in one string."""
@@ -53,3 +55,26 @@ class ValueText:
         if self._length <= HEAD + TAIL:
             return self.head + self._tail
         return f"{self.head} … {self._length:,} characters in all … {self._tail}"
+
+
+MAX_ANSWER = MAX_TEXT // 4
+"""Characters of one answer's text: a screenful or two; longer answers of hundreds of ranks are not read."""
+
+
+def error_text(error: BaseException) -> str:
+    """Return the class and the message of an exception, whatever its ``str`` does; of any length."""
+    try:
+        text = str(error)
+    except BaseException as worse:
+        # A str() that raises SystemExit, or that never ends and is interrupted, gets an answer as well.
+        text = f"its str raises {type(worse).__name__}"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def abridged(text: str) -> str:
+    """Return a text that fits into an answer, without its middle if it is too long."""
+    clean = text.encode("utf-8", "backslashreplace").decode()
+    if len(clean) <= MAX_ANSWER:
+        return clean
+    half = MAX_ANSWER // 2 - 20
+    return f"{clean[:half]} … [{len(clean)} characters] … {clean[-half:]}"

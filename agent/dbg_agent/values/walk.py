@@ -34,9 +34,8 @@ from typing import Any
 from weakref import ReferenceType
 
 from dbg_agent.values.arrays import is_array, tell_array
-from dbg_agent.values.budget import MAX_REASON, Effort, NotCompared, message_of, sentence_of
 from dbg_agent.values.fingerprint import Unordered, without_addresses
-from dbg_agent.values.record import ValueRecord
+from dbg_agent.values.record import MAX_REASON, Effort, NotCompared, ValueRecord, message_of, sentence_of
 from dbg_agent.values.tensors import is_tensor, tell_tensor
 
 MAX_DEPTH = 100

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from dbg_broker.audit.entries import What
-from dbg_broker.audit.questions import text_of
+from dbg_broker.audit.entries import What, text_of
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import departures, guards, notices
 from dbg_broker.hub.links import TerminalLink

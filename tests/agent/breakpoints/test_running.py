@@ -448,7 +448,7 @@ def test_a_change_tries_again_what_has_failed_before(driver: Driver, program: Mo
 if sys.version_info >= (3, 12):
 
     def test_an_id_that_is_freed_while_a_function_begins_leaves_the_next_one_whole(tmp_path: Path) -> None:
-        from dbg_agent.breakpoints.monitored import Monitored
+        from dbg_agent.breakpoints.untraced import Monitored
 
         module = loaded(tmp_path, "def function():\n    return 5\n", "begins")
         lines, seen = {str(module.__file__): frozenset({2})}, []

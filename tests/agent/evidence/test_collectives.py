@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from dbg_agent.evidence import collectives
-from dbg_agent.evidence.collectives import collectives_seen
+from dbg_agent.evidence import gather
+from dbg_agent.evidence.gather import collectives_seen
 from dbg_wire.records.evidence import MAX_COLLECTIVES, CollectiveSeen, CollectiveState, SourceSeen
 
 
@@ -20,14 +20,14 @@ def seen(age: float | None, state: CollectiveState = CollectiveState.ENQUEUED) -
 def test_unfinished_ones_come_first_and_the_oldest_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     done = seen(99.0, CollectiveState.COMPLETED)
     source = SourceSeen(library="torch")
-    monkeypatch.setattr(collectives, "torch_seen", lambda is_still: [done, seen(1.0), source, seen(5.0)])
-    monkeypatch.setattr(collectives, "mpi_seen", lambda: [seen(None)])
+    monkeypatch.setattr(gather, "torch_seen", lambda is_still: [done, seen(1.0), source, seen(5.0)])
+    monkeypatch.setattr(gather, "mpi_seen", lambda: [seen(None)])
     assert collectives_seen() == [source, seen(5.0), seen(1.0), seen(None), done]
 
 
 def test_the_number_of_collectives_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collectives, "torch_seen", lambda is_still: [seen(1.0)] * 10_000)
-    monkeypatch.setattr(collectives, "mpi_seen", list)
+    monkeypatch.setattr(gather, "torch_seen", lambda is_still: [seen(1.0)] * 10_000)
+    monkeypatch.setattr(gather, "mpi_seen", list)
     assert len(collectives_seen()) == MAX_COLLECTIVES
 
 
@@ -35,15 +35,15 @@ def test_a_library_that_cant_be_read_says_so(monkeypatch: pytest.MonkeyPatch) ->
     def fails() -> None:
         raise AttributeError("gone")
 
-    monkeypatch.setattr(collectives, "torch_seen", lambda is_still: [])
-    monkeypatch.setattr(collectives, "mpi_seen", fails)
+    monkeypatch.setattr(gather, "torch_seen", lambda is_still: [])
+    monkeypatch.setattr(gather, "mpi_seen", fails)
     assert collectives_seen() == [SourceSeen(library="mpi4py", lack="mpi4py can't be read (AttributeError)")]
 
 
 def test_nothing_is_loaded_to_look() -> None:
     script = (
         "import sys\n"
-        "from dbg_agent.evidence.collectives import collectives_seen\n"
+        "from dbg_agent.evidence.gather import collectives_seen\n"
         "assert collectives_seen() == []\n"
         "print(*sorted({'torch', 'mpi4py', 'numpy', 'pathlib'} & set(sys.modules)))\n"
     )

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.evidence import files
-from dbg_agent.evidence.code import code_parts, code_seen
-from dbg_agent.evidence.files import CHANGED, EDITED, CodeFiles, packages, short_name
+from dbg_agent.evidence import code
+from dbg_agent.evidence.code import CHANGED, EDITED, CodeFiles, code_parts, code_seen, packages, short_name
 from dbg_wire.records.evidence import CodeKind
 
 NAME = "a_module_of_the_user"
@@ -22,7 +21,7 @@ NAME = "a_module_of_the_user"
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "WAIT_SECONDS", 60.0)
+    monkeypatch.setattr(code, "WAIT_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def test_a_file_that_was_edited_since_says_so(module: Path) -> None:
 
 
 def test_a_file_that_is_too_long_to_compile_has_changed(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_COMPILED", 3)
+    monkeypatch.setattr(code, "MAX_COMPILED", 3)
     reader = CodeFiles()
     reader._started = 0.0
     assert told(reader).endswith(f" ({CHANGED})")
@@ -76,7 +75,7 @@ def test_a_file_that_is_too_long_to_compile_has_changed(module: Path, monkeypatc
 def test_a_file_is_read_once(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = older(CodeFiles())
     first = told(reader)
-    monkeypatch.setattr(files, "_content", lambda _path: b"another content")
+    monkeypatch.setattr(code, "_content", lambda _path: b"another content")
     assert told(reader) == first
 
 
@@ -93,8 +92,8 @@ def test_a_file_system_that_hangs_holds_up_nobody(module: Path, monkeypatch: pyt
         going.wait()
         return b""
 
-    monkeypatch.setattr(files, "_content", hangs)
-    monkeypatch.setattr(files, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(code, "_content", hangs)
+    monkeypatch.setattr(code, "WAIT_SECONDS", 0.01)
     reader = CodeFiles()
     assert reader.read() is None
     assert reads.acquire(timeout=30)
@@ -102,7 +101,7 @@ def test_a_file_system_that_hangs_holds_up_nobody(module: Path, monkeypatch: pyt
     assert reader.read() is None
     assert not reads.acquire(blocking=False)
     going.set()
-    monkeypatch.setattr(files, "WAIT_SECONDS", 60.0)
+    monkeypatch.setattr(code, "WAIT_SECONDS", 60.0)
     assert reader.read() is not None
 
 

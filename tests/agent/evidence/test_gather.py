@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from dbg_agent.evidence import files
+from dbg_agent.evidence import code
 from dbg_agent.evidence.gather import evidence_of
 from dbg_wire.messages import Look
 from dbg_wire.records.evidence import evidence_in
@@ -14,7 +14,7 @@ from dbg_wire.records.evidence import evidence_in
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "WAIT_SECONDS", 60.0)
+    monkeypatch.setattr(code, "WAIT_SECONDS", 60.0)
 
 
 def test_the_collectives_alone() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_agent.evidence import collectives
+from dbg_agent.evidence import gather
 from dbg_agent.evidence.late_errors import late_error_note
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen
 
@@ -17,7 +17,7 @@ SEEN = [
 
 
 def test_the_last_collective_and_the_way_to_the_line_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collectives, "collectives_seen", lambda: SEEN)
+    monkeypatch.setattr(gather, "collectives_seen", lambda: SEEN)
     assert late_error_note(CUDA, {}) == (
         "the error may come from an earlier call: last collective all_reduce #3171 of dp_0; "
         "run with CUDA_LAUNCH_BLOCKING=1 to see the line that launched it"
@@ -40,7 +40,7 @@ def test_a_library_that_fails_to_tell_is_passed_over(monkeypatch: pytest.MonkeyP
     def fails() -> None:
         raise OSError
 
-    monkeypatch.setattr(collectives, "collectives_seen", fails)
+    monkeypatch.setattr(gather, "collectives_seen", fails)
     assert late_error_note(CUDA, {}).startswith("the error may come from an earlier call; run with")
 
 

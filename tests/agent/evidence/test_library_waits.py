@@ -12,8 +12,8 @@ from tests.support.time_unit import seconds
 
 LOOK = """
 import multiprocessing, os, sys, threading, time
-from dbg_agent.evidence import holders, threads
-threads.MAX_SECONDS = holders.MAX_SECONDS = 3600.0
+from dbg_agent.evidence import descriptors, threads
+threads.MAX_SECONDS = descriptors.MAX_SECONDS = 3600.0
 
 def look(wanted):
     while True:

@@ -240,8 +240,7 @@ def test_no_instruction_of_the_library_fails_to_be_read() -> None:
     import subprocess
     import tarfile
 
-    from dbg_agent.evidence.instructions import index_of, instructions_of, operands_start
-    from dbg_agent.evidence.with_blocks import entered, has_with
+    from dbg_agent.evidence.instructions import entered, has_with, index_of, instructions_of, operands_start
 
     blocks = 0
     for module in (dataclasses, subprocess, tarfile, threading):

@@ -500,9 +500,9 @@ def main() -> None:
     """Have all threads wait, and print what is told of them."""
     import re
 
-    from dbg_agent.evidence import holders, locks, threads
+    from dbg_agent.evidence import descriptors, locks, threads
 
-    threads.MAX_SECONDS = locks.MAX_SECONDS = holders.MAX_SECONDS = 3600.0
+    threads.MAX_SECONDS = locks.MAX_SECONDS = descriptors.MAX_SECONDS = 3600.0
     program = Program()
     program.worker.start()
     slow = "import sys, time\nsys.modules['__main__'].importing()\ntime.sleep(3606)\n"

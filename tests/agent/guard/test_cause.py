@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dbg_agent.guard.cause import TimeLimit, cause_of_end, shown_bytes, time_limit
-from dbg_agent.guard.memory import Memory
-from dbg_agent.guard.watched import Ancestor
+from dbg_agent.guard.watched import Ancestor, Memory
 
 GIB = 1 << 30
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from dbg_agent.guard.core_file import expand, likely_core
+from dbg_agent.guard.cause import expand, likely_core
 from dbg_agent.guard.watched import facts_of
 
 FACTS = {"%": "%", "p": "4711", "e": "python", "h": "gpu013", "s": "11"}

@@ -315,7 +315,7 @@ def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
         "    def __init__(self, about, process, facts, beat_at): print(type(process) is WatchedProcess)\n"
         "    def run(self, said, is_called): pass\n"
     )
-    for name in ("process.py", "watched.py", "memory.py"):
+    for name in ("process.py", "watched.py"):
         (guard_folder / name).write_bytes(Path(rank_side.SCRIPT).with_name(name).read_bytes())
     told = f'{os.getpid()} 10 {{"path": ["{tmp_path}"]}}\nFatal Python error: Aborted\n'
     command = [sys.executable, "-I", "-S", "-B", str(guard_folder / "process.py")]

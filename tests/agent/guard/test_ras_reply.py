@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.guard.ras_reply import parse_reply
+from dbg_agent.guard.ras import parse_reply
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Answer, Kind
 from dbg_wire.records.ras import (

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from dbg_agent.guard import reporting
-from dbg_agent.guard.memory import Memory
 from dbg_agent.guard.reporting import Witness
-from dbg_agent.guard.watched import Ancestor
+from dbg_agent.guard.watched import Ancestor, Memory
 
 
 class Killed:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dbg_agent.guard.memory import Memory
 from dbg_agent.guard.seen import evidence_rows, process_of, suspended_by
+from dbg_agent.guard.watched import Memory
 from dbg_wire.messages import Look
 from dbg_wire.records.evidence import evidence_in
 from dbg_wire.records.ranks import Place

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_agent.breakpoints.conditions import evaluate_at
 from dbg_agent.engines.passing_pdb import with_rank
 from dbg_agent.rank.evaluate import Evaluated, digests_of, evaluate, run_command
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
-from dbg_agent.stop_at.at_frame import evaluate_at
-from dbg_agent.values.answer_text import MAX_ANSWER, abridged
+from dbg_agent.values.text import MAX_ANSWER, abridged
 from dbg_wire.messages import Action, Ask, Kind
 
 

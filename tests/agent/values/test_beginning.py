@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.values.beginning import beginning_of
-from dbg_agent.values.describe import describe
+from dbg_agent.values.describe import beginning_of, describe
 from tests.agent.values.test_describe import PLENTY, VALUES
 
 

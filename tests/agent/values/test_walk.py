@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dbg_agent.values import budget
+from dbg_agent.values import record
 from dbg_agent.values.describe import Described, describe
 from dbg_wire.limits import MIB
 
@@ -339,7 +339,7 @@ def test_exponentially_shared_containers_end_in_time() -> None:
 
 
 def test_what_is_too_large_is_not_compared_and_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MAX_BYTES", MIB)
+    monkeypatch.setattr(record, "MAX_BYTES", MIB)
     for large in ("x" * (MIB + 1), b"x" * (MIB + 1)):
         text = not_compared(told({"first": large, "second": 7}), "larger than 1 MiB")
         assert text.endswith("'second': 7}")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from dbg_broker.home.bearer import Role
-from dbg_broker.home.issued import IssuedToken, save_issued
+from dbg_broker.home.bearer import IssuedToken, Role, save_issued
 from dbg_broker.home.tokens import digest_of
 from dbg_broker.hub import departures
 from dbg_broker.net.frames import CloseCode

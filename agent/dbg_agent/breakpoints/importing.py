@@ -1,0 +1,130 @@
+"""Imports that compile modules with the stops of the job in them; bytecode caches never hold them.
+
+The interpreter's own finders find a module, and only its loader is replaced. The script of the command line is never
+imported. A path hook gives it to the interpreter like a folder or an archive with a ``__main__`` inside.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, cast
+
+from dbg_agent.breakpoints import points
+from dbg_agent.launch.this_process import started_module
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+
+
+def begin(script: str | None, load_script: Callable[[str], object]) -> None:
+    """Look at every import from now on.
+
+    ``script`` is the file that this process was started with, if any; ``load_script`` makes the loader that runs it.
+    """
+    sys.meta_path.insert(0, FinderBefore(_give_loader))
+    sys.path_hooks.insert(0, _Hook(script, load_script))
+
+
+class _Loader(SourceFileLoader):
+    """A loader that compiles a module from its source, without any cache."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return the code with the stops in it, or without them if it can't be compiled with them."""
+        names = (fullname, *_running_name(fullname))
+        try:
+            return points.compile_file(self.get_data(self.path), self.path, *names)
+        except Exception as error:
+            # The interpreter itself then reports what is wrong with the source.
+            points.cant_place(self.path, f"it can't be compiled ({type(error).__name__})", *names)
+            return super().get_code(fullname)
+
+
+def _running_name(name: str) -> tuple[str, ...]:
+    """Return ``__main__`` for the module that ``python -m`` runs."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    is_run = spec is None and sys.argv[:1] == ["-m"] and started_module(sys.argv, sys.orig_argv) == name
+    return ("__main__",) if is_run else ()
+
+
+class FinderBefore:
+    """A finder that asks the other finders, and has ``give_loader`` replace the loader of a module with stops."""
+
+    def __init__(self, give_loader: Callable[[ModuleSpec], None]) -> None:
+        self._give_loader = give_loader
+        self._searching = threading.local()
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return what the next finders find; None if one of them asks this finder again."""
+        if getattr(self._searching, "name", None) == name:
+            return None
+        former = getattr(self._searching, "name", None)
+        self._searching.name = name
+        try:
+            spec = self._found(name, path, target)
+        finally:
+            self._searching.name = former
+        if spec is not None:
+            self._give_loader(spec)
+        return spec
+
+    def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        finders = list(sys.meta_path)
+        # The finders in front have been asked already, or ask this finder.
+        behind = finders[finders.index(self) + 1 :] if self in finders else finders
+        for finder in behind:
+            find = getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = find(name, path, target) if find is not None else None
+            if spec is not None:
+                return spec
+        return None
+
+
+def _give_loader(spec: ModuleSpec) -> None:
+    """Replace the loader of a module with stops, if the module is an ordinary source file."""
+    path = spec.origin
+    names = (spec.name, *_running_name(spec.name))
+    if path is None or not spec.has_location or not points.points_for(path, *names):
+        return
+    if type(spec.loader) is SourceFileLoader:
+        spec.loader = _Loader(spec.loader.name, spec.loader.path)
+    else:
+        loader = type(spec.loader)
+        points.cant_place(path, f"it is loaded by {loader.__module__}.{loader.__qualname__}", *names)
+
+
+class _Hook:
+    """A path hook for two scripts: of this process, and of the process that spawned it."""
+
+    def __init__(self, script: str | None, load_script: Callable[[str], object]) -> None:
+        self._script = os.path.abspath(script) if script is not None else None  # noqa: PTH100
+        self._load_script = load_script
+
+    def __call__(self, path: str) -> _Entry:
+        """Return a finder for a script with stops; raise ImportError for all else, as path hooks do."""
+        names = ("__main__", os.path.splitext(os.path.basename(path))[0])  # noqa: PTH119, PTH122
+        if not os.path.isfile(path) or not points.points_for(path, *names):  # noqa: PTH113
+            raise ImportError(path)
+        if os.path.abspath(path) != self._script:  # noqa: PTH100
+            # A process that multiprocessing has spawned reads its parent's script as `__mp_main__`.
+            return _Entry(_Loader("__main__", path), path)
+        self._script = None
+        sys.path_importer_cache.pop(path, None)
+        return _Entry(self._load_script(path), path)
+
+
+class _Entry:
+    """A finder for one script, which holds only a ``__main__``."""
+
+    def __init__(self, loader: object, path: str) -> None:
+        self._spec = ModuleSpec("__main__", cast("Loader", loader), origin=path)
+
+    def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return the script as ``__main__``, and no other module."""
+        return self._spec if name == "__main__" else None

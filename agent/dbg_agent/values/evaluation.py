@@ -1,0 +1,153 @@
+"""The variables of a frame: evaluation and assignment as an IDE asks for them, and what may follow in a typed text."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+import threading
+from collections.abc import Callable, Iterable, MutableMapping
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from dbg_agent.engines.safe_completion import runs_nothing
+from dbg_agent.stop.capture import Capture, talking_to
+from dbg_agent.stop.frame_locals import write_back
+from dbg_agent.values.objects import in_order
+from dbg_agent.values.part import Opened, Part, is_name
+from dbg_wire.limits import MAX_COMPLETIONS
+from dbg_wire.records.inspection import Completion, Scope
+from dbg_wire.records.record import fitted
+
+
+class Namespaces:
+    """The globals and locals of one frame.
+
+    ``known_locals`` are those that an open debugger has of this frame, None if none is open there: before Python 3.13
+    reading ``f_locals`` anew would undo what was assigned in the debugger.
+    """
+
+    def __init__(self, frame: FrameType, known_locals: MutableMapping[str, Any] | None = None) -> None:
+        self.frame = frame
+        self.globals = frame.f_globals
+        self.locals: MutableMapping[str, Any] = frame.f_locals if known_locals is None else known_locals
+
+    def together(self) -> dict[str, Any]:
+        """Return both as one: with two a comprehension or lambda in an expression would not see the locals."""
+        return {**self.globals, **self.locals}
+
+    def opened(self, scope: Scope) -> Opened:
+        """Return the variables of a scope as parts."""
+        if scope is Scope.GLOBALS:
+            names = in_order([name for name in self.globals if isinstance(name, str)])
+            return Opened(names, partial(self._part, self.globals, self._put_global, shadowed=self.locals))
+        names = in_order([name for name in self.locals if is_name(name)])
+        return Opened(names, partial(self._part, self.locals, self._put_local, shadowed={}))
+
+    def keep(self) -> None:
+        """Write assignments to the locals back to the frame, as Python does when a trace function returns."""
+        write_back(self.frame, self.locals)
+
+    def _part(
+        self,
+        values: MutableMapping[str, Any],
+        put: Callable[[str, Any], None],
+        name: str,
+        *,
+        shadowed: MutableMapping[str, Any],
+    ) -> Part:
+        is_seen = is_name(name) and (shadowed is self.globals or name not in shadowed)
+        return Part(name, partial(values.__getitem__, name), name if is_seen else "", partial(put, name))
+
+    def _put_global(self, name: str, value: Any) -> None:
+        self.globals[name] = value
+
+    def _put_local(self, name: str, value: Any) -> None:
+        self.locals[name] = value
+        self.keep()
+
+
+TYPED = "<dbg-attach -e>"
+"""The file name of typed code in tracebacks and warnings, as in a terminal: an IDE shows the same text."""
+
+
+class Evaluation:
+    """One text and its value; what it raises comes out of :meth:`run`."""
+
+    def __init__(self, names: Namespaces, *, runs: bool = False) -> None:
+        self._names = names
+        self._runs = runs
+        self._printed = Capture()
+        self.is_expression = True
+
+    @property
+    def printed(self) -> str:
+        """Return what was printed, with the number of characters that were too many."""
+        lost = self._printed.lost
+        return f"{self._printed.text}\n[{lost} characters more are lost]\n" if lost else self._printed.text
+
+    def run(self, text: str) -> Any:
+        """Return the value of an expression; None of a statement, which is run only if that was allowed."""
+        text = text.strip()
+        try:
+            code = compile(text, TYPED, "eval")
+        except SyntaxError:
+            if not self._runs:
+                raise
+            code = compile(text, TYPED, "exec")
+            self.is_expression = False
+        with talking_to(self._printed):
+            if self.is_expression:
+                return eval(code, self._names.together())  # noqa: S307 - the user asks for it
+            try:
+                exec(code, self._names.globals, self._names.locals)  # noqa: S102 - the user asks for it
+            finally:
+                self._names.keep()
+        return None
+
+
+_TYPED = re.compile(r"(?:(?P<owner>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\.)?(?P<word>[^\W\d]\w*)?\Z")
+"""A dotted name, perhaps unfinished, at the end of a text."""
+
+
+def completions(text: str, begin: int, names: Namespaces) -> list[Completion]:
+    """Return what may stand in place of the word before the cursor, which is behind ``begin`` characters.
+
+    A look at attributes may run code of the program. In the main thread the caller interrupts it. Another thread can't
+    be interrupted while it sleeps, so only attributes that can be listed without such code are told there.
+    """
+    text = text[:begin]
+    typed = _TYPED.search(text)
+    if typed is None or text[: typed.start()].endswith((".", "'", '"', *"0123456789")):
+        return []
+    owner, word = typed["owner"], typed["word"] or ""
+    found = _names_in_scope(names) if owner is None else _attributes_of_name(owner, names)
+    hides = not word.startswith("_")
+    chosen = [name for name in found if name.startswith(word) and not (hides and name.startswith("_"))]
+    begin = len(text) - len(word)
+    return [
+        fitted(Completion, text=name, begin=begin, length=len(word))
+        for name in list(dict.fromkeys(chosen))[:MAX_COMPLETIONS]
+    ]
+
+
+def _names_in_scope(names: Namespaces) -> list[str]:
+    groups: tuple[Iterable[str], ...] = (names.locals, names.globals, vars(builtins), keyword.kwlist)
+    return [name for group in groups for name in sorted(filter(_is_name, group))]
+
+
+def _attributes_of_name(owner: str, names: Namespaces) -> list[str]:
+    together = {**vars(builtins), **names.together()}
+    in_main = threading.current_thread() is threading.main_thread()
+    first, *more = owner.split(".")
+    if first not in together or not (in_main or runs_nothing(together, f"{owner}.")):
+        return []
+    value = together[first]
+    for name in more:
+        value = getattr(value, name)
+    return sorted(filter(_is_name, dir(value)))
+
+
+def _is_name(name: Any) -> bool:
+    return type(name) is str and name.isidentifier()

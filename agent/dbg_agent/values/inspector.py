@@ -1,0 +1,225 @@
+"""The answers to what an IDE asks of a stopped rank; all in the stopped thread."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterable, MutableMapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Protocol
+
+from dbg_agent.engines.port import ShownStop
+from dbg_agent.stop.frame_locals import release
+from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.stop.own_frames import FrameAt
+from dbg_agent.values.describe import describe
+from dbg_agent.values.evaluation import Evaluation, Namespaces, completions
+from dbg_agent.values.listing import Clock, Handles, Listing, NoSuchHandle
+from dbg_agent.values.objects import full_name_of
+from dbg_agent.values.opening import Opening
+from dbg_agent.values.part import Opened, Part, root_of
+from dbg_agent.values.source_text import NotLoaded, source_text
+from dbg_agent.values.text import abridged, error_text
+from dbg_wire.messages import Ask, Kind
+from dbg_wire.records.inspection import (
+    MAX_VARIABLES,
+    Completion,
+    ExceptionSeen,
+    Inspection,
+    InspectionRecord,
+    Parts,
+    Sight,
+    Variable,
+    cut_to_fit,
+)
+from dbg_wire.records.record import fitted
+
+_OWN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # noqa: PTH118, PTH120 - no pathlib in a rank
+"""The folder of the agent, whose frames only run the program."""
+
+MAX_MESSAGE, MAX_TRACEBACK = 3000, 9000
+"""Characters of the two texts: with some escapes they fit into one row."""
+
+MAX_CHAIN = 100
+"""Causes and contexts whose frames are looked at."""
+
+
+def seen_exception(error: BaseException, *, is_uncaught: bool) -> ExceptionSeen:
+    """Return what is told of an exception; its ``str`` may run code of the program."""
+    _, _, message = error_text(error).partition(": ")
+    return fitted(
+        ExceptionSeen,
+        type=full_name_of(type(error)),
+        text=_cut(message, MAX_MESSAGE),
+        traceback=_cut(_traceback_of(error), MAX_TRACEBACK),
+        is_uncaught=is_uncaught,
+    )
+
+
+def _traceback_of(error: BaseException) -> str:
+    told: traceback.TracebackException | None = traceback.TracebackException(type(error), error, error.__traceback__)
+    whole = told
+    for _ in range(MAX_CHAIN):
+        if told is None:
+            break
+        told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(_OWN)]
+        told = told.__cause__ or told.__context__
+    return "".join(whole.format()) if whole is not None else ""
+
+
+def _cut(text: str, most: int) -> str:
+    """Return a text of at most ``most`` characters, without its middle if it is longer."""
+    if len(text) <= most:
+        return text
+    half = most // 2 - 20
+    return f"{text[:half]}\n… [{len(text)} characters] …\n{text[-half:]}"
+
+
+COMPLETING_SECONDS = 0.5
+"""Seconds for the look at attributes: later completions would come into the next word."""
+
+
+class Refused(Exception):
+    """A question that can't be answered; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The frame that a question is about, the locals that an open debugger has of it, and the seconds for the work."""
+
+    frame: FrameType
+    known_locals: MutableMapping[str, Any] | None
+    seconds: float
+
+
+class InspectedRank(Clock, Protocol):
+    """What the answers need of the rank."""
+
+    @property
+    def loaded(self) -> Loaded:
+        """Return the sources of the process."""
+
+    @property
+    def stopping(self) -> ShownStop:
+        """Return the stop."""
+
+
+class Inspector:
+    """What an IDE has asked for at this stop, and the answers."""
+
+    def __init__(self, rank: InspectedRank) -> None:
+        self._rank = rank
+        self.handles = Handles()
+        self._opening = Opening()
+        self._listing = Listing(rank, self.handles, self._opening)
+        self._read: dict[int, FrameType] = {}
+        """The frames whose variables were read at this stop."""
+
+    def forget(self) -> None:
+        """Forget all values, since the thread goes on; frames keep none either."""
+        self._opening = Opening()
+        self._listing.opening = self._opening
+        self.handles.clear()
+        read, self._read = self._read, {}
+        release(read.values())
+
+    def answer(self, question: Inspection, place: Place) -> Iterable[InspectionRecord]:
+        """Return the records of an answer. Raises Refused, NoSuchHandle, and what code of the program raises."""
+        names = Namespaces(place.frame, place.known_locals)
+        self._read[id(place.frame)] = place.frame
+        if question.sight is Sight.PARTS:
+            return self._parts(question, names, place.seconds)
+        if question.sight is Sight.VALUE:
+            return [self._value(question, names, place.seconds)]
+        if question.sight is Sight.ASSIGN:
+            return [self._assign(question, names, place.seconds)]
+        if question.sight is Sight.COMPLETIONS:
+            return self._completions(question, names)
+        if question.sight is Sight.SOURCE:
+            frames = [frame for frame, _ in self._rank.stopping.view.frames()]
+            return source_text(question.text, question.begin, question.count, frames, self._rank.loaded)
+        return self._exception()
+
+    def _opened(self, question: Inspection, names: Namespaces) -> Opened:
+        if not question.handle:
+            return names.opened(question.scope)
+        return self._opening.opened(*self.handles.find(question.handle))
+
+    def _parts(self, question: Inspection, names: Namespaces, seconds: float) -> list[Variable]:
+        opened = self._opened(question, names)
+        count = min(question.count or MAX_VARIABLES, MAX_VARIABLES)
+        begin, named = question.begin, len(opened.names)
+        end = begin + count
+        if question.parts is Parts.NAMED:
+            end = min(end, named)
+        elif question.parts is Parts.INDEXED:
+            begin, end = begin + named, end + named
+        return self._listing.variables(opened.page(begin, end), seconds)
+
+    def _value(self, question: Inspection, names: Namespaces, seconds: float) -> Variable:
+        evaluation = Evaluation(names, runs=question.runs)
+        value = self._run(evaluation, question.text)
+        printed = evaluation.printed
+        if not evaluation.is_expression or (printed and value is None):
+            return fitted(Variable, name="", text=abridged(printed.rstrip("\n")), is_fixed=True)
+        text = abridged(printed + describe(value, stats=False, seconds=seconds).text)
+        part = Part("", lambda: value, root_of(question.text))
+        return self._listing.told(part, value, text)
+
+    def _assign(self, question: Inspection, names: Namespaces, seconds: float) -> Variable:
+        part = self._opened(question, names).find(question.name)
+        if part is None:
+            raise Refused(f"there is no `{question.name}` to assign to; list the variables again")
+        if part.write is None:
+            raise Refused(f"`{question.name}` can't be assigned: its owner can't be changed")
+        value = self._run(Evaluation(names), question.text)
+        try:
+            part.write(value)
+        except Exception as error:
+            raise Refused(f"`{question.name}` can't be assigned: {error_text(error)}") from None
+        return self._listing.variables([part], seconds)[0]
+
+    def _completions(self, question: Inspection, names: Namespaces) -> list[Completion]:
+        interruptible, ticket = self._rank.interruptible, 0
+        try:
+            with interruptible.running() as ticket:
+                self._rank.call_later(COMPLETING_SECONDS, lambda: interruptible.interrupt(ticket))
+                return completions(question.text, question.begin, names)
+        except KeyboardInterrupt:
+            if not interruptible.was_interrupted(ticket):
+                raise
+        except Exception:  # noqa: S110 - what can't be looked at has no completions
+            pass
+        return []
+
+    def _exception(self) -> list[ExceptionSeen]:
+        crash = self._rank.stopping.crash
+        error = crash.error if crash is not None else sys.exc_info()[1]
+        return [seen_exception(error, is_uncaught=crash is not None)] if error is not None else []
+
+    def _run(self, evaluation: Evaluation, text: str) -> Any:
+        try:
+            return evaluation.run(text)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise Refused(abridged(evaluation.printed + error_text(error))) from None
+
+
+def inspected(
+    inspector: Inspector, ask: Ask, at: FrameAt, known_locals: MutableMapping[str, Any] | None
+) -> tuple[Kind, str, tuple[InspectionRecord, ...]]:
+    """Return the kind, the text and the rows of an answer about the frame ``at``.
+
+    ``known_locals`` are those that an open debugger has of this frame, if one shows it.
+    """
+    question = ask.inquiry
+    if not isinstance(question, Inspection):
+        return Kind.ERROR, "no question about values", ()
+    try:
+        place = Place(at[0], known_locals, ask.seconds / 2)
+        return Kind.VALUE, "", cut_to_fit(inspector.answer(question, place))
+    except (Refused, NoSuchHandle, NotLoaded) as error:
+        return Kind.ERROR, str(error), ()

@@ -1,0 +1,209 @@
+"""The variables of one answer: each with its text, in time even if the ``repr`` of one of them never ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, Protocol
+
+from dbg_agent.values.describe import beginning_of
+from dbg_agent.values.objects import name_of
+from dbg_agent.values.opening import LazyPart, Opening, Statistics
+from dbg_agent.values.part import Opened, Part
+from dbg_agent.values.record import sentence_of
+from dbg_wire.records.inspection import MAX_VARIABLE_TEXT, Variable
+from dbg_wire.records.record import fitted
+
+MAX_NAME = 200
+"""Characters of a variable's name and of its class."""
+
+NOT_READ = "(read when it is opened)"
+"""The text of a part that is not read before somebody asks for it: a property, or figures of a tensor."""
+
+SHARE = 0.5
+"""Part of the time that is left which one value may take."""
+
+
+MAX_HANDLES = 10_000
+"""Values that are kept: as many as an IDE lists in a hundred full pages; the oldest are forgotten first."""
+
+
+class NoSuchHandle(Exception):
+    """A handle without a value; the text says why."""
+
+
+class Handles:
+    """Values with their expressions. All methods run in the stopped thread, so finalizers of values run there, too."""
+
+    def __init__(self, most: int = MAX_HANDLES) -> None:
+        self._most = most
+        self._values: dict[int, tuple[Any, str]] = {}
+        self._known: dict[tuple[int, str], int] = {}
+        self._last = 0
+        self._last_before = 0
+        """The last handle that was given before the thread last went on."""
+
+    def of(self, value: Any, expression: str) -> int:
+        """Return a handle of a value: the one that it has, or a new one."""
+        # As long as the table keeps the value, no other value has its id.
+        known = self._known.get((id(value), expression))
+        if known is not None:
+            return known
+        if len(self._values) >= self._most:
+            self._drop(next(iter(self._values)))
+        self._last += 1
+        self._values[self._last] = (value, expression)
+        self._known[id(value), expression] = self._last
+        return self._last
+
+    def find(self, handle: int) -> tuple[Any, str]:
+        """Return the value of a handle and its expression; raise NoSuchHandle."""
+        found = self._values.get(handle)
+        if found is not None:
+            return found
+        if handle > self._last or handle <= 0:
+            raise NoSuchHandle(f"there is no value {handle}; list the variables again")
+        if handle <= self._last_before:
+            raise NoSuchHandle("the rank has run on since this value was listed; list the variables again")
+        raise NoSuchHandle(
+            f"more than {self._most:,} values have been listed at this stop, so this one is no longer at hand; "
+            "list the variables again"
+        )
+
+    def clear(self) -> None:
+        """Forget all values, since the thread goes on."""
+        self._last_before = self._last
+        self._known.clear()
+        # A finalizer may do anything, so the table is whole before one runs.
+        values, self._values = self._values, {}
+        values.clear()
+
+    def _drop(self, handle: int) -> None:
+        value, expression = self._values.pop(handle)
+        del self._known[id(value), expression]
+
+
+class Interrupting(Protocol):
+    """Raises KeyboardInterrupt in work of ours that takes too long."""
+
+    def running(self) -> AbstractContextManager[int]:
+        """Let the work in this context be interrupted; yield its ticket."""
+
+    def interrupt(self, ticket: int) -> None:
+        """Interrupt the work of a ticket."""
+
+    def was_interrupted(self, ticket: int) -> bool:
+        """Tell whether the calling thread's last interrupt was for that ticket."""
+
+
+class Clock(Protocol):
+    """What a listing needs of its rank."""
+
+    @property
+    def interruptible(self) -> Interrupting:
+        """Return what interrupts work in the stopped thread."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread after some seconds."""
+
+
+class Listing:
+    """Makes variables of parts; in the stopped thread."""
+
+    def __init__(self, clock: Clock, handles: Handles, opening: Opening) -> None:
+        self._clock = clock
+        self._handles = handles
+        self.opening = opening
+
+    def variables(self, parts: Iterable[Part], seconds: float) -> list[Variable]:
+        """Return the variables of these parts within about ``seconds``.
+
+        A value that takes more than its share is told as such, and the next ones are looked at all the same.
+        """
+        made: list[Variable] = []
+        waiting = list(parts)[::-1]
+        end = time.monotonic() + seconds
+        while waiting:
+            self._some(waiting, made, end)
+        return made
+
+    def _some(self, waiting: list[Part], made: list[Variable], end: float) -> None:
+        """Look at parts until all are done or one takes too long; the next one is the last of ``waiting``."""
+        left = end - time.monotonic()
+        if left <= 0:
+            made.extend(self._untold(part, "not looked at: the time is over") for part in waiting[::-1])
+            waiting.clear()
+            return
+        share, total = left * SHARE, len(made) + len(waiting)
+        interruptible, ticket = self._clock.interruptible, 0
+        try:
+            with interruptible.running() as ticket:
+                self._clock.call_later(share, lambda: interruptible.interrupt(ticket))
+                while waiting:
+                    made.append(self.variable(waiting[-1], share))
+                    waiting.pop()
+        except KeyboardInterrupt:
+            if not interruptible.was_interrupted(ticket):
+                raise
+            if len(made) + len(waiting) > total:
+                # The interrupt came after the variable was added, and before its part was removed.
+                waiting.pop()
+            elif waiting:
+                made.append(self._untold(waiting.pop(), f"interrupted after {share:.3g} s"))
+
+    def variable(self, part: Part, seconds: float) -> Variable:
+        """Return one part as a variable."""
+        if part.is_lazy:
+            lazy = LazyPart(replace(part, is_lazy=False))
+            return fitted(
+                Variable,
+                name=part.name[:MAX_NAME],
+                text=NOT_READ,
+                expression=part.expression,
+                handle=self._handles.of(lazy, part.expression),
+                named=1,
+                is_fixed=part.write is None,
+                is_lazy=True,
+            )
+        try:
+            value = part.read()
+        except Exception as error:
+            return self._untold(part, sentence_of(error))
+        return self.told(part, value, self.text_of(value, seconds))
+
+    def text_of(self, value: Any, seconds: float) -> str:
+        """Return the text of a value in a list."""
+        if type(value) is Statistics:
+            return value.text
+        return beginning_of(value, most=MAX_VARIABLE_TEXT, seconds=seconds)
+
+    def told(self, part: Part, value: Any, text: str) -> Variable:
+        """Return a variable with this value and text."""
+        try:
+            opened = self.opening.opened(value, part.expression)
+        except Exception:
+            # A value that can't be opened, such as a range longer than any list, is still shown.
+            opened = Opened()
+        named, indexed = len(opened.names), opened.size
+        return fitted(
+            Variable,
+            name=part.name[:MAX_NAME],
+            text=text,
+            type=name_of(type(value))[:MAX_NAME] if type(value) is not Statistics else "",
+            expression=part.expression,
+            handle=self._handles.of(value, part.expression) if named or indexed else 0,
+            named=named,
+            indexed=indexed,
+            is_fixed=part.write is None,
+        )
+
+    def _untold(self, part: Part, why: str) -> Variable:
+        return fitted(
+            Variable,
+            name=part.name[:MAX_NAME],
+            text=f"<{why}>",
+            expression=part.expression,
+            is_fixed=part.write is None,
+        )

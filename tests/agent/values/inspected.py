@@ -1,0 +1,94 @@
+"""What an IDE sees of frames of this process, asked without a rank and a network."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from dbg_agent.stop.interruptible import Interruptible
+from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.values.inspector import InspectedRank, Inspector, Place
+from dbg_wire.records.inspection import (
+    MAX_VARIABLE_TEXT,
+    Inspected,
+    Inspection,
+    Sight,
+    Variable,
+    cut_to_fit,
+    inspected_in,
+)
+from dbg_wire.records.record import checked
+
+PLENTY = 60.0
+"""Seconds within which everything here is told."""
+
+
+class Stop:
+    """A stop without a crash."""
+
+    crash = None
+
+    def __init__(self, frame: FrameType) -> None:
+        self.frame = frame
+        self.view = self
+
+    def frames(self) -> list[tuple[FrameType, int]]:
+        """Return the frame of the stop alone."""
+        return [(self.frame, self.frame.f_lineno)]
+
+
+class FakeRank:
+    """A rank whose timers run only if a test needs them."""
+
+    def __init__(self, frame: FrameType, *, keeps_time: bool) -> None:
+        self.interruptible = Interruptible(self.call_later)
+        self.loaded = Loaded()
+        self.stopping = Stop(frame)
+        self._keeps_time = keeps_time
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in another thread."""
+        if self._keeps_time:
+            timer = threading.Timer(seconds, call)
+            timer.daemon = True
+            timer.start()
+
+
+class Sights:
+    """Looks at one frame."""
+
+    def __init__(self, frame: FrameType, seconds: float = PLENTY, *, keeps_time: bool = False) -> None:
+        rank: Any = FakeRank(frame, keeps_time=keeps_time)
+        shown: InspectedRank = rank
+        self.inspector = Inspector(shown)
+        self._place = Place(frame, None, seconds)
+
+    def look(self, **question: Any) -> Inspected:
+        """Return what is told, as it comes over the wire."""
+        rows = cut_to_fit(self.inspector.answer(checked(Inspection(**question)), self._place))
+        return inspected_in(map(checked, rows))
+
+    def parts(self, of: Variable | None = None, **more: Any) -> dict[str, Variable]:
+        """Return the parts of a variable, or the variables of the frame, by their names."""
+        found = self.look(sight=Sight.PARTS, handle=of.handle if of is not None else 0, **more).variables
+        named = {one.name: one for one in found}
+        assert len(named) == len(found), found
+        return named
+
+    def value(self, text: str) -> Variable:
+        """Return the value of an expression."""
+        (found,) = self.look(sight=Sight.VALUE, text=text).variables
+        return found
+
+    def assign(self, name: str, text: str, of: Variable | None = None) -> Variable:
+        """Assign to a variable and return it."""
+        handle = of.handle if of is not None else 0
+        (found,) = self.look(sight=Sight.ASSIGN, name=name, text=text, handle=handle).variables
+        return found
+
+
+def cut(text: str) -> str:
+    """Return a text as a list of variables has it."""
+    return text if len(text) <= MAX_VARIABLE_TEXT else f"{text[: MAX_VARIABLE_TEXT - 1]}…"
