@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from dbg_broker.classic.callers import OURS, answer_to_noise, party_of, sentence
-from dbg_broker.classic.session import ClassicSession, Deed, Write
+from dbg_broker.classic.session import ClassicSession, SessionOutput, Write
 from dbg_broker.hub import departures, from_ranks
 from dbg_broker.hub.links import RankLink
 from dbg_broker.net import tcp
@@ -277,18 +277,18 @@ class ClassicConnection(asyncio.Protocol):
             key = self._owner.list_session(self, self.call.host)
             self.listed.set_result(key)
 
-    def do(self, deeds: list[Deed]) -> None:
+    def do(self, outputs: list[SessionOutput]) -> None:
         """Carry out what the session wants."""
-        for deed in deeds:
-            if isinstance(deed, Write):
+        for output in outputs:
+            if isinstance(output, Write):
                 if self._transport is not None:
-                    self._transport.write(deed.data)
+                    self._transport.write(output.data)
             elif self.link is None or self.link.rank is None:
                 continue
-            elif isinstance(deed, Output):
-                from_ranks.receive_output(self._owner.hub, self.link, encode_data(deed))
+            elif isinstance(output, Output):
+                from_ranks.receive_output(self._owner.hub, self.link, encode_data(output))
             else:
-                from_ranks.receive(self._owner.hub, self.link, deed)
+                from_ranks.receive(self._owner.hub, self.link, output)
         self._schedule()
 
     # ---------------------------------------------------------------------------------------------------------- inner

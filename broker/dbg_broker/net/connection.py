@@ -133,7 +133,7 @@ class PeerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes from the socket, to be read when it is this connection's turn."""
         self.heard_at = self._owner.timers.clock()
-        self._incoming.take(data)
+        self._incoming.add(data)
         self._ask_for_turn()
 
     def eof_received(self) -> None:

@@ -151,9 +151,9 @@ class Connections:
     def has_bytes(self, connection: PeerConnection) -> bool:
         """Have a connection read what came, now or when it is its turn; return whether it waits for its turn."""
         if connection.account is not None:
-            return self.turns.take(connection.work, connection.account, types=self.handlers.types(connection))
+            return self.turns.submit(connection.work, connection.account, types=self.handlers.types(connection))
         is_slow = self.reputation.is_slow(connection.network, self.timers.clock())
-        self.entrance.take(connection.work, connection.network, is_slow=is_slow, is_ahead=connection.is_ahead)
+        self.entrance.submit(connection.work, connection.network, is_slow=is_slow, is_ahead=connection.is_ahead)
         return True
 
     def note_unfinished(self, connection: PeerConnection, size: int, *, is_new: bool) -> None:

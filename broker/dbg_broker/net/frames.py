@@ -83,7 +83,7 @@ class IncomingBytes:
         """Tell whether enough waits."""
         return len(self._unread) >= UNREAD_BYTES
 
-    def take(self, data: bytes) -> None:
+    def add(self, data: bytes) -> None:
         """Keep bytes of the socket."""
         self._unread += data
 

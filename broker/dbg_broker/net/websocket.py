@@ -46,7 +46,7 @@ class Fragments:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def take(self, frame: Frame) -> tuple[Opcode, bytes] | None:
+    def add(self, frame: Frame) -> tuple[Opcode, bytes] | None:
         """Take a frame, and return the message that it completes, if it does."""
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
             self.is_begun = not frame.fin
@@ -96,7 +96,7 @@ class WebSocket:
 
     def message(self, frame: Frame) -> tuple[Opcode, bytes] | None:
         """Take a frame, and return the message that it completes, if it does."""
-        whole = self._fragments.take(frame)
+        whole = self._fragments.add(frame)
         if whole is not None:
             self._has_finished = True
         return whole

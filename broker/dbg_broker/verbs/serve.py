@@ -143,7 +143,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
             setup = _Setup(home=home, material=material, listener=listener, settings=settings, memory=memory)
             stock, times = _Stock(classic, settings.classic_size), new_times()
             ready = partial(announce, settings, endpoint, classic, say, columns)
-            run_measured(_run(setup, stock, ready, times), times, setup.memory.look)
+            run_measured(_run(setup, stock, ready, times), times, setup.memory.poll)
         finally:
             listener.close()
             if classic is not None:
@@ -214,7 +214,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
         ending.callback(leaving.close)
         if memory is not None:
             ending.callback(memory.close)
-        ending.callback(material.look_each_day(hub.certificate_told, reception.use).cancel)
+        ending.callback(material.look_each_day(hub.note_certificate_end, reception.use).cancel)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
         ending.callback(manager.stopping)
         announce()

@@ -8,8 +8,8 @@ from dbg_broker.net.frames import PIECE_BYTES, UNREAD_BYTES, IncomingBytes
 def test_bytes_come_back_in_pieces_and_in_order() -> None:
     incoming = IncomingBytes(None)
     said = bytes(range(256)) * (PIECE_BYTES // 128)
-    incoming.take(said[:1000])
-    incoming.take(said[1000:])
+    incoming.add(said[:1000])
+    incoming.add(said[1000:])
     pieces = []
     while incoming:
         pieces.append(incoming.piece())
@@ -19,9 +19,9 @@ def test_bytes_come_back_in_pieces_and_in_order() -> None:
 
 def test_enough_is_enough_until_some_is_read_or_all_forgotten() -> None:
     incoming = IncomingBytes(None)
-    incoming.take(bytes(UNREAD_BYTES - 1))
+    incoming.add(bytes(UNREAD_BYTES - 1))
     assert not incoming.is_full
-    incoming.take(b"x")
+    incoming.add(b"x")
     assert incoming.is_full
     incoming.piece()
     assert not incoming.is_full

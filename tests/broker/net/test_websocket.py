@@ -40,12 +40,12 @@ def test_messages_are_text() -> None:
 def test_fragments_become_one_message_of_the_kind_of_the_first() -> None:
     fragments = Fragments()
     assert not fragments.is_begun
-    assert fragments.take(Frame(Opcode.TEXT, b"", fin=False)) is None
-    assert fragments.take(Frame(Opcode.CONT, b"one ", fin=False)) is None
+    assert fragments.add(Frame(Opcode.TEXT, b"", fin=False)) is None
+    assert fragments.add(Frame(Opcode.CONT, b"one ", fin=False)) is None
     assert fragments.is_begun
-    assert fragments.take(Frame(Opcode.PING, b"between")) is None
-    assert fragments.take(Frame(Opcode.CONT, b"two ", fin=False)) is None
+    assert fragments.add(Frame(Opcode.PING, b"between")) is None
+    assert fragments.add(Frame(Opcode.CONT, b"two ", fin=False)) is None
     assert len(fragments) == len(b"one two ")
-    assert fragments.take(Frame(Opcode.CONT, b"three")) == (Opcode.TEXT, b"one two three")
+    assert fragments.add(Frame(Opcode.CONT, b"three")) == (Opcode.TEXT, b"one two three")
     assert (len(fragments), fragments.is_begun) == (0, False)
-    assert fragments.take(Frame(Opcode.BINARY, b"whole")) == (Opcode.BINARY, b"whole")
+    assert fragments.add(Frame(Opcode.BINARY, b"whole")) == (Opcode.BINARY, b"whole")
