@@ -107,7 +107,7 @@ class RankSnapshot:
     def error(self) -> str:
         """Return what ended it, as far as that is known."""
         if self._stop is None:
-            return self.rank.detail
+            return self.rank.end.detail
         return self._stop.detail.removesuffix(self._stop.limit).removesuffix("; ")
 
     @property
@@ -118,7 +118,7 @@ class RankSnapshot:
     @property
     def way(self) -> str:
         """Return in which way it has failed."""
-        status = self.rank.exit
+        status = self.rank.end.exit
         if self._stop is not None or status is None:
             return "crashed"
         return f"ended with status {status}" if status >= 0 else f"was killed by {_signal_name(-status)}"

@@ -133,7 +133,7 @@ class Occasions:
         seen = list(told.gathered.pop(kind, {}).values())
         if kind is EventKind.CRASH:
             # A launcher ends the other ranks after a crash, and the broker may hear of these first.
-            seen = [one for one in seen if not one.rank.cause]
+            seen = [one for one in seen if not one.rank.end.cause]
         if seen:
             told.last[kind] = self._clock()
             told.has_stopped = told.has_stopped or kind is EventKind.STOP

@@ -92,7 +92,7 @@ class Recorder:
         """Take note of what a rank reports, and of its end."""
         stop, report = self._stops.get(rank.key), rank.report
         if rank.state is RankState.EXITED:
-            self._forget(rank.key, Ended(self._clock(), rank.exit))
+            self._forget(rank.key, Ended(self._clock(), rank.end.exit))
             return
         if report.stop is None:
             if stop is not None and not stop.is_over:

@@ -148,7 +148,7 @@ def test_an_exit_ends_the_recording_with_its_status() -> None:
     test, record = Recording(), rank(stopped())
     test.recorder.changed(record)
     test.recorder.shown(record.key, shown(0.0, b"a").frame)
-    record.state, record.exit = RankState.EXITED, 3
+    record.state, record.end.exit = RankState.EXITED, 3
     test.recorder.changed(record)
     assert test.happened()[-2:] == [Ended(100.0, 3), None]
     assert test.recorder._stops == {}
