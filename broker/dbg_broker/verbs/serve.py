@@ -2,68 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from dataclasses import replace
-from dbg_broker.audit.entries import Entry
-from dbg_broker.audit.entries import What
-from dbg_broker.audit.writer import AuditLog
-from dbg_broker.audit.writer import LogQuota
-from dbg_broker.classic.sessions import StockSessions
-from dbg_broker.events.command import OnEvent
-from dbg_broker.events.occasions import Occasions
-from dbg_broker.home.certificate import load_given
-from dbg_broker.home.certificate import load_own
-from dbg_broker.home.in_use import Leaving
-from dbg_broker.home.private_files import open_home
-from dbg_broker.home.rendezvous import HomeLock
-from dbg_broker.home.rendezvous import lock
-from dbg_broker.home.rendezvous import read_rendezvous
-from dbg_broker.home.rendezvous import remove_rendezvous
-from dbg_broker.home.tokens import make_throw_away_tokens
-from dbg_broker.home.tokens import remove_throw_away_tokens
-from dbg_broker.hub.reception import Reception
-from dbg_broker.hub.state import Hub
-from dbg_broker.net.connections import Connections
-from dbg_broker.net.loop import GarbageCollection
-from dbg_broker.net.loop import LoopTimes
-from dbg_broker.net.loop import new_times
-from dbg_broker.net.loop import run_measured
-from dbg_broker.net.places import Capacity
-from dbg_broker.net.places import MANY
-from dbg_broker.net.server import Server
-from dbg_broker.net.spare import SpareMemory
-from dbg_broker.recording.recorder import Recorder
-from dbg_broker.recording.writer import RecordingDirectory
-from dbg_broker.recording.writer import RecordingWriter
-from dbg_broker.recording.writer import open_directory
-from dbg_broker.settings import RecordSettings
-from dbg_broker.settings import ServeSettings
-from dbg_broker.timers import Timers
-from dbg_broker.verbs.broker_client import answers
-from dbg_broker.verbs.credentials import CredentialSources
-from dbg_broker.verbs.credentials import Credentials
-from dbg_broker.verbs.credentials import open_socket
-from dbg_broker.verbs.credentials import token_source
-from dbg_broker.verbs.listening import address_of
-from dbg_broker.verbs.listening import announce
-from dbg_broker.verbs.listening import host_for_others
-from dbg_broker.verbs.listening import inherited
-from dbg_broker.verbs.listening import listen_for_peers
-from dbg_broker.verbs.listening import listen_for_stock
-from dbg_broker.verbs.service import ServiceManager
-from dbg_broker.verbs.service import start_log
-from dbg_broker.verbs.service import status_line
-from dbg_dial.kernel import kernel_name
-from dbg_wire.errors import BadSecretFile
-from dbg_wire.errors import DbgError
-from dbg_wire.errors import printable
-from dbg_wire.finding.endpoint import wrong_host_reason
-from dbg_wire.finding.rendezvous import Rendezvous
-from dbg_wire.records.ranks import LIVE_STATES
-from dbg_wire.records.ranks import RankState
-from functools import partial
-from pathlib import Path
 import asyncio
 import contextlib
 import logging
@@ -72,6 +10,51 @@ import resource
 import signal
 import socket
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from dbg_broker.audit.entries import Entry, What
+from dbg_broker.audit.writer import AuditLog, LogQuota
+from dbg_broker.classic.sessions import StockSessions
+from dbg_broker.events.command import OnEvent
+from dbg_broker.events.occasions import Occasions
+from dbg_broker.home.certificate import load_given, load_own
+from dbg_broker.home.in_use import Leaving
+from dbg_broker.home.private_files import open_home
+from dbg_broker.home.rendezvous import HomeLock, lock, read_rendezvous, remove_rendezvous
+from dbg_broker.home.tokens import (
+    make_throw_away_tokens,
+    remove_throw_away_tokens,
+)
+from dbg_broker.hub.reception import Reception
+from dbg_broker.hub.state import Hub
+from dbg_broker.net.connections import Connections
+from dbg_broker.net.loop import GarbageCollection, LoopTimes, new_times, run_measured
+from dbg_broker.net.places import MANY, Capacity
+from dbg_broker.net.server import Server
+from dbg_broker.net.spare import SpareMemory
+from dbg_broker.recording.recorder import Recorder
+from dbg_broker.recording.writer import RecordingDirectory, RecordingWriter, open_directory
+from dbg_broker.settings import RecordSettings, ServeSettings
+from dbg_broker.timers import Timers
+from dbg_broker.verbs.broker_client import answers
+from dbg_broker.verbs.credentials import Credentials, CredentialSources, open_socket, token_source
+from dbg_broker.verbs.listening import (
+    address_of,
+    announce,
+    host_for_others,
+    inherited,
+    listen_for_peers,
+    listen_for_stock,
+)
+from dbg_broker.verbs.service import ServiceManager, start_log, status_line
+from dbg_dial.kernel import kernel_name
+from dbg_wire.errors import BadSecretFile, DbgError, printable
+from dbg_wire.finding.endpoint import wrong_host_reason
+from dbg_wire.finding.rendezvous import Rendezvous
+from dbg_wire.records.ranks import LIVE_STATES, RankState
 
 PROBE_SECONDS = 2.0
 """Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""
@@ -148,22 +131,18 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
         kept = inherited(os.environ, os.getpid())
         if kept is not None:
             settings = replace(settings, listen=address_of(kept))
-        listener = kept or listen_for_peers(settings.listen)
-        classic: socket.socket | None = None
-        try:
-            classic = listen_for_stock(settings.classic)
-            endpoint = material.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
-            memory = SpareMemory(time.monotonic)
-            log.lacks_memory = memory.give_up
-            setup = _Setup(home=home, material=material, listener=listener, settings=settings, memory=memory)
-            stock, times = _Stock(classic, settings.classic_size), new_times()
-            ready = partial(announce, settings, endpoint, classic, say, columns)
-            run_measured(_run(setup, stock, ready, times), times, setup.memory.poll)
-        finally:
-            listener.close()
-            if classic is not None:
-                classic.close()
-            remove_throw_away_tokens(home)
+        listener = ending.enter_context(kept or listen_for_peers(settings.listen))
+        stock = listen_for_stock(settings.classic)
+        if stock is not None:
+            ending.enter_context(stock)
+        endpoint = credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
+        memory, times = SpareMemory(time.monotonic), new_times()
+        log.lacks_memory = memory.give_up
+        setup = _Setup(
+            home=home, credentials=credentials, listener=listener, stock=stock, settings=settings, memory=memory
+        )
+        ready = partial(announce, settings, endpoint, stock, say, columns)
+        run_measured(_run(setup, ready, times), times, memory.poll)
     return 0
 
 
@@ -223,7 +202,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         ending.callback(leaving.close)
         if memory is not None:
             ending.callback(memory.close)
-        ending.callback(material.look_each_day(hub.note_certificate_end, reception.use).cancel)
+        ending.callback(loop.create_task(credentials.look_each_day(hub.note_certificate_end, reception.use)).cancel)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
         ending.callback(manager.stopping)
         announce()
@@ -256,8 +235,7 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     if settings.on_event:
         on_event = OnEvent(settings.on_event, os.environ, directory=settings.event_directory)
         ending.callback(on_event.close)
-        clock, schedule = hub.timers.clock, hub.timers.schedule
-        hub.journal.occasions = Occasions(on_event.tell, clock=clock, wall=time.time, schedule=schedule)
+        hub.journal.occasions = Occasions(on_event.tell, hub.timers)
     audit = AuditLog(setup.home)
     ending.callback(audit.close)
     ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))
