@@ -9,7 +9,7 @@ from typing import Any
 
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.loaded_sources import Loaded
-from dbg_agent.values.inspector import InspectedRank, Inspector, Place
+from dbg_agent.values.inspector import Inspector, Place
 from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     Inspected,
@@ -39,30 +39,23 @@ class Stop:
         return [(self.frame, self.frame.f_lineno)]
 
 
-class FakeRank:
-    """A rank whose timers run only if a test needs them."""
+def _in_thread(seconds: float, call: Callable[[], None]) -> None:
+    """Call something in another thread."""
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
 
-    def __init__(self, frame: FrameType, *, keeps_time: bool) -> None:
-        self.interruptible = Interruptible(self.call_later)
-        self.loaded = Loaded()
-        self.stopping = Stop(frame)
-        self._keeps_time = keeps_time
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in another thread."""
-        if self._keeps_time:
-            timer = threading.Timer(seconds, call)
-            timer.daemon = True
-            timer.start()
+def _never(_seconds: float, _call: Callable[[], None]) -> None:
+    """Call nothing."""
 
 
 class Sights:
     """Looks at one frame."""
 
     def __init__(self, frame: FrameType, seconds: float = PLENTY, *, keeps_time: bool = False) -> None:
-        rank: Any = FakeRank(frame, keeps_time=keeps_time)
-        shown: InspectedRank = rank
-        self.inspector = Inspector(shown)
+        stop: Any = Stop(frame)
+        self.inspector = Inspector(Interruptible(_in_thread if keeps_time else _never), Loaded(), stop)
         self._place = Place(frame, None, seconds)
 
     def look(self, **question: Any) -> Inspected:
