@@ -16,10 +16,10 @@ from dbg_agent.stop.frame_locals import release
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.stop.own_frames import FrameAt
+from dbg_agent.values.children import full_name_of
 from dbg_agent.values.describe import describe
 from dbg_agent.values.evaluation import Evaluation, Namespaces, completions
 from dbg_agent.values.listing import Handles, Listing, NoSuchHandle
-from dbg_agent.values.objects import full_name_of
 from dbg_agent.values.opening import Opening
 from dbg_agent.values.part import Opened, Part, root_of
 from dbg_agent.values.source_text import NotLoaded, source_text

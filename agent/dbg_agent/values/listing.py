@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from dbg_agent.stop.interruptible import Interruptible
+from dbg_agent.values.children import name_of
 from dbg_agent.values.describe import beginning_of
-from dbg_agent.values.objects import name_of
 from dbg_agent.values.opening import LazyPart, Opening, Statistics
 from dbg_agent.values.part import Opened, Part
 from dbg_agent.values.record import sentence_of
