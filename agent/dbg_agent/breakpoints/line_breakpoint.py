@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import bdb
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
-from dbg_agent.breakpoints.conditions import condition_code, evaluate_at, hits_of
+from dbg_agent.breakpoints.conditions import evaluate_at, hits_of, holds
 from dbg_agent.breakpoints.log_text import LogText
 
 
@@ -70,10 +71,10 @@ class Here:
     def __init__(
         self,
         rank: Callable[[], int],
-        tell_raised: Callable[[bdb.Breakpoint, BaseException], None],
+        report_raised: Callable[[bdb.Breakpoint, BaseException], None],
         print_log: Callable[[str], None],
     ) -> None:
-        self.rank, self.tell_raised, self.print_log = rank, tell_raised, print_log
+        self.rank, self.report_raised, self.print_log = rank, report_raised, print_log
 
 
 def breakpoint_at(frame: FrameType, file: str, line: int, here: Here) -> bdb.Breakpoint | None:
@@ -85,7 +86,7 @@ def breakpoint_at(frame: FrameType, file: str, line: int, here: Here) -> bdb.Bre
 
 def _stops(one: bdb.Breakpoint, frame: FrameType, here: Here) -> bool:
     one.hits += 1
-    if one.cond is not None and not _holds(one, frame, here):
+    if one.cond is not None and not holds(str(one.cond), frame, here.rank, partial(here.report_raised, one)):
         return False
     if isinstance(one, LineBreakpoint):
         one.counted += 1
@@ -98,13 +99,3 @@ def _stops(one: bdb.Breakpoint, frame: FrameType, here: Here) -> bool:
         here.print_log(one.log.filled(lambda code: evaluate_at(code, frame, here.rank)))
         return False
     return True
-
-
-def _holds(one: bdb.Breakpoint, frame: FrameType, here: Here) -> bool:
-    """Tell whether the condition is true. One that raises counts as true, and is told once."""
-    try:
-        return bool(evaluate_at(condition_code(str(one.cond)), frame, here.rank))
-    except (Exception, SystemExit) as error:
-        # `exit()` in a condition must not end a training job.
-        here.tell_raised(one, error)
-        return True

@@ -11,11 +11,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING
 
 from dbg_agent.breakpoints import reached
-from dbg_agent.breakpoints.conditions import evaluate_at
+from dbg_agent.breakpoints.conditions import holds, raised_text
 from dbg_agent.breakpoints.insertion import CALL, HELD, PASSED, RAISED, RANK, compile_with
 from dbg_agent.stderr import say
 from dbg_agent.stop.compiled_sources import compiled_sources
@@ -39,7 +40,6 @@ class Point:
     name: str = ""
     exact: str = ""
     """The path of the file, if the named file exists here. If empty, every file is meant whose path ends alike."""
-    condition: CodeType | None = None
     problem: str = ""
     is_reached: bool = False
     is_compiled: bool = False
@@ -118,8 +118,6 @@ def point_of(stop: StopAt | StopIn, number: int = 0) -> Point:
         point.name = os.path.basename(point.wanted)  # noqa: PTH119
         if os.path.isfile(_with_suffix(stop.file)):  # noqa: PTH113 - pathlib would be loaded into every rank
             point.exact = os.path.realpath(_with_suffix(stop.file))
-        if stop.condition is not None:
-            point.condition = compile(stop.condition, "<condition>", "eval", dont_inherit=True)
     return point
 
 
@@ -218,7 +216,7 @@ def raised(number: int) -> type[Exception] | tuple[()]:
     if not isinstance(error, Exception) or (below is not None and below.tb_frame.f_code is held.__code__):
         return ()
     try:
-        _tell_raised(POINTS[number], error)
+        _report_raised(POINTS[number], error)
     except Exception as failure:
         _go_on(failure)
         return ()
@@ -305,8 +303,8 @@ def _go_on(error: Exception) -> None:
 
 
 def _holds(point: Point, frame: FrameType) -> bool:
-    """Tell whether the condition is true here. A condition that raises counts as true, and is reported once."""
-    if point.condition is None:
+    """Tell whether the condition is true here."""
+    if not isinstance(point.stop, StopAt) or point.stop.condition is None:
         return True
     tracer = sys.gettrace()
     # Tracing is off meanwhile, as in set_trace: no line in here is worth a step.
@@ -314,19 +312,15 @@ def _holds(point: Point, frame: FrameType) -> bool:
     try:
         # Close to the recursion limit a RecursionError would count as a condition that raised.
         with make_room():
-            return bool(evaluate_at(point.condition, frame, _rank))
-    except Exception as error:
-        _tell_raised(point, error)
-        return True
+            return holds(point.stop.condition, frame, _rank, partial(_report_raised, point))
     finally:
         sys.settrace(tracer)
 
 
-def _tell_raised(point: Point, error: Exception) -> None:
+def _report_raised(point: Point, error: BaseException) -> None:
     if not point.was_told:
         point.was_told = True
-        problem = f"{type(error).__name__}: {printable(str(error))}"
-        say(f"{_shown(point.stop)}: the condition raised {problem}; stopping all the same")
+        say(f"{_shown(point.stop)}: {raised_text(error)}; stopping all the same")
 
 
 def _shown(stop: StopAt | StopIn) -> str:

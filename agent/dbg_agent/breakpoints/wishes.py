@@ -17,7 +17,7 @@ from functools import partial
 from types import FrameType
 from typing import NamedTuple
 
-from dbg_agent.breakpoints.conditions import NoHits, condition_code
+from dbg_agent.breakpoints.conditions import NoHits, condition_code, raised_text
 from dbg_agent.breakpoints.files import is_ours, loaded_path, place
 from dbg_agent.breakpoints.line_breakpoint import Here, LineBreakpoint, breakpoint_at, line_breakpoint
 from dbg_agent.breakpoints.log_text import NoLogText
@@ -81,7 +81,7 @@ class LineBreakpoints:
         """The change for which a look for functions is due; 0 if no look is."""
         self._usual_way = _way_of_this_python(self)
         self._way = self._usual_way
-        self.here = Here(host.number, self._tell_raised, host.print_log)
+        self.here = Here(host.number, self._report_raised, host.print_log)
 
     def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
         """Clear and set what is wished; return every breakpoint of the rank, and each wish that can't be granted."""
@@ -291,15 +291,15 @@ class LineBreakpoints:
             return False
         return not threading.current_thread().name.startswith(OWN_NAMES)
 
-    def _tell_raised(self, one: bdb.Breakpoint, error: BaseException) -> None:
-        problem = f"{type(error).__name__}: {printable(str(error))}"
+    def _report_raised(self, one: bdb.Breakpoint, error: BaseException) -> None:
+        problem = raised_text(error)
         if isinstance(one, LineBreakpoint):
             # An IDE shows it beside the breakpoint, where a user asks why the rank has stopped.
-            one.problem = f"the condition raised {problem}; it stops all the same"[:MAX_CONDITION]
+            one.problem = f"{problem}; it stops all the same"[:MAX_CONDITION]
         if not getattr(one, "was_told", False):
             one.was_told = True  # type: ignore[attr-defined] # a breakpoint of bdb has room for it
             where = f"{os.path.basename(one.file)}:{one.line}"  # noqa: PTH119 - no pathlib in a rank
-            self._host.warn(f"{where}: the condition raised {problem}; stopping all the same")
+            self._host.warn(f"{where}: {problem}; stopping all the same")
 
     def _wanted(self) -> tuple[dict[str, frozenset[int]], bool]:
         """Return the lines to serve untraced, and whether these are all breakpoints."""
