@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.words import manual as of_broker
-from dbg_broker.words.parser import parser_of_the_command
+from dbg_broker.cli import manual as of_broker
+from dbg_broker.cli.parser import parser_of_the_command
 from dbg_client.words import manual as of_terminal
 from tests.support.requirements import needs_man
 

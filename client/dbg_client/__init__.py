@@ -26,17 +26,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dbg_client.api.answers import Answer, Breakpoints, Collectives, Group, Verdict, Where, Why
-    from dbg_client.api.blocking import Broker, Job, Ranks, connect
-    from dbg_client.api.blocking_stop import Stop
+    from dbg_client.api.blocking import Broker, Job, Ranks, Stop, connect
     from dbg_client.api.broker import AsyncBroker, aconnect
-    from dbg_client.api.errors import KeyboardTaken, RankError, StopEnded
     from dbg_client.api.notebook import load_ipython_extension
     from dbg_client.api.ranks import AsyncJob, AsyncRanks
     from dbg_client.api.stop import AsyncStop
-    from dbg_client.api.variables import ExceptionInfo, Variable
-    from dbg_client.core.news import RankChange
+    from dbg_client.api.values import ExceptionInfo, Variable
+    from dbg_client.core.directory import RankChange
     from dbg_client.errors import TimedOut
-    from dbg_client.questions.source_text import Source
+    from dbg_client.questions.errors import KeyboardTaken, RankError, StopEnded
+    from dbg_client.questions.inspection import Source
     from dbg_wire.errors import DbgError
     from dbg_wire.records.line_breakpoints import BreakpointState
     from dbg_wire.records.ranks import Place, RankInfo
@@ -75,40 +74,40 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Answer": ".api.answers",
-    "AsyncBroker": ".api.broker",
-    "AsyncJob": ".api.ranks",
-    "AsyncRanks": ".api.ranks",
-    "AsyncStop": ".api.stop",
+    "Answer": "dbg_client.api.answers",
+    "AsyncBroker": "dbg_client.api.broker",
+    "AsyncJob": "dbg_client.api.ranks",
+    "AsyncRanks": "dbg_client.api.ranks",
+    "AsyncStop": "dbg_client.api.stop",
     "BreakpointState": "dbg_wire.records.line_breakpoints",
-    "Breakpoints": ".api.answers",
-    "Broker": ".api.blocking",
-    "Collectives": ".api.answers",
+    "Breakpoints": "dbg_client.api.answers",
+    "Broker": "dbg_client.api.blocking",
+    "Collectives": "dbg_client.api.answers",
     "DbgError": "dbg_wire.errors",
-    "ExceptionInfo": ".api.variables",
-    "Group": ".api.answers",
-    "Job": ".api.blocking",
-    "KeyboardTaken": ".api.errors",
+    "ExceptionInfo": "dbg_client.api.values",
+    "Group": "dbg_client.api.answers",
+    "Job": "dbg_client.api.blocking",
+    "KeyboardTaken": "dbg_client.questions.errors",
     "Place": "dbg_wire.records.ranks",
-    "RankChange": ".core.news",
-    "RankError": ".api.errors",
+    "RankChange": "dbg_client.core.directory",
+    "RankError": "dbg_client.questions.errors",
     "RankInfo": "dbg_wire.records.ranks",
-    "Ranks": ".api.blocking",
-    "Source": ".questions.source_text",
-    "Stop": ".api.blocking_stop",
-    "StopEnded": ".api.errors",
-    "TimedOut": ".errors",
-    "Variable": ".api.variables",
-    "Verdict": ".api.answers",
-    "Where": ".api.answers",
-    "Why": ".api.answers",
-    "aconnect": ".api.broker",
-    "connect": ".api.blocking",
-    "load_ipython_extension": ".api.notebook",
+    "Ranks": "dbg_client.api.blocking",
+    "Source": "dbg_client.questions.inspection",
+    "Stop": "dbg_client.api.blocking",
+    "StopEnded": "dbg_client.questions.errors",
+    "TimedOut": "dbg_client.errors",
+    "Variable": "dbg_client.api.values",
+    "Verdict": "dbg_client.api.answers",
+    "Where": "dbg_client.api.answers",
+    "Why": "dbg_client.api.answers",
+    "aconnect": "dbg_client.api.broker",
+    "connect": "dbg_client.api.blocking",
+    "load_ipython_extension": "dbg_client.api.notebook",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name], __name__), name)
+    return getattr(import_module(_MODULES[name]), name)

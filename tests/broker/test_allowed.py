@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.allowed import EVERYBODY, parse_networks
+from dbg_broker.settings import EVERYBODY, parse_networks
 
 ALLOWED = parse_networks(["10.1.0.0/16", "192.0.2.7", "fd00::/8"])
 

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from dbg_broker.allowed import parse_networks
+from dbg_broker.cli.parser import parser_of_the_command
 from dbg_broker.settings import (
     IDLE_SECONDS,
     Listen,
@@ -20,11 +20,11 @@ from dbg_broker.settings import (
     parse_classic,
     parse_command,
     parse_listen,
+    parse_networks,
     parse_size,
     ports_to_try,
     serve_settings,
 )
-from dbg_broker.words.parser import parser_of_the_command
 from dbg_wire.errors import BadInput
 
 

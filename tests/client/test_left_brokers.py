@@ -14,7 +14,7 @@ import pytest
 
 import dbg_client
 from dbg_client.api.broker import open_broker
-from dbg_client.core.broker import switchboard_to
+from dbg_client.core.switchboard import switchboard_to
 from dbg_client.dap.adapter import Adapter
 from dbg_client.dap.messages import Request
 from dbg_client.mcp.server import McpServer

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import dbg_agent.link.dial
-import dbg_broker.verbs.probe
+import dbg_broker.verbs.broker_client
 import dbg_client.core.connection
 import dbg_dial.blocking
 import dbg_dial.dial
@@ -86,7 +86,7 @@ async def blocking_page(reach: Reach) -> object:
 
 
 async def of_the_brokers_verbs(reach: Reach) -> object:
-    line = dbg_broker.verbs.probe.BrokerProbe(reach.endpoint)
+    line = dbg_broker.verbs.broker_client.BrokerProbe(reach.endpoint)
     return await asyncio.to_thread(step_by_step, line, reach.token)
 
 
@@ -97,7 +97,7 @@ WAYS: dict[str, Way] = {
     "dbg_dial.blocking.BlockingDial.page": blocking_page,
     "dbg_agent.link.dial.dial": of_a_rank,
     "dbg_client.core.connection.dial": of_a_terminal,
-    "dbg_broker.verbs.probe.BrokerProbe": of_the_brokers_verbs,
+    "dbg_broker.verbs.broker_client.BrokerProbe": of_the_brokers_verbs,
 }
 """All calls that can bring a token to a broker."""
 
@@ -130,7 +130,7 @@ async def test_no_way_leads_to_a_broker_that_is_not_known(way: str, what: str, k
 async def test_answers_says_no_for_tls_without_a_pin() -> None:
     with Impostor(0, "tls") as impostor:
         endpoint = reach(impostor.port, secure=True).endpoint
-        assert not await asyncio.to_thread(dbg_broker.verbs.probe.answers, endpoint, TOKEN, seconds(10))
+        assert not await asyncio.to_thread(dbg_broker.verbs.broker_client.answers, endpoint, TOKEN, seconds(10))
         await asyncio.to_thread(impostor.wait_for_all)
     assert impostor.heard() == []
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dbg_broker.words.candidates import verbs_of
-from dbg_broker.words.parser import parser_of_the_command
+from dbg_broker.cli.completion import verbs_of
+from dbg_broker.cli.parser import parser_of_the_command
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs/reference/commands.md"

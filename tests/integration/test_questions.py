@@ -300,7 +300,7 @@ def interview(home: Path, n: int, job: Child, within: float | None = None) -> No
     everyone = f"0-{n - 1}"
     wait_until_states(home, dict.fromkeys(range(n), "running"), within)
     # A rank is listed before its script goes on; only in ``train`` do all have the same stack, at lines that differ.
-    job.wait_for_output(rf"(?:trains\s+[\s\S]*){{{n}}}", within)
+    job.wait_for_output(rf"(?:trains[\s\S]*){{{n}}}", within)
     where = ask(home, "all", "-w")
     assert where["answered"] == n
     stacks = {tuple(frame["function"] for frame in group["frames"]) for group in where["groups"]}

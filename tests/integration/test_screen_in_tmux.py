@@ -31,7 +31,7 @@ def reset():
         owner.enter_raw()
 """,
     "a run is killed": """
-from dbg_broker.run.screen import Screen
+from dbg_broker.run.terminal import Screen
 screen = Screen()
 def reset():
     screen.restore()

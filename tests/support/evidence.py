@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.broker import switchboard_to
 from dbg_client.core.directory import Directory
+from dbg_client.core.switchboard import switchboard_to
 from dbg_wire.messages import Action, Look
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, evidence_in
 from tests.support.time_unit import seconds

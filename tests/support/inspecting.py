@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from dbg_client.api.loop_thread import LoopThread
 from dbg_client.core.asking import Asker
-from dbg_client.core.broker import switchboard_to
-from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.inspection import Inspected, Inspection, Sight, Variable, inspected_in
 from dbg_wire.records.ranks import RankInfo, RankState

@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from dbg_client.core.broker import switchboard_to
 from dbg_client.core.choose import choose
+from dbg_client.core.switchboard import switchboard_to
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.outcome import SessionOutcome
 from dbg_client.terminal.picker import pick_in_session

@@ -1,13 +1,18 @@
-"""One line of the audit log: what happened, who did it, from where, and at which ranks. Pure."""
+"""Entry of the audit log: what happened, who did it, from where, at which ranks, and what was asked. Pure."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
 
+from dbg_wire.messages import Question
+from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.inspection import Inspection, Sight
+from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.targets.rank_set import format_ranks
 
 MAX_TEXT = 2000
@@ -112,3 +117,36 @@ def shown_ranks(named: Iterable[tuple[int, str]]) -> str:
     """Return ranks of one job, given by number and address, as one text: the address of one, the set of several."""
     ranks = list(named)
     return ranks[0][1] if len(ranks) == 1 else format_ranks({number for number, _ in ranks})
+
+
+def text_of(question: Question, *, audits_input: bool) -> str | None:
+    """Return what to note of a question; None for one that holds what somebody types just now, which is input."""
+    asked = question.inquiry
+    if isinstance(asked, Inspection):
+        return None if asked.sight is Sight.COMPLETIONS and not audits_input else _of_inspection(asked)
+    if isinstance(asked, BreakpointsWish):
+        return ", ".join(_of_wish(asked))
+    return shlex.join(asked.words) if isinstance(asked, CommandLine) else question.text
+
+
+def _of_inspection(asked: Inspection) -> str:
+    if asked.sight is Sight.ASSIGN:
+        return f"{asked.name} = {asked.text}"
+    if asked.sight is Sight.VALUE:
+        return asked.text
+    if asked.sight is Sight.PARTS:
+        return f"value {asked.handle}" if asked.handle else asked.scope.value
+    return f"{asked.sight.value} {asked.text}".rstrip()
+
+
+def _of_wish(wish: BreakpointsWish) -> Iterator[str]:
+    for line in wish.clear:
+        yield f"clear {line.file}:{line.line}"
+    for one in wish.set:
+        yield f"set {one.file}:{one.line}{_conditions(one)}"
+
+
+def _conditions(one: BreakpointWish) -> str:
+    return "".join(
+        f" {word} {text}" for word, text in (("if", one.condition), ("hits", one.hits), ("log", one.log)) if text
+    )

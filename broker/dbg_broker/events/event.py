@@ -1,13 +1,18 @@
-"""An event, and the document in which a command gets it. Pure."""
+"""An event, what it says to people, and the document in which a command gets it. Pure."""
 
 from __future__ import annotations
 
 import enum
 import json
+import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.errors import printable
-from dbg_wire.records.ranks import Place
+from dbg_wire.messages import Hang
+from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_SENTENCE = 500
 """Characters of a sentence: a message to a phone, and no more of a rank's exception than that needs."""
@@ -74,3 +79,105 @@ def document(event: Event, left_out: int = 0) -> bytes:
         "left_out": left_out,
     }
     return json.dumps(told).encode() + b"\n"
+
+
+MINUTE = 60.0
+
+
+class Seen:
+    """A rank when something happened to it: its record goes on to change."""
+
+    def __init__(self, rank: RankRecord) -> None:
+        self.rank = rank
+        self._state = rank.state
+        self._stop = rank.report.stop if rank.state is not RankState.EXITED else None
+
+    @property
+    def where(self) -> Place | None:
+        """Return the place of the stop, or the last one that is known."""
+        if self._stop is not None:
+            return self._stop.where
+        return self.rank.frames[-1] if self.rank.frames else None
+
+    @property
+    def is_kept(self) -> bool:
+        """Tell whether a debugger can still be opened on it."""
+        return self._stop is not None
+
+    @property
+    def error(self) -> str:
+        """Return what ended it, as far as that is known."""
+        if self._stop is None:
+            return self.rank.detail
+        return self._stop.detail.removesuffix(self._stop.limit).removesuffix("; ")
+
+    @property
+    def left(self) -> float:
+        """Return for how many seconds its lease lasted then."""
+        return (self._stop.lease_seconds if self._stop is not None else None) or 0.0
+
+    @property
+    def way(self) -> str:
+        """Return in which way it has failed."""
+        status = self.rank.exit
+        if self._stop is not None or status is None:
+            return "crashed"
+        return f"ended with status {status}" if status >= 0 else f"was killed by {_signal_name(-status)}"
+
+
+def of_ranks(kind: EventKind, seen: Sequence[Seen], at: float) -> Event:
+    """Return the event that has happened to these ranks of one run."""
+    first, job = seen[0], seen[0].rank.said.job
+    others = len(seen) - 1
+    also = f", and {others} other {'rank' if others == 1 else 'ranks'}" if others else ""
+    address = first.rank.address
+    return Event(
+        kind=kind,
+        at=at,
+        sentence=f"{address} of job {job} {_what(kind, first)}{also}",
+        job=job,
+        ranks=format_ranks({one.rank.said.rank for one in seen}),
+        address=address,
+        where=first.where,
+        next=f"dbg-attach {job}/{address}" if first.is_kept else "dbg-attach --list --all",
+    )
+
+
+def hang(message: Hang, says: str, at: float) -> Event:
+    """Return the event of a verdict that ``says`` has told, empty for the user.
+
+    What to type comes from the broker alone, since whoever may drive one job could have others run anything.
+    """
+    told_by = f", as {says} says" if says else ""
+    return Event(
+        kind=EventKind.HANG,
+        at=at,
+        sentence=f"job {message.job} hangs{told_by}: {message.sentence}",
+        job=message.job,
+        ranks=message.ranks,
+        next=f"dbg-attach why {message.job}/all",
+    )
+
+
+def refused(host: str, why: str, at: float) -> Event:
+    """Return the event of a refused request."""
+    said = f"a request from {host} was refused: {why.strip()}"
+    return Event(kind=EventKind.REFUSED, at=at, sentence=said, address=host, next="dbg-broker log")
+
+
+def _what(kind: EventKind, seen: Seen) -> str:
+    if kind is EventKind.LEASE:
+        left = seen.left
+        return f"goes on by itself in {f'{left / MINUTE:.0f} min' if left >= 2 * MINUTE else f'{left:.0f} s'}"
+    place = seen.where
+    at = f" at {place.file}:{place.line} in {place.function}" if place is not None and place.file else ""
+    if kind is EventKind.STOP:
+        return f"stopped{at}"
+    return f"{seen.way}{at}{f': {seen.error}' if seen.error else ''}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

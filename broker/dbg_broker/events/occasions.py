@@ -11,11 +11,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 
-from dbg_broker.events import sentences
-from dbg_broker.events.event import Event, EventKind
-from dbg_broker.events.sentences import Seen
-from dbg_broker.ranks.crashes import CRASH
-from dbg_broker.ranks.first_failures import has_failed
+from dbg_broker.events import event
+from dbg_broker.events.event import Event, EventKind, Seen
+from dbg_broker.ranks.failures import CRASH, has_failed
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Hang
@@ -89,12 +87,12 @@ class Occasions:
     def hang(self, message: Hang, says: str = "") -> None:
         """Take in a verdict of ``why``, told by ``says``; empty for the user."""
         if self._is_news(EventKind.HANG, (message.job, message.kind, message.ranks)):
-            self._tell(sentences.hang(message, says, self._wall()))
+            self._tell(event.hang(message, says, self._wall()))
 
     def refused(self, host: str, why: str) -> None:
         """Take in that a request of ``host`` was refused, for its token."""
         if self._is_news(EventKind.REFUSED, host):
-            self._tell(sentences.refused(host, why, self._wall()))
+            self._tell(event.refused(host, why, self._wall()))
 
     # --------------------------------------------------------------------------------------------------------- of ranks
 
@@ -145,7 +143,7 @@ class Occasions:
         if seen:
             told.last[kind] = self._clock()
             told.has_stopped = told.has_stopped or kind is EventKind.STOP
-            self._tell(sentences.of_ranks(kind, seen, self._wall()))
+            self._tell(event.of_ranks(kind, seen, self._wall()))
 
     def _is_news(self, kind: EventKind, name: Hashable) -> bool:
         now, told = self._clock(), self._seldom[kind]

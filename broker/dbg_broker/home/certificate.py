@@ -1,17 +1,21 @@
-"""The broker's own certificate: made once, kept in the home, and known to others by its fingerprint.
+"""The broker's certificate, known to others by its fingerprint: made once and kept in the home, or the user's own.
 
-The next one lies beside it before it is served, so that ranks and terminals know both fingerprints in time.
+The next one of the home lies beside it before it is served, so that ranks and terminals know both fingerprints in time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import ssl
+import stat
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from dbg_broker.home.rendezvous import read_private, write_private
+from dbg_broker.home.private_files import MAX_PRIVATE_FILE, read_private, write_private
+from dbg_dial.find import check_own, open_at_once
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.endpoint import fingerprint_of
 
@@ -181,3 +185,142 @@ def _make(now: datetime) -> tuple[str, str]:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return certificate.public_bytes(serialization.Encoding.PEM).decode(), key_pem.decode()
+
+
+DAY_SECONDS = 86400.0
+
+SOON_SECONDS = 30 * DAY_SECONDS
+"""Seconds before an end from which on it is warned of: time for an authority that signs by hand, holidays included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validity:
+    """One certificate; ``begins`` and ``ends`` are in seconds since the epoch, and ``names`` are those of its hosts."""
+
+    names: tuple[str, ...]
+    issuer: str
+    subject: str
+    begins: float
+    ends: float
+
+
+def read_validity(der: bytes) -> Validity:
+    """Return what a certificate says. Raise ValueError if it can't be read."""
+    # Imported here, since it takes tens of milliseconds, and few verbs need it.
+    from cryptography import x509
+
+    certificate = x509.load_der_x509_certificate(der)
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = (*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress)))
+    except x509.ExtensionNotFound:
+        names = ()
+    return Validity(
+        names=names,
+        issuer=certificate.issuer.rfc4514_string(),
+        subject=certificate.subject.rfc4514_string(),
+        begins=certificate.not_valid_before_utc.timestamp(),
+        ends=certificate.not_valid_after_utc.timestamp(),
+    )
+
+
+def is_soon(ends: float, now: float) -> bool:
+    """Tell whether an end has come or is to be warned of; both are in seconds since the epoch."""
+    return ends - now < SOON_SECONDS
+
+
+def until(ends: float, now: float) -> str:
+    """Return an end for people, such as ``until 2026-12-04 12:00 (in 12 days)``."""
+    word = "until" if ends > now else "expired"
+    return f"{word} {date_of(ends)} ({distance(ends - now)})"
+
+
+def distance(seconds: float) -> str:
+    """Return how far away a moment is, such as ``in 12 days``, ``in 90 minutes`` or ``3 days ago``."""
+    size = abs(seconds)
+    if size >= 2 * DAY_SECONDS:
+        count, unit = int(size // DAY_SECONDS), "days"
+    elif size >= 2 * 3600:
+        count, unit = int(size // 3600), "hours"
+    else:
+        count, unit = int(size // 60), "minutes"
+    return f"in {count} {unit}" if seconds > 0 else f"{count} {unit} ago"
+
+
+def date_of(seconds: float) -> str:
+    """Return a moment as a date with hour and minute, in local time."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+_REMEDY_OF_KEY = "name the key's file with --key, mode 600, without a password"
+_REMEDY_OF_CERTIFICATE = "name a PEM file with --certificate: the broker's certificate first, then its chain"
+
+
+def load_given(certificate: Path, key: Path) -> Shown:
+    """Return the certificate of two PEM files, read anew at each call. Raise BadSecretFile if it can't be served now.
+
+    Others may read the certificate, and none but the user or root the key.
+    """
+    der = _first_der(certificate)
+    key_text = _text(key, "--key", _REMEDY_OF_KEY, others_may_read=False)
+    if "ENCRYPTED" in key_text:
+        raise BadSecretFile(f"--key {printable(str(key))} has a password", "write it out without one, mode 600")
+    _check_dates(certificate, der)
+    context = new_context()
+    try:
+        # With an empty password OpenSSL doesn't ask the terminal for that of an encrypted key.
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:
+        raise _unusable(certificate, key, error) from None
+    return Shown(context=context, certificate=der)
+
+
+def _first_der(path: Path) -> bytes:
+    text = _text(path, "--certificate", _REMEDY_OF_CERTIFICATE, others_may_read=True)
+    try:
+        return first_der(text)
+    except ValueError:
+        raise BadSecretFile(
+            f"--certificate {printable(str(path))} holds no certificate", _REMEDY_OF_CERTIFICATE
+        ) from None
+
+
+def _check_dates(path: Path, der: bytes) -> None:
+    named, now = f"--certificate {printable(str(path))}", time.time()
+    try:
+        found = read_validity(der)
+    except ValueError:
+        raise BadSecretFile(f"{named} holds a certificate that can't be read", _REMEDY_OF_CERTIFICATE) from None
+    if found.ends <= now:
+        raise BadSecretFile(f"{named} expired {date_of(found.ends)}", "have it renewed by your authority")
+    if found.begins > now:
+        raise BadSecretFile(f"{named} is not valid before {date_of(found.begins)}", "look at this host's clock")
+
+
+def _unusable(certificate: Path, key: Path, error: Exception) -> BadSecretFile:
+    reason = getattr(error, "reason", None)
+    if reason == "KEY_VALUES_MISMATCH":
+        return BadSecretFile(
+            f"--key {printable(str(key))} is not the key of --certificate {printable(str(certificate))}",
+            "name the one that was made with it",
+        )
+    return BadSecretFile(
+        f"--certificate {printable(str(certificate))} and --key {printable(str(key))} can't be used "
+        f"({reason or type(error).__name__})",
+        _REMEDY_OF_KEY,
+    )
+
+
+def _text(path: Path, option: str, remedy: str, *, others_may_read: bool) -> str:
+    """Return the text of a file that only the user or root can have written. Raise BadSecretFile."""
+    named = f"{option} {printable(str(path))}"
+    try:
+        with open_at_once(str(path)) as file:
+            mode = check_own(file, str(path), os.geteuid(), others_may_read=others_may_read)
+            if not stat.S_ISREG(mode):
+                raise BadSecretFile(f"{named} is not a regular file", remedy)
+            return file.read(MAX_PRIVATE_FILE).decode("utf-8")
+    except OSError as error:
+        raise BadSecretFile(f"{named} can't be read ({error.strerror})", remedy) from None
+    except UnicodeDecodeError:
+        raise BadSecretFile(f"{named} is not a PEM file", "name the file of the certificate or of its key") from None

@@ -1,7 +1,4 @@
-"""The broker's home on disk: a directory closed to others, ``broker.json`` and ``driver.json`` in it, and a lock.
-
-Modes never depend on the umask: everything is made closed and then set to its exact mode.
-"""
+"""Address and locks of a home: ``broker.json`` and ``driver.json``, the lock of its one broker, that of its tokens."""
 
 from __future__ import annotations
 
@@ -9,120 +6,24 @@ import contextlib
 import errno
 import fcntl
 import os
-import stat
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from dbg_broker.home.path import check_way
-from dbg_dial.apart import apart
-from dbg_dial.find import DRIVER_FILE, RENDEZVOUS_FILE, check_own, open_at_once
+from dbg_broker.home.private_files import read_private, write_private
+from dbg_dial.find import DRIVER_FILE, RENDEZVOUS_FILE
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.finding.home import ANOTHER_HOME, check_closed
+from dbg_wire.finding.home import ANOTHER_HOME
 from dbg_wire.finding.rendezvous import Rendezvous, format_driver_tokens, format_rendezvous, parse_rendezvous
 
 LOCK_FILE = "serve.lock"
 
-MAX_PRIVATE_FILE = 256 * 1024
-"""Bytes read of a file in the home: the largest, a certificate with its chain, has a few KiB; more is a wrong file."""
 
 NO_LOCKS_HERE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 """Errors of flock where there are no locks: NFS without its lock daemon, FUSE, Lustre mounted without ``flock``."""
 
 _HELD_BY_OTHER = frozenset({errno.EWOULDBLOCK, errno.EACCES})
 """Errors of flock for a lock that is held: its own, and that of NFS, which makes a byte-range lock of it."""
-
-_START_AGAIN = "remove it and start `dbg-broker serve` again"
-
-
-def open_home(path: str) -> Path:
-    """Return the home directory, made with mode 0700 if it is missing, its missing parents too.
-
-    Raise BadSecretFile if it is no directory, another user's, open to others, below a directory in which others could
-    replace it, or can't be made, and SilentFile if its file server does not answer.
-    """
-    return apart(path, lambda: _open_home(path))
-
-
-def _open_home(path: str) -> Path:
-    home, shown = Path(path), printable(path)
-    try:
-        if not home.exists():
-            check_way(home)
-            make_private_directory(home)
-        found = home.stat()
-    except OSError as error:
-        raise BadSecretFile(f"the directory {shown} can't be made ({error.strerror})", ANOTHER_HOME) from error
-    if not stat.S_ISDIR(found.st_mode):
-        raise BadSecretFile(f"{shown} is not a directory", ANOTHER_HOME)
-    if found.st_uid != os.geteuid():
-        raise BadSecretFile(f"the directory {shown} belongs to user {found.st_uid}, not to you", ANOTHER_HOME)
-    check_closed(found.st_mode, path)
-    check_way(home)
-    # The kernel may remember all of the above; it asks the file server again when a file is opened.
-    with contextlib.suppress(OSError), open_at_once(str(home / RENDEZVOUS_FILE)):
-        return home
-    return home
-
-
-def make_private_directory(path: Path) -> None:
-    """Make a directory and its missing parents with mode 0700; one that is there stays as it is. Raise OSError."""
-    if path.exists():
-        return
-    make_private_directory(path.parent)
-    try:
-        path.mkdir(mode=0o700)
-    except FileExistsError:
-        return
-    path.chmod(0o700)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file of mode 0600, whole or not at all; readers see the old text or the new. Raise BadSecretFile."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                os.fchmod(descriptor, 0o600)
-                file.write(text)
-                file.flush()
-                # Without this a crash of the host could leave the new name with nothing in it.
-                os.fsync(descriptor)
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise cant_write(path, error) from error
-
-
-def cant_write(path: Path, error: OSError) -> BadSecretFile:
-    """Return the error of a file of the home that can't be written for this reason."""
-    what_to_do = "make room there, or set DBG_HOME"
-    return BadSecretFile(f"{printable(str(path))} can't be written ({error.strerror})", what_to_do)
-
-
-def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
-    """Return the text of a file that only this user (or root) can have written, or None if there is none.
-
-    Raise BadSecretFile if others can write it, or read it unless they may, or if it can't be read.
-    """
-    shown = printable(str(path))
-    try:
-        with open_at_once(str(path)) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise BadSecretFile(f"{shown} is not a regular file", _START_AGAIN)
-            check_own(file, str(path), os.geteuid(), others_may_read=others_may_read)
-            content = file.read(MAX_PRIVATE_FILE + 1)
-        if len(content) <= MAX_PRIVATE_FILE:
-            return content.decode("utf-8")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise BadSecretFile(f"{shown} can't be read ({error.strerror})", _START_AGAIN) from error
-    except UnicodeDecodeError:
-        pass
-    raise BadSecretFile(f"{shown} is too large or not text, so not ours", _START_AGAIN)
 
 
 def write_rendezvous(home: Path, rendezvous: Rendezvous) -> None:
@@ -199,3 +100,37 @@ def lock(home: Path) -> HomeLock | None:
             return None
         raise BadSecretFile(f"{printable(str(path))} can't be locked ({error.strerror})", ANOTHER_HOME) from error
     return HomeLock(descriptor, certain=True)
+
+
+TOKENS_LOCK_FILE = "tokens.lock"
+
+
+@contextlib.contextmanager
+def tokens_locked(home: Path) -> Iterator[None]:
+    """Have the tokens of a home to oneself; wait while another command changes them. Raise BadSecretFile.
+
+    Where the file system has no locks nobody is kept out.
+    """
+    path = home / TOKENS_LOCK_FILE
+    try:
+        # Opened for writing, since NFS grants an exclusive lock only then.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise BadSecretFile(
+            f"{printable(str(path))} can't be made ({error.strerror})", "make room there, or set DBG_HOME"
+        ) from error
+    try:
+        _wait_for_lock(descriptor, path)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for_lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in NO_LOCKS_HERE:
+            raise BadSecretFile(
+                f"{printable(str(path))} can't be locked ({error.strerror})", "set DBG_HOME to another directory"
+            ) from error

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_broker.recording.happenings import Ended, Happening, Missing, Said, Seen, Shown, Typed
-from dbg_broker.recording.stop_cast import About
+from dbg_broker.recording.stop_cast import About, Ended, Happening, Missing, Said, Seen, Shown, Typed
 from dbg_broker.recording.writer import Entry, Recording, RecordingWriter, new_recording
 from dbg_wire.messages import PromptInfo, StopInfo
 from dbg_wire.records.ranks import RankState

@@ -1,20 +1,131 @@
-"""The asciicast of one stop: from what a rank shows and its driver types to lines of a file. Pure."""
+"""The asciicast of one stop: from what a rank shows and its driver types to lines of a file. Pure.
+
+The event loop tells the writing thread what happens as values, whose ``at`` is in monotonic seconds. The lines are
+those of asciicast version 2, which all players know: https://docs.asciinema.org/manual/asciicast/v2/
+"""
 
 from __future__ import annotations
 
 import codecs
+import json
+import re
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbg_broker.recording.asciicast import INPUT, MARKER, OUTPUT, RESIZE, encode_event, encode_header
-from dbg_broker.recording.happenings import Ended, Happening, Missing, Said, Seen, Shown, Typed
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.errors import printable
 from dbg_wire.messages import PromptInfo, Sender
 from dbg_wire.sequences import QueryFilter, TextFilter
 from dbg_wire.tables.engines import LINE_ENGINE
+
+OUTPUT, INPUT, RESIZE, MARKER = "o", "i", "r", "m"
+"""The codes of events."""
+
+_HIDDEN = frozenset(map(chr, (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))))
+"""Control characters above 32, and characters that end lines or turn the direction of text."""
+
+_ANY_HIDDEN = re.compile(f"[{''.join(_HIDDEN)}]")
+
+
+def encode_header(*, columns: int, rows: int, timestamp: float, title: str, about: Mapping[str, str]) -> bytes:
+    """Return the first line; ``timestamp`` is in seconds since the epoch, ``about`` names what has no field."""
+    document = {
+        "version": 2,
+        "width": columns,
+        "height": rows,
+        "timestamp": int(timestamp),
+        "title": title,
+        "env": {"TERM": "xterm-256color", **{name: text for name, text in about.items() if text}},
+    }
+    return _line(document)
+
+
+def encode_event(seconds: float, code: str, data: str) -> bytes:
+    """Return the line of an event so many seconds after the beginning."""
+    return _line([round(seconds, 3), code, data])
+
+
+def _line(document: object) -> bytes:
+    text = json.dumps(document, ensure_ascii=False)
+    if (not text.isascii() or "\x7f" in text) and _ANY_HIDDEN.search(text):
+        # A recording may be looked at with `cat`: JSON escapes the control characters below 32, and this the others.
+        # Each kind is replaced at once: a call for each of 65,536 characters would keep the event loop from running.
+        for hidden in _HIDDEN.intersection(text):
+            text = text.replace(hidden, f"\\u{ord(hidden):04x}")
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+OUTPUT_HEADER = struct.Struct(">BIQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The debugger and its screen as the rank reports them now."""
+
+    at: float
+    session: int
+    engine: str
+    rows: int
+    columns: int
+    prompt: PromptInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A frame of terminal bytes, as the rank has sent it."""
+
+    at: float
+    frame: bytes
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes of output it has."""
+        return max(0, len(self.frame) - OUTPUT_HEADER.size)
+
+    def place(self) -> tuple[int, int]:
+        """Return the session's number and the place of the output in it, 0 for the beginning."""
+        if len(self.frame) < OUTPUT_HEADER.size:
+            return 0, 0
+        _, session, offset = OUTPUT_HEADER.unpack_from(self.frame)
+        return int(session), int(offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """Keys of the driver."""
+
+    at: float
+    keys: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A sentence about the stop, such as who types now."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """So many bytes of output could not be kept."""
+
+    at: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The process has ended with this status, None if it is unknown."""
+
+    at: float
+    status: int | None
+
+
+Happening = Seen | Shown | Typed | Said | Missing | Ended
 
 CLEARED = "\x0f\x1b(B\x1b[0m\x1b[2J\x1b[H\x1b[?25h"
 """An empty screen without colours, and a cursor."""

@@ -1,13 +1,22 @@
-"""What ranks find in their environment, and what a command tells of its job. Pure."""
+"""Environments of a run's processes: of the job's ranks, and of our own programs that the run starts.
+
+The job has a token for its own ranks alone. Our programs come from this installation, never from the user's directory.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, takewhile
+from pathlib import Path
 
+from dbg_broker.home.rendezvous import read_rendezvous
+from dbg_broker.home.tokens import JOB_TOKENS_DIRECTORY, job_token, write_job_token
 from dbg_broker.run.settings import Wishes
 from dbg_wire.finding.environment import (
+    AUTOSTART,
+    BROKER,
     COLLECTIVE_TIMEOUT,
     ENGINE,
     HOME,
@@ -16,6 +25,7 @@ from dbg_wire.finding.environment import (
     RANKS,
     STOP_AT,
     STOP_IN,
+    TOKEN,
     TOKEN_FILE,
 )
 from dbg_wire.records.stop_points import StopAt, StopIn
@@ -96,3 +106,35 @@ def job_environment(
 
 def _typed(stop: StopAt | StopIn) -> str:
     return str(stop).partition(" ")[2]
+
+
+OWN_VARIABLES = (AUTOSTART, STOP_AT, STOP_IN)
+"""Variables that would make ranks of these programs, if a run is started by a run."""
+
+_START = "import sys; del sys.path[0]; from {module} import main; sys.exit(main())"
+
+
+def own_command(module: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command line of one of these programs, which imports no file of the user's directory."""
+    return [sys.executable, "-c", _START.format(module=module), *arguments]
+
+
+def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for these programs."""
+    return {name: value for name, value in environ.items() if name not in OWN_VARIABLES}
+
+
+def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None:
+    """Return a new file with the token of a job. Raise BadSecretFile if it can't be written.
+
+    Return None where the user has named a broker or a token, or where no broker serves this home.
+    """
+    # A run inside of another run's job has that job's token, which is not for ranks of this one.
+    is_of_another_run = Path(environ.get(TOKEN_FILE, "")).parent == Path(home) / JOB_TOKENS_DIRECTORY
+    chosen = (BROKER, TOKEN) if is_of_another_run else (BROKER, TOKEN, TOKEN_FILE)
+    if any(environ.get(name) for name in chosen):
+        return None
+    serving = read_rendezvous(Path(home))
+    if serving is None or "rank" not in serving.tokens:
+        return None
+    return str(write_job_token(Path(home), job, job_token(serving.tokens["rank"], job)))

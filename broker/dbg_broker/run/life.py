@@ -19,21 +19,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from dbg_broker.home.job_tokens import job_is_over
-from dbg_broker.home.rendezvous import open_home
+from dbg_broker.home.private_files import open_home
+from dbg_broker.home.tokens import job_is_over
 from dbg_broker.run import keeper
-from dbg_broker.run.broker_options import broker_options
-from dbg_broker.run.environment import is_for_many_hosts, job_environment, job_name
-from dbg_broker.run.job_terminal import JobTerminal, is_wanted
-from dbg_broker.run.job_token import token_file_of
-from dbg_broker.run.own_broker import Found, find_or_start, notes_of
-from dbg_broker.run.own_programs import own_command, own_environment
+from dbg_broker.run.environment import (
+    is_for_many_hosts,
+    job_environment,
+    job_name,
+    own_command,
+    own_environment,
+    token_file_of,
+)
+from dbg_broker.run.keeper import JobTerminal, is_wanted
+from dbg_broker.run.own_broker import Found, broker_options, find_or_start, notes_of
 from dbg_broker.run.plan import Plan, make_plan
 from dbg_broker.run.remembered import Folder, Remembered, folder_of
-from dbg_broker.run.screen import Screen
 from dbg_broker.run.settings import RunSettings, Wishes, check
-from dbg_broker.run.terminal import TerminalProcess, is_attachable
-from dbg_broker.run.wakeup import Wakeup
+from dbg_broker.run.terminal import Screen, TerminalProcess, Wakeup, is_attachable
 from dbg_wire.errors import BadInput, BadSecretFile, DbgError, printable
 from dbg_wire.finding.environment import HOME, JOB
 from dbg_wire.finding.home import home_directory
@@ -97,7 +99,7 @@ def _start(
     plan = make_plan(settings, last or folder.load())
     _require_file(plan.wishes.commands)
     if plan.stops:
-        from dbg_broker.run.unfound import notes_of_unfound  # loaded where it is needed
+        from dbg_broker.run.plan import notes_of_unfound  # loaded where it is needed
 
         unfound = notes_of_unfound(plan.stops, plan.directory, plan.command)
         plan = replace(plan, notes=(*plan.notes, *unfound))

@@ -1,27 +1,136 @@
-"""The broker that a run uses: the one that is there, or one of its own that stays as long as it is needed."""
+"""The broker that a run uses: the one that is there, or one of its own that stays as long as it is needed.
+
+A broker of its own gets the options of ``serve`` that ``run`` has, too; of one that is there it is told what differs.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import posixpath
+import shlex
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, NamedTuple
 
 from dbg_broker.home.in_use import hold
-from dbg_broker.home.rendezvous import cant_write, lock, open_home, read_private, read_rendezvous, write_private
-from dbg_broker.run.broker_options import Options, StartedBy, format_started, notes_on, options_of, words_of
-from dbg_broker.run.environment import is_for_many_hosts
-from dbg_broker.run.own_programs import own_command, own_environment
+from dbg_broker.home.private_files import cant_write, open_home, read_private, write_private
+from dbg_broker.home.rendezvous import lock, read_rendezvous
+from dbg_broker.run.environment import is_for_many_hosts, own_command, own_environment
 from dbg_broker.run.settings import Wishes
+from dbg_broker.settings import parse_allowed, parse_command, parse_max_lease, parse_record
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
 from dbg_wire.finding.endpoint import is_loopback, wrong_host_reason
 from dbg_wire.finding.environment import BROKER
 from dbg_wire.finding.rendezvous import Rendezvous
+
+MAX_SHOWN = 300
+"""Characters of options in a sentence."""
+
+_HIDDEN = "--event-directory"
+
+
+class Option(NamedTuple):
+    """An option of ``serve`` and its value, which is empty for an option without one."""
+
+    name: str
+    value: str = ""
+
+
+Options = tuple[Option, ...]
+
+
+class StartedBy(NamedTuple):
+    """The broker that a run has started: the host and process that it is, and its options."""
+
+    host: str
+    pid: int
+    options: Options
+
+
+def broker_options(wishes: Wishes, directory: str) -> Options:
+    """Return what to hand to a broker of the run, which does not run in ``directory``. Raise BadInput."""
+    record = parse_record(directory, wishes.record, max_bytes=wishes.record_max, records_input=wishes.record_input)
+    parse_allowed(wishes.allow)
+    parse_max_lease(wishes.max_lease)
+    found = [Option("--allow", network) for network in wishes.allow]
+    if wishes.audit_input:
+        found.append(Option("--audit-input"))
+    if record is not None:
+        found.append(Option("--record", record.directory))
+    if wishes.record_input:
+        found.append(Option("--record-input"))
+    if wishes.record_max is not None:
+        found.append(Option("--record-max", wishes.record_max))
+    if wishes.on_event is not None:
+        found += [Option("--on-event", _command(wishes.on_event, directory)), Option(_HIDDEN, directory)]
+    if wishes.max_lease is not None:
+        found.append(Option("--max-lease", wishes.max_lease))
+    return tuple(found)
+
+
+def words_of(options: Options) -> Iterator[str]:
+    """Return the options as words of a command line."""
+    for option in options:
+        # A value may begin with a hyphen.
+        yield f"{option.name}={option.value}" if option.value else option.name
+
+
+def notes_on(wanted: Options, has: Options, url: str, pid: int | None = None) -> Iterator[str]:
+    """Return what to say of a broker that serves already with the options ``has``, as sentences.
+
+    ``pid`` is that of its process, None if it is on another host.
+    """
+    missing, more = _names(wanted, has), _shown(option for option in has if option not in wanted)
+    where = f"the broker at {printable(url)}"
+    if missing:
+        verb = "changes" if len(missing) == 1 else "change"
+        yield (
+            f"{where} runs already, and {' and '.join(missing)} {verb} nothing there; stop it"
+            f"{f' by `kill {pid}`' if pid is not None else ''}, and the run starts one of its own with what you gave"
+        )
+    elif more:
+        yield f"{where} was started by an earlier run, and still has its {more}"
+
+
+def format_started(started: StartedBy) -> str:
+    """Return the text of the file that tells later runs of a broker."""
+    return json.dumps({"schema": 1, **started._asdict()}) + "\n"
+
+
+def options_of(text: str | None, host: str, pid: int) -> Options:
+    """Return the options of the broker that is this process, none if the text tells of another one or can't be read."""
+    try:
+        document: Mapping[str, Any] = json.loads(text or "")
+        if (document["host"], document["pid"]) != (host, pid):
+            return ()
+        return tuple(Option(str(name), str(value)) for name, value in document["options"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ()
+
+
+def _command(text: str, directory: str) -> str:
+    program, *arguments = parse_command(text)
+    # A name without a slash is found in $PATH.
+    path = posixpath.join(directory, program) if "/" in program else program
+    return shlex.join([path, *arguments])
+
+
+def _names(wanted: Options, has: Options) -> list[str]:
+    return list(dict.fromkeys(option.name for option in wanted if option not in has and option.name != _HIDDEN))
+
+
+def _shown(options: Iterable[Option]) -> str:
+    shown = [
+        f"{one.name} {shlex.quote(one.value)}" if one.value else one.name for one in options if one.name != _HIDDEN
+    ]
+    return printable(" ".join(shown), MAX_SHOWN)
+
 
 LOG_FILE = "run-broker.log"
 """The log of a run's own broker; each broker begins it anew."""
@@ -144,15 +253,14 @@ def _note_start(home: Path, options: Options, pid: int) -> None:
 
 def _answers(home: Path) -> bool:
     # The import loads TLS and more, which a run with a broker on this host doesn't need.
-    from dbg_broker.verbs.probe import answers
+    from dbg_broker.verbs.broker_client import answers
 
     rendezvous = read_rendezvous(home)
     return rendezvous is not None and answers(rendezvous.endpoint, rendezvous.tokens.get("rank"), ANSWER_SECONDS)
 
 
 def _named(home: str, environ: Mapping[str, str]) -> Found:
-    from dbg_broker.verbs.probe import answers
-    from dbg_broker.verbs.which_broker import find_broker
+    from dbg_broker.verbs.broker_client import answers, find_broker
 
     reach = find_broker(None, home, environ, "rank")
     if not answers(reach.endpoint, reach.token, ANSWER_SECONDS):
@@ -169,7 +277,7 @@ def _start(home: Path, listen: str, options: Options, environ: Mapping[str, str]
     arguments += words_of(options)
     with _new_log(home) as log:
         process = subprocess.Popen(
-            own_command("dbg_broker.cli", arguments),
+            own_command("dbg_broker.cli.main", arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

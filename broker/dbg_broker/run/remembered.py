@@ -9,18 +9,15 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from dbg_broker.home.rendezvous import make_private_directory, read_private, write_private
+from dbg_broker.home.private_files import make_private_directory, read_private, write_private
 from dbg_broker.run.keeper import is_written, lock_output
-from dbg_broker.run.places import find_again, text_of
-from dbg_broker.run.settings import Wishes
+from dbg_broker.run.settings import Wishes, typed_stops
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.records.ranks import Breakpoint
-from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
+from dbg_wire.records.stop_points import StopAt
 
 RUNS_FOLDER = "runs"
 LAST_FILE = "last.json"
@@ -35,8 +32,6 @@ FOLDERS_KEPT = 64
 MAX_NAME = 60
 """Characters of a directory's name in its folder's name, for people; a number tells directories of one name apart."""
 
-MAX_SOURCE_BYTES = 10_000_000
-"""Bytes of a source file that are looked through for a line; no file that people debug is longer."""
 
 _NONE = type(None)
 
@@ -158,64 +153,6 @@ def _changed(path: Path) -> float:
 # ------------------------------------------------------------------------------------------------------------- stops
 
 
-def keep_texts(wishes: Wishes, directory: str) -> tuple[str | None, ...]:
-    """Return the text of the line of each stop that was typed, None where the file isn't found from the directory."""
-    return tuple(_text_at(parse_stop_at(typed), directory) for typed in wishes.stop_at)
-
-
-def keep_breakpoints(breakpoints: Sequence[Breakpoint], former: Sequence[KeptStop]) -> tuple[KeptStop, ...]:
-    """Return what to keep of breakpoints that were set in a debugger, behind those that were kept before."""
-    kept = {(one.stop.file, one.stop.line): one for one in former}
-    for point in breakpoints:
-        stop = StopAt(file=point.file, line=point.line, condition=point.condition)
-        if _can_be_told(stop):
-            # The file may have been edited since, so that another statement stands there by now.
-            kept[point.file, point.line] = KeptStop(stop=stop, text=point.text or None)
-    return tuple(kept.values())
-
-
-def _can_be_told(stop: StopAt) -> bool:
-    """Tell whether ranks can read a stop from a line of a variable: a debugger accepts stops that don't fit there."""
-    try:
-        return parse_stop_at(str(stop).partition(" ")[2]) == stop
-    except BadInput:
-        return False
-
-
-def moved(kept: KeptStop, directory: str) -> KeptStop:
-    """Return a stop at the line where its text is now, and the text of that line, by which it is found next time."""
-    lines = _lines(kept.stop.file, directory)
-    if lines is None:
-        return kept
-    line = find_again(lines, kept.stop.line, kept.text)
-    return KeptStop(stop=replace(kept.stop, line=line), text=text_of(lines, line) or kept.text)
-
-
-def refuse_short(stop: StopAt, directory: str) -> None:
-    """Raise BadInput for a line behind the end of a file that is found from the directory."""
-    lines = _lines(stop.file, directory)
-    if lines is not None and stop.line > len(lines):
-        raise BadInput(
-            f"--stop-at {printable(stop.file)}:{stop.line} is behind the file's end, which has {len(lines)} lines",
-            "name one of them",
-        )
-
-
-def _text_at(stop: StopAt, directory: str) -> str | None:
-    lines = _lines(stop.file, directory)
-    return None if lines is None else text_of(lines, stop.line)
-
-
-def _lines(file: str, directory: str) -> list[str] | None:
-    path = Path(directory, file)
-    try:
-        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
-            return None
-        return path.read_bytes().decode("utf-8", "replace").removesuffix("\n").split("\n")
-    except OSError:
-        return None
-
-
 # -------------------------------------------------------------------------------------------------------------- JSON
 
 
@@ -272,8 +209,3 @@ def _of(value: Any, *kinds: type) -> Any:
     if type(value) not in kinds:
         raise TypeError(f"a {type(value).__name__} has no place here")
     return value
-
-
-def typed_stops(wishes: Wishes) -> list[StopAt | StopIn]:
-    """Return the stops that were typed. Raise BadInput."""
-    return [*map(parse_stop_at, wishes.stop_at), *map(parse_stop_in, wishes.stop_in)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from dbg_broker.settings import parse_listen
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.records.stop_points import MAX_STOPS, parse_stop_at, parse_stop_in
+from dbg_wire.records.stop_points import MAX_STOPS, StopAt, StopIn, parse_stop_at, parse_stop_in
 from dbg_wire.tables.engines import ENGINES
 
 LONGEST_SECONDS = 10_000_000.0
@@ -139,3 +139,8 @@ def command_of(words: Sequence[str], behind: Sequence[str] | None) -> tuple[str,
     if behind is None:
         return tuple(words)
     return (*words, "--", *behind) if words else tuple(behind)
+
+
+def typed_stops(wishes: Wishes) -> list[StopAt | StopIn]:
+    """Return the stops that were typed. Raise BadInput."""
+    return [*map(parse_stop_at, wishes.stop_at), *map(parse_stop_in, wishes.stop_in)]

@@ -14,12 +14,14 @@ from dbg_broker.home.certificate import (
     next_certificate,
     prepare_next,
     present_certificate,
+    read_validity,
     switch,
+    until,
 )
-from dbg_broker.home.rendezvous import read_private, read_rendezvous
-from dbg_broker.home.validity import read_validity, until
-from dbg_broker.verbs.announcing import lines_to_paste
-from dbg_broker.verbs.telling import tell_broker
+from dbg_broker.home.private_files import read_private
+from dbg_broker.home.rendezvous import read_rendezvous
+from dbg_broker.verbs.broker_client import tell_broker
+from dbg_broker.verbs.listening import lines_to_paste
 from dbg_dial.user import user_name
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.endpoint import fingerprint_of

@@ -16,42 +16,103 @@ from functools import partial
 from pathlib import Path
 
 from dbg_broker.audit.entries import Entry, What
-from dbg_broker.audit.shares import Shares
-from dbg_broker.audit.writer import AuditLog
+from dbg_broker.audit.writer import AuditLog, Shares
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.events.command import OnEvent
 from dbg_broker.events.occasions import Occasions
-from dbg_broker.garbage import GarbageCollection
-from dbg_broker.home.certificate import load_own
-from dbg_broker.home.given_certificate import load_given
+from dbg_broker.home.certificate import load_given, load_own
 from dbg_broker.home.in_use import Leaving
-from dbg_broker.home.rendezvous import (
-    open_home,
-    remove_rendezvous,
-)
+from dbg_broker.home.private_files import open_home
+from dbg_broker.home.rendezvous import HomeLock, lock, read_rendezvous, remove_rendezvous
 from dbg_broker.home.tokens import (
     make_throw_away_tokens,
     remove_throw_away_tokens,
 )
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
-from dbg_broker.log import start_log
-from dbg_broker.net.capacity import MANY, Capacity
-from dbg_broker.net.loop_times import LoopTimes
-from dbg_broker.net.measured_loop import new_times, run_measured
+from dbg_broker.net.connections import Connections
+from dbg_broker.net.loop import GarbageCollection, LoopTimes, new_times, run_measured
+from dbg_broker.net.places import MANY, Capacity
 from dbg_broker.net.server import Server
 from dbg_broker.net.spare import SpareMemory
-from dbg_broker.recording.directory import open_directory
-from dbg_broker.settings import ServeSettings
-from dbg_broker.verbs.announcing import announce
-from dbg_broker.verbs.kept_token import open_socket, token_source
-from dbg_broker.verbs.listening import address_of, host_for_others, inherited, listen_for_peers, listen_for_stock
-from dbg_broker.verbs.material import Material, Sources
-from dbg_broker.verbs.recording import start_recorder
+from dbg_broker.recording.recorder import Recorder
+from dbg_broker.recording.writer import RecordingDirectory, RecordingWriter, open_directory
+from dbg_broker.settings import RecordSettings, ServeSettings
+from dbg_broker.timers import Timers
+from dbg_broker.verbs.broker_client import answers
+from dbg_broker.verbs.credentials import Material, Sources, open_socket, token_source
+from dbg_broker.verbs.listening import (
+    address_of,
+    announce,
+    host_for_others,
+    inherited,
+    listen_for_peers,
+    listen_for_stock,
+)
 from dbg_broker.verbs.service_manager import ServiceManager, status_line
-from dbg_broker.verbs.taking_home import take_home
+from dbg_broker.verbs.stderr_log import start_log
 from dbg_dial.kernel import kernel_name
+from dbg_wire.errors import BadSecretFile, DbgError, printable
+from dbg_wire.finding.endpoint import wrong_host_reason
+from dbg_wire.finding.rendezvous import Rendezvous
 from dbg_wire.records.ranks import LIVE_STATES, RankState
+
+PROBE_SECONDS = 2.0
+"""Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""
+
+
+class AlreadyServing(DbgError):
+    """Another broker serves this home already."""
+
+    def __init__(self, home: str, first: Rendezvous | None) -> None:
+        super().__init__(home, first)
+        self.home = home
+        self.first = first
+
+    def __str__(self) -> str:
+        shown = printable(self.home)
+        if self.first is None:
+            return f"another broker is starting in the home {shown}; stop it, or give --home another directory"
+        who = f"{printable(self.first.url)} (host {printable(self.first.host)}, pid {self.first.pid})"
+        return f"the home {shown} is served already, by {who}; use that one, stop it, or give --home another directory"
+
+
+def take_home(home: Path) -> HomeLock:
+    """Return the home's lock, or raise AlreadyServing if a broker holds it or answers at what broker.json says."""
+    held = lock(home)
+    try:
+        first = read_rendezvous(home)
+    except BadSecretFile:
+        if held is None:
+            raise AlreadyServing(str(home), None) from None
+        # The file can't be used, and it is about to be replaced.
+        return held
+    if held is None:
+        raise AlreadyServing(str(home), first)
+    if first is not None and _serves_elsewhere(first):
+        held.release()
+        raise AlreadyServing(str(home), first)
+    return held
+
+
+def _serves_elsewhere(first: Rendezvous) -> bool:
+    reason = wrong_host_reason(first.endpoint, first.host, socket.gethostname(), who="terminal")
+    if reason is not None:
+        logger.warning("broker.json named a broker on the loopback of %s and is replaced", printable(first.host))
+        return False
+    return answers(first.endpoint, first.tokens.get("rank"), PROBE_SECONDS)
+
+
+def start_recorder(settings: RecordSettings, hub: Hub) -> Recorder:
+    """Return what records the stops of a hub, with its thread begun."""
+    return Recorder(
+        RecordingWriter(RecordingDirectory(Path(settings.directory), settings.max_bytes)),
+        clock=hub.timers.clock,
+        schedule=hub.timers.schedule,
+        want_repaint=hub.ranks.want_repaint,
+        records_input=settings.records_input,
+    )
+
 
 logger = logging.getLogger("dbg_broker")
 
@@ -129,13 +190,13 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
     hub = _new_hub(loop, setup, times)
     # What is begun ends in the reverse order, at the end and after an error.
     async with contextlib.AsyncExitStack() as ending:
-        for spare in (hub.descriptors, hub.memory):
+        for spare in (hub.connections.descriptors, hub.connections.memory):
             spare.begin()
             ending.callback(spare.close)
         note = _keep_account(hub, setup, ending)
         reread = material.read_again if material.endpoint.secure else None
         reception = Reception(hub, material.tokens, reread)
-        server = Server(reception, setup.listener, material.context, allowed=settings.allowed)
+        server = Server(hub.connections, setup.listener, material.context, allowed=settings.allowed)
         material.show = server.show
         classic = StockSessions(hub, loop, stock.size)
         memory = None
@@ -172,18 +233,11 @@ def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
 
 
 def _new_hub(loop: asyncio.AbstractEventLoop, setup: _Setup, times: LoopTimes) -> Hub:
-    hub = Hub(
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        kernel=kernel_name(),
-        clock=loop.time,
-        schedule=loop.call_later,
-        capacity=Capacity(_descriptors()),
-        times=times,
-        memory=setup.memory,
-    )
+    timers = Timers(loop.time, loop.call_later)
+    connections = Connections(timers, Capacity(_descriptors()), times, setup.memory)
+    hub = Hub(timers, connections, host=socket.gethostname(), pid=os.getpid(), kernel=kernel_name())
     hub.max_lease = setup.settings.max_lease
-    GarbageCollection(lambda: hub.seats.counts()[1] > 0, loop.time, loop.call_later).begin()
+    GarbageCollection(lambda: hub.terminals.seats.counts()[1] > 0, timers).begin()
     return hub
 
 
@@ -193,19 +247,21 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     if settings.on_event:
         on_event = OnEvent(settings.on_event, os.environ, directory=settings.event_directory)
         ending.callback(on_event.close)
-        hub.occasions = Occasions(on_event.tell, clock=hub.clock, wall=time.time, schedule=hub.schedule)
+        hub.journal.occasions = Occasions(
+            on_event.tell, clock=hub.timers.clock, wall=time.time, schedule=hub.timers.schedule
+        )
     audit = AuditLog(setup.home)
     ending.callback(audit.close)
     ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))
-    shares = Shares(audit.note, clock=hub.clock, schedule=hub.schedule)
+    shares = Shares(audit.note, clock=hub.timers.clock, schedule=hub.timers.schedule)
     ending.callback(shares.tell)
-    hub.audit, hub.audits_input = shares.note, settings.audits_input
-    hub.meters.audit_lost = lambda: audit.lost + shares.lost
+    hub.journal.audit, hub.journal.audits_input = shares.note, settings.audits_input
+    hub.connections.meters.audit_lost = lambda: audit.lost + shares.lost
     records = "" if settings.record is None else f", records to {settings.record.directory}"
     audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.material.endpoint.url}, pid {pid}{records}"))
     if settings.record is not None:
-        hub.recorded.recorder = start_recorder(settings.record, hub)
-    ending.callback(hub.recorded.close)
+        hub.journal.recorded.recorder = start_recorder(settings.record, hub)
+    ending.callback(hub.journal.recorded.close)
     return shares.note
 
 

@@ -6,8 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from dbg_broker.verbs.probe import BrokerProbe
-from dbg_broker.verbs.which_broker import Say, find_broker
+from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
 from dbg_dial.user import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome

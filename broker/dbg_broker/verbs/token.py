@@ -13,22 +13,19 @@ from pathlib import Path
 
 from dbg_broker.audit.entries import Entry, What, encode_entry
 from dbg_broker.audit.files import append
-from dbg_broker.home.bearer import Role
-from dbg_broker.home.issued import (
+from dbg_broker.home.bearer import (
     JOB,
     NAME,
     IssuedToken,
+    Role,
     load_issued,
     save_issued,
     with_token,
     without_token,
 )
-from dbg_broker.home.job_tokens import renew_job_tokens
-from dbg_broker.home.rendezvous import read_rendezvous
-from dbg_broker.home.token_lock import tokens_locked
-from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, rotate_tokens
-from dbg_broker.verbs.telling import tell_broker
-from dbg_broker.verbs.which_broker import token_of
+from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
+from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, renew_job_tokens, rotate_tokens
+from dbg_broker.verbs.broker_client import tell_broker, token_of
 from dbg_dial.memory import ask_memory
 from dbg_dial.user import user_name
 from dbg_wire.errors import BadInput, BadSecretFile, printable

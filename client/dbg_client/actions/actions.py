@@ -20,13 +20,11 @@ from dbg_client.actions.stops import ask_stops
 from dbg_client.actions.user_pager import show_result
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
-from dbg_client.core.broker import switchboard_to
-from dbg_client.core.choose import Choice, choose, find, is_ready
+from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
 from dbg_client.core.deadline import read_in_thread
-from dbg_client.core.listed import exited, listed, there
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import call_roll
-from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
 from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped

@@ -14,9 +14,8 @@ from dbg_client.actions.many import MOVING, ask_many, break_in, read_saved
 from dbg_client.actions.stops import ask_stops
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
-from dbg_client.core.choose import Choice, choose, find, is_ready
+from dbg_client.core.choose import Choice, choose, find, is_ready, listed
 from dbg_client.core.deadline import read_in_thread
-from dbg_client.core.listed import listed
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard

@@ -28,8 +28,8 @@ from dbg_client.views.compare import (
 )
 from dbg_client.views.groups import AnswerGroup, Said, differ, group_answers, groups_document, remembered, show_groups
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.missing_from import MISSING
 from dbg_client.views.naming import Naming
+from dbg_client.views.stacks import MISSING
 from dbg_client.words.settings import CommandSettings, Format, Verb
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind

@@ -14,11 +14,11 @@ from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.rank_evidence import read_evidence
 from dbg_client.core.waiting_line import Show, show_nobody
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
-from dbg_client.hang.show import show_verdicts, verdicts_document
+from dbg_client.hang.explain import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import exit_status
 from dbg_client.questions.cause import look_for_cause, ranks_of_runs
 from dbg_client.streams import terminal_size
-from dbg_client.views.missing_from import MISSING, missing_from_collectives
+from dbg_client.views.stacks import MISSING, missing_from_collectives
 from dbg_client.words.settings import CommandSettings, Format
 from dbg_wire.messages import Action, Kind, Look
 from dbg_wire.records.ranks import RankInfo

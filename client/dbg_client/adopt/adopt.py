@@ -1,9 +1,15 @@
-"""``dbg-attach adopt``: make ranks of processes, and say by which target each is reached."""
+"""``dbg-attach adopt``: make ranks of processes, and say by which target each is reached.
+
+Of a process that can't be adopted py-spy shows the stack, which it reads from its memory: it runs nothing in it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,10 +19,8 @@ from dbg_client.adopt.errors import CantAdopt, NothingToAdopt
 from dbg_client.adopt.found import Candidate, find_mine
 from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Answer, Outcome
-from dbg_client.adopt.stack import stack_of
-from dbg_client.core.broker import switchboard_to
 from dbg_client.core.deadline import read_in_thread
-from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list
 from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.streams import show_waiting, tell, write_result
@@ -28,6 +32,39 @@ from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN_FILE
 from dbg_wire.finding.home import home_directory
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 from dbg_wire.targets.selection import unique_target
+
+DUMP_SECONDS = 10.0
+"""Seconds that py-spy may take: some tenths of one as a rule, more for a process of many libraries."""
+
+MAX_LINES = 200
+"""Lines that are shown: a process with many threads has more, and the main one comes first."""
+
+
+def find_py_spy() -> str | None:
+    """Return the path of py-spy, also where it stands beside this Python alone; None if there is none."""
+    beside = Path(sys.executable).with_name("py-spy")
+    return shutil.which("py-spy") or (str(beside) if beside.exists() else None)
+
+
+def stack_of(pid: int) -> str | None:
+    """Return the stacks of a process's threads as lines, or why there are none; None without py-spy. Blocks."""
+    py_spy = find_py_spy()
+    if py_spy is None:
+        return None
+    try:
+        done = subprocess.run(
+            [py_spy, "dump", "--pid", str(pid)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=DUMP_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"py-spy can't show its stack ({printable(str(error))})\n"
+    said = done.stdout if done.returncode == 0 else done.stderr
+    lines = said.decode("utf-8", "replace").splitlines()[:MAX_LINES]
+    return "".join(f"{printable(line)}\n" for line in lines)
+
 
 AT_ONCE = 4
 """Processes that are adopted at a time: each stops for some tenths of a second, and its gdb takes a core meanwhile."""

@@ -9,13 +9,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dbg_client.adopt.errors import CantAdopt, NoSuchProcess
+from dbg_client.adopt.found import is_guard, is_ours
 from dbg_client.adopt.gdb import find_gdb, is_our_gdb
-from dbg_client.adopt.own import is_guard, is_ours
+from dbg_client.adopt.inject import can_remote_exec
 from dbg_client.adopt.process import (
     Mapping,
     Seen,
     all_pids,
     is_dumpable,
+    is_tried,
     look,
     mappings,
     may_trace,
@@ -25,8 +27,6 @@ from dbg_client.adopt.process import (
     yama_scope,
 )
 from dbg_client.adopt.python import TargetPython, find_python
-from dbg_client.adopt.remote import can_remote_exec
-from dbg_client.adopt.system_calls import is_tried
 
 OTHERS_SECONDS = 15.0
 """Seconds for which another adoption of the process is waited for; it stops it for tenths of a second."""

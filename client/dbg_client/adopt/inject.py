@@ -11,24 +11,26 @@ The interpreter must be in order where the code runs, and so must the C library:
   declines in a program that has not loaded `threading`, which would take that thread for the main one.
 
 In any other state nothing is done, and the process is looked at again.
+
+From Python 3.14 on Python itself offers a way: it runs a file in another process of the same version.
 """
 
 from __future__ import annotations
 
 import os
 import select
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from dbg_client.adopt.calls import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Calls, calls_in
 from dbg_client.adopt.errors import CantAdopt, NotAttached
-from dbg_client.adopt.gdb import attached
+from dbg_client.adopt.gdb import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Calls, attached, calls_in
 from dbg_client.adopt.payload import Answer, Outcome, read_answer
-from dbg_client.adopt.process import is_file_on_disk, look, system_call
+from dbg_client.adopt.process import is_file_on_disk, look, system_call, waits_safely
 from dbg_client.adopt.python import TargetPython
-from dbg_client.adopt.system_calls import waits_safely
 
 LOOKS = 9
 """Times that a process is stopped for a look at most."""
@@ -187,3 +189,31 @@ class Injection:
             return CantAdopt(who, why, f"{later}; {shown}" if later else shown)
         why = "was never seen where code can be run in it without danger"
         return CantAdopt(who, why, f"{later}; {shown}" if later else f"try again, or {shown}")
+
+
+REMOTE_SECONDS = 2.0
+"""Seconds for the main thread to come to the file: it does so between two instructions, or is in C code."""
+
+
+def can_remote_exec(version: tuple[int, int] | None) -> bool:
+    """Tell whether this Python can have one of that version run a file."""
+    return hasattr(sys, "remote_exec") and version == sys.version_info[:2]
+
+
+def run_remotely(pid: int, folder: str, code: str, answered: Callable[[float], Answer | None]) -> Answer | None:
+    """Have the main thread of a process run the code; return its answer, None where it is not allowed or not run.
+
+    The file stays in ``folder``: a main thread that comes to it later would complain of a file that is gone.
+    """
+    script = Path(folder) / "adopt.py"
+    script.write_text(code, encoding="ascii")
+    remote_exec: Any = getattr(sys, "remote_exec")  # noqa: B009 - unknown to the types of older releases
+    try:
+        remote_exec(pid, str(script))
+    except (OSError, RuntimeError):
+        script.unlink()
+        return None
+    answer = answered(REMOTE_SECONDS)
+    if answer is not None:
+        script.unlink()
+    return answer

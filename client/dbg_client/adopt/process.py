@@ -1,4 +1,8 @@
-"""One process as ``/proc`` shows it; a look changes nothing in it."""
+"""One process as ``/proc`` shows it; a look changes nothing in it.
+
+A thread that waits in one of some system calls is not in the midst of taking or freeing memory, nor of loading a
+library: other calls can be made in it, and it waits on afterwards. It may be borrowed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from dbg_wire.tables.system_calls import call_names
 
 PROC = Path("/proc")
 
@@ -205,3 +211,23 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
     for line in text.splitlines():
         name, _, value = line.partition(":")
         yield name, value.strip()
+
+
+WAITING = frozenset(
+    {
+        *("read", "poll", "select", "sched_yield", "pause", "nanosleep", "accept", "recvfrom", "recvmsg", "wait4"),
+        *("semop", "msgrcv", "fcntl", "flock", "rt_sigtimedwait", "rt_sigsuspend", "futex", "io_getevents"),
+        *("restart_syscall", "clock_nanosleep", "epoll_wait", "waitid", "pselect6", "ppoll", "epoll_pwait", "accept4"),
+        *("recvmmsg", "epoll_pwait2", "futex_waitv"),
+    }
+)
+
+
+def waits_safely(machine: str, number: int | None) -> bool:
+    """Tell whether a thread in the system call of this number may be borrowed; None is a thread in its own code."""
+    return number is not None and call_names(machine).get(number) in WAITING
+
+
+def is_tried(machine: str) -> bool:
+    """Tell whether the calls of this kind of machine are known, without which no thread is borrowed."""
+    return bool(call_names(machine))

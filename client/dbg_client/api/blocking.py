@@ -1,38 +1,140 @@
 """The library without ``await``: each call runs in a thread with an event loop of its own, so it works in notebooks.
 
 One thread serves one connection. Ctrl-C gives the call up; what a rank has begun goes on.
+
+Made of the asynchronous classes by ``python -m tests.support.blocking``; a test holds that it is current.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
-from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why, table_html
-from dbg_client.api.blocking_stop import Stop, held
+from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why
 from dbg_client.api.broker import TIMEOUT, AsyncBroker, open_broker
-from dbg_client.api.loop_thread import LoopThread
+from dbg_client.api.loop_thread import Blocking, Entered, LoopThread
 from dbg_client.api.ranks import AsyncJob, AsyncRanks
+from dbg_client.api.stop import AsyncStop
 from dbg_client.api.targets import Wanted
-from dbg_client.api.variables import Variables
-from dbg_client.core.news import RankChange
-from dbg_client.questions.source_text import Source
-from dbg_wire.errors import NoSuchRank
-from dbg_wire.records.ranks import RankInfo
-
-T = TypeVar("T")
+from dbg_client.api.values import ExceptionInfo, Variable, Variables
+from dbg_client.core.directory import RankChange
+from dbg_client.questions.inspection import Source
+from dbg_wire.records.ranks import Place, RankInfo
 
 
-class Ranks:
+class Stop(Entered[AsyncStop]):
+    """A stopped rank whose keyboard this program holds."""
+
+    @property
+    def rank(self) -> RankInfo:
+        """Return the rank, as the broker lists it now."""
+        return self._twin.rank
+
+    @property
+    def reason(self) -> str:
+        """Return why the rank has stopped: ``breakpoint``, ``interrupt`` or ``crash``. Raises StopEnded."""
+        return self._twin.reason
+
+    @property
+    def place(self) -> Place | None:
+        """Return where the rank has stopped last, as it told by itself. Raises StopEnded."""
+        return self._twin.place
+
+    def stack(self) -> tuple[Place, ...]:
+        """Return the frames of the stopped thread, the outermost first."""
+        return self._thread.do(self._twin.stack())
+
+    def eval(self, expression: str, *, frame: str = "", timeout: float | None = None) -> str:
+        """Return the text of a value, in the bounds of the command line. Raises RankError with its exception."""
+        return self._thread.do(self._twin.eval(expression, frame=frame, timeout=timeout))
+
+    def inspect(self, expression: str, *, frame: str = "", timeout: float | None = None) -> Variable:
+        """Return the value of an expression, whose parts :meth:`variables` returns. Raises RankError."""
+        return self._thread.do(self._twin.inspect(expression, frame=frame, timeout=timeout))
+
+    def variables(
+        self,
+        of: Variable | str | None = None,
+        *,
+        scope: str = "locals",
+        begin: int = 0,
+        count: int = 0,
+        frame: str = "",
+        timeout: float | None = None,
+    ) -> Variables:
+        """Return variables of the frame, ``locals`` or ``globals``, or parts of a value, from number ``begin`` on.
+
+        ``of`` is a variable or an expression. Returns ``count`` of them, and of more than 200 the first 200. Raises
+        RankError.
+        """
+        return self._thread.do(
+            self._twin.variables(of, scope=scope, begin=begin, count=count, frame=frame, timeout=timeout)
+        )
+
+    def locals(self, *, frame: str = "") -> dict[str, str]:
+        """Return the text of each local variable of the frame, of the first 200; dunder names are left out."""
+        return self._thread.do(self._twin.locals(frame=frame))
+
+    def set(
+        self,
+        name: str,
+        expression: str,
+        *,
+        of: Variable | str | None = None,
+        scope: str = "locals",
+        frame: str = "",
+        timeout: float | None = None,
+    ) -> Variable:
+        """Assign the value of an expression to a variable of the frame, or to a part of a value, and return what it is.
+
+        Raises RankError for what can't be assigned, with the exception of the expression if that has raised one.
+        """
+        return self._thread.do(self._twin.set(name, expression, of=of, scope=scope, frame=frame, timeout=timeout))
+
+    def exception(self) -> ExceptionInfo | None:
+        """Return the exception for which the rank is kept, or that it handles just now; None without one."""
+        return self._thread.do(self._twin.exception())
+
+    def command(self, text: str, *, timeout: float | None = None) -> str:
+        """Return what a command of pdb prints. Raises RankError."""
+        return self._thread.do(self._twin.command(text, timeout=timeout))
+
+    def next(self, *, timeout: float | None = None) -> Place:
+        """Go to the next line of this function, and return the place. Raises TimedOut if the line takes longer."""
+        return self._thread.do(self._twin.next(timeout=timeout))
+
+    def step(self, *, timeout: float | None = None) -> Place:
+        """Go to the next line, into functions that are called, and return the place."""
+        return self._thread.do(self._twin.step(timeout=timeout))
+
+    def up(self) -> Place:
+        """Look at the frame that has called this one, until the next move, and return its place."""
+        return self._thread.do(self._twin.up())
+
+    def down(self) -> Place:
+        """Look at the frame that this one has called, and return its place."""
+        return self._thread.do(self._twin.down())
+
+    def resume(self) -> None:
+        """Let the rank go on; :meth:`wait` returns at its next stop."""
+        self._thread.do(self._twin.resume())
+
+    def wait(self, seconds: float | None = None) -> Place | None:
+        """Return where the rank stops next, with the keyboard held again; at once if it is stopped and was not resumed.
+
+        Raises TimedOut after ``seconds``, and RankEnded when the rank has exited.
+        """
+        return self._thread.do(self._twin.wait(seconds))
+
+    def __repr__(self) -> str:
+        return self._twin.__repr__()
+
+
+class Ranks(Blocking[AsyncRanks]):
     """Ranks of a job, found anew at each call."""
-
-    def __init__(self, ranks: AsyncRanks, thread: LoopThread) -> None:
-        self._ranks = ranks
-        self._thread = thread
 
     def list(self) -> tuple[RankInfo, ...]:
         """Return these ranks as the broker lists them now. Raises NoSuchRank if there is none."""
-        return self._thread.do(_now(self._ranks.list))
+        return self._now(self._twin.list)
 
     def eval(
         self,
@@ -45,20 +147,24 @@ class Ranks:
         tolerance: float | None = None,
         timeout: float | None = None,
     ) -> Answer:
-        """Return the value of an expression in each stopped or held rank; with ``live`` in running ones, too."""
+        """Return the value of an expression in each rank that is stopped or held; with ``live`` in running ones, too.
+
+        It is evaluated in the stopped thread, in ``frame`` if one is named. Returns within ``timeout`` seconds, and
+        names those that did not answer. Raises DbgError if the broker fails.
+        """
         return self._thread.do(
-            self._ranks.eval(
+            self._twin.eval(
                 expression, frame=frame, live=live, stats=stats, exact=exact, tolerance=tolerance, timeout=timeout
             )
         )
 
     def command(self, text: str, *, frame: str = "", timeout: float | None = None) -> Answer:
         """Run a command of pdb, such as ``n`` or ``p x``, in each of these ranks that is stopped."""
-        return self._thread.do(self._ranks.command(text, frame=frame, timeout=timeout))
+        return self._thread.do(self._twin.command(text, frame=frame, timeout=timeout))
 
     def where(self, *, threads: bool = False, timeout: float | None = None) -> Where:
         """Return the stacks of these ranks, running ones included; with ``threads`` those of all their threads."""
-        return self._thread.do(self._ranks.where(threads=threads, timeout=timeout))
+        return self._thread.do(self._twin.where(threads=threads, timeout=timeout))
 
     def variables(
         self,
@@ -76,7 +182,7 @@ class Ranks:
         the first 200. Raises RankError, NotStopped and AmbiguousTarget.
         """
         return self._thread.do(
-            self._ranks.variables(of, scope=scope, begin=begin, count=count, frame=frame, timeout=timeout)
+            self._twin.variables(of, scope=scope, begin=begin, count=count, frame=frame, timeout=timeout)
         )
 
     def source(self, file: str = "", *, begin: int = 1, count: int = 0, timeout: float | None = None) -> Source:
@@ -85,41 +191,34 @@ class Ranks:
         Returns ``count`` lines from ``begin`` on, or all that follow; without ``file`` of that where the rank stands.
         Raises RankError, and BadInput for a file that is none of these ranks'.
         """
-        return self._thread.do(self._ranks.source(file, begin=begin, count=count, timeout=timeout))
+        return self._thread.do(self._twin.source(file, begin=begin, count=count, timeout=timeout))
 
     def why(self, *, timeout: float | None = None) -> Why:
         """Return why the job of these ranks does not go on; it may look several times, for some seconds."""
-        return self._thread.do(self._ranks.why(timeout=timeout))
+        return self._thread.do(self._twin.why(timeout=timeout))
 
     def collectives(self, *, timeout: float | None = None) -> Collectives:
         """Return the last collective of each process group of the job, and who is in it."""
-        return self._thread.do(self._ranks.collectives(timeout=timeout))
+        return self._thread.do(self._twin.collectives(timeout=timeout))
 
     def interrupt(self, *, timeout: float | None = None) -> Answer:
         """Have these ranks stop where they are; a rank in C code says so, and stops when it returns."""
-        return self._thread.do(self._ranks.interrupt(timeout=timeout))
+        return self._thread.do(self._twin.interrupt(timeout=timeout))
 
     def resume(self, *, timeout: float | None = None) -> Answer:
         """Let those of these ranks go on that are stopped."""
-        return self._thread.do(self._ranks.resume(timeout=timeout))
+        return self._thread.do(self._twin.resume(timeout=timeout))
 
     def release(self, *, timeout: float | None = None) -> Answer:
         """Let those of these ranks go on that are held, waiting for others."""
-        return self._thread.do(self._ranks.release(timeout=timeout))
+        return self._thread.do(self._twin.release(timeout=timeout))
 
     def breakpoints(self, *, timeout: float | None = None) -> Breakpoints:
         """Return the breakpoints that each of these ranks has, running ones included, those of PuDB and pdb, too."""
-        return self._thread.do(self._ranks.breakpoints(timeout=timeout))
+        return self._thread.do(self._twin.breakpoints(timeout=timeout))
 
     def set_breakpoint(
-        self,
-        file: str,
-        line: int,
-        *,
-        condition: str = "",
-        hits: str = "",
-        log: str = "",
-        timeout: float | None = None,
+        self, file: str, line: int, *, condition: str = "", hits: str = "", log: str = "", timeout: float | None = None
     ) -> Breakpoints:
         """Set a breakpoint at a line of a file in each of these ranks, running ones included, or change the one there.
 
@@ -129,135 +228,112 @@ class Ranks:
         that is none of these ranks'.
         """
         return self._thread.do(
-            self._ranks.set_breakpoint(file, line, condition=condition, hits=hits, log=log, timeout=timeout)
+            self._twin.set_breakpoint(file, line, condition=condition, hits=hits, log=log, timeout=timeout)
         )
 
     def clear_breakpoint(self, file: str, line: int, *, timeout: float | None = None) -> Breakpoints:
         """Remove the breakpoint of a line from each of these ranks, the line that was asked for or the one it is at."""
-        return self._thread.do(self._ranks.clear_breakpoint(file, line, timeout=timeout))
+        return self._thread.do(self._twin.clear_breakpoint(file, line, timeout=timeout))
 
     def wait(self, seconds: float | None = None) -> RankInfo:
         """Return the first of these ranks that is stopped, as soon as one is. Raises TimedOut after ``seconds``."""
-        return self._thread.do(self._ranks.wait(seconds))
+        return self._thread.do(self._twin.wait(seconds))
 
     def wait_for_each(self, seconds: float | None = None) -> tuple[RankInfo, ...]:
         """Return these ranks as soon as all of them that live are stopped; ranks that come meanwhile count, too.
 
         Raises TimedOut after ``seconds``, which names those that are not, and RankEnded if all have exited.
         """
-        return self._thread.do(self._ranks.wait_for_each(seconds))
+        return self._thread.do(self._twin.wait_for_each(seconds))
 
     def attach(self, engine: str | None = "pdb", *, take: bool = False) -> Stop:
-        """Return the one stopped rank that this is, with its keyboard held; ``with`` lets the keyboard go at the end.
+        """Hold the keyboard of the one stopped rank that this is, until the ``with`` ends; the rank stays stopped.
 
-        The rank stays stopped. With ``take`` the keyboard is taken from another terminal. Raises NotStopped, RankEnded,
-        or a Refused.
+        With ``take`` the keyboard is taken from another terminal. Raises NotStopped, RankEnded, or a Refused.
         """
-        return held(self._ranks.attach(engine, take=take), self._thread)
+        return Stop(self._twin.attach(engine, take=take), self._thread)
 
     def __repr__(self) -> str:
-        return repr(self._ranks)
+        return self._twin.__repr__()
 
     def _repr_html_(self) -> str:
         """Return these ranks as a table, for a notebook."""
-        try:
-            ranks = self.list()
-        except NoSuchRank:
-            ranks = ()
-        rows = [(rank.address, rank.state.value, _place(rank)) for rank in ranks[:MAX_ROWS]]
-        more = f", the first {MAX_ROWS}" if len(ranks) > MAX_ROWS else ""
-        return table_html(f"{len(ranks)} ranks{more}", ("rank", "state", "where"), rows)
-
-
-MAX_ROWS = 100
-"""Ranks that a notebook shows one by one."""
+        return self._now(self._twin._repr_html_)
 
 
 class Job(Ranks):
-    """All ranks of one job; ``job["0-7"]``, ``job[5]`` and ``job["@1"]`` are some of them."""
+    """All ranks of one job; ``job[5]`` and ``job['@1']`` are some of them."""
 
-    def __init__(self, job: AsyncJob, thread: LoopThread) -> None:
-        super().__init__(job, thread)
-        self._job = job
-        self.name = job.name
+    _twin: AsyncJob
+
+    @property
+    def name(self) -> str:
+        """Return the name of the job."""
+        return self._twin.name
 
     def __getitem__(self, wanted: Wanted) -> Ranks:
-        return Ranks(self._job[wanted], self._thread)
+        return Ranks(self._twin[wanted], self._thread)
 
     def events(self) -> Iterator[RankChange]:
-        """Yield each change of a rank of this job from now on, until the program stops to listen."""
-        changes = self._job.events()
-        try:
-            while True:
-                yield self._thread.do(_next(changes))
-        finally:
-            self._thread.do(changes.aclose())
+        """Yield each change of a rank of this job from now on, until the program stops to listen.
+
+        A program that is slow loses the oldest changes, and the next one says how many. Raises BrokerUnreachable when
+        the broker's connection is closed.
+        """
+        return self._thread.each(self._twin.events())
+
+    def __repr__(self) -> str:
+        return self._twin.__repr__()
 
 
-class Broker:
-    """A connection to a broker that comes back by itself; any thread may use it."""
-
-    def __init__(self, broker: AsyncBroker, thread: LoopThread) -> None:
-        self._broker = broker
-        self._thread = thread
+class Broker(Blocking[AsyncBroker]):
+    """A connection to a broker that comes back by itself."""
 
     @property
     def url(self) -> str:
         """Return where the broker is."""
-        return self._broker.url
+        return self._twin.url
 
     @property
     def role(self) -> str | None:
         """Return what the token lets this program do: ``driver`` or ``watcher``; None while the broker is away."""
-        return self._broker.role
+        return self._twin.role
 
     @property
     def ranks(self) -> tuple[RankInfo, ...]:
         """Return all ranks of all jobs as the broker lists them now, those included that have exited."""
-        return self._thread.do(_now(lambda: self._broker.ranks))
+        return self._now(lambda: self._twin.ranks)
 
     def jobs(self) -> tuple[Job, ...]:
         """Return the jobs with ranks that live."""
-        return tuple(Job(job, self._thread) for job in self._thread.do(_now(self._broker.jobs)))
+        return tuple(Job(one, self._thread) for one in self._now(self._twin.jobs))
 
     def job(self, name: str | None = None) -> Job:
-        """Return the job of this name, or the only one that lives. Raises BadInput, which names those that live."""
-        return Job(self._thread.do(_now(lambda: self._broker.job(name))), self._thread)
+        """Return the job of this name, or the only one that lives.
+
+        Raises BadInput, which names the jobs that live, if there is no such job, or no name and not just one job.
+        """
+        return Job(self._now(lambda: self._twin.job(name)), self._thread)
 
     def wait(self, wanted: Wanted = "stopped", seconds: float | None = None) -> RankInfo:
-        """Return the first of these ranks that is stopped, of whatever job. Raises TimedOut after ``seconds``."""
-        return self._thread.do(self._broker.wait(wanted, seconds))
+        """Return the first of these ranks that is stopped, of whatever job, also of one that is yet to come.
+
+        Raises TimedOut after ``seconds``.
+        """
+        return self._thread.do(self._twin.wait(wanted, seconds))
 
     def close(self) -> None:
         """Close the connection and what was attached over it; ranks stay as they are."""
-        if not self._thread.is_ended:
-            try:
-                self._thread.do(self._broker.close())
-            finally:
-                self._thread.end()
+        self._thread.close(self._twin.close)
 
     def __repr__(self) -> str:
-        return f"<broker at {self.url}>"
+        return self._twin.__repr__()
 
     def __enter__(self) -> Broker:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-async def _now(call: Callable[[], T]) -> T:
-    """Return what ``call`` returns, in the loop's thread: what the broker tells is read there alone."""
-    return call()
-
-
-async def _next(changes: AsyncIterator[RankChange]) -> RankChange:
-    return await changes.__anext__()
-
-
-def _place(rank: RankInfo) -> str:
-    where = rank.where
-    return f"{where.function} {where.file.rpartition('/')[2]}:{where.line}" if where is not None else ""
 
 
 def connect(broker: str | None = None, *, timeout: float = TIMEOUT) -> Broker:

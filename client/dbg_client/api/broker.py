@@ -6,11 +6,9 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from dbg_client.api.memory import Memory
 from dbg_client.api.ranks import AsyncJob, first_stop
-from dbg_client.api.targets import Wanted, any_target
-from dbg_client.core.broker import switchboard_to
-from dbg_client.core.switchboard import Switchboard
+from dbg_client.api.targets import Memory, Wanted, any_target
+from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
@@ -70,8 +68,11 @@ class AsyncBroker:
         return await first_stop(self._switchboard, self._memory, any_target(wanted, self._memory.groups), seconds)
 
     async def close(self) -> None:
-        """Close the connection; ranks stay as they are."""
+        """Close the connection and what was attached over it; ranks stay as they are."""
         await self._switchboard.close()
+
+    def __repr__(self) -> str:
+        return f"<broker at {self.url}>"
 
     async def __aenter__(self) -> AsyncBroker:
         return self

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dbg_wire.errors import BadInput
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class LoopThread:
@@ -63,6 +64,22 @@ class LoopThread:
             self._entered.remove(manager)
             self.do(_left(manager))
 
+    def each(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        """Yield what a generator yields, and close it at the end."""
+        try:
+            while True:
+                yield self.do(_next(items))
+        finally:
+            self.do(items.aclose())
+
+    def close(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Close what this thread is for, and end it; a second call does nothing."""
+        if not self.is_ended:
+            try:
+                self.do(closing())
+            finally:
+                self.end()
+
     def end(self) -> None:
         """Leave what is still entered, and end the loop and its thread."""
         while self._entered:
@@ -70,6 +87,39 @@ class LoopThread:
         self._dropped.detach()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+
+class Blocking(Generic[T]):
+    """The twin of an asynchronous object: its calls run in the thread of the connection; any thread may use it."""
+
+    def __init__(self, twin: T, thread: LoopThread) -> None:
+        self._twin = twin
+        self._thread = thread
+
+    def _now(self, call: Callable[[], R]) -> R:
+        """Return what ``call`` returns, in the loop's thread: what the broker tells is read there alone."""
+        return self._thread.do(_called(call))
+
+
+class Entered(Blocking[T]):
+    """The twin of what a context manager yields, until :meth:`close`; ``with`` closes it at the end."""
+
+    def __init__(self, manager: AbstractAsyncContextManager[T], thread: LoopThread) -> None:
+        super().__init__(thread.enter(manager), thread)
+        self._manager = manager
+
+    def close(self) -> None:
+        """Let it go, for a stop its keyboard; the rank stays as it is. A second call does nothing."""
+        self._thread.leave(self._manager)
+
+    def __enter__(self: E) -> E:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+E = TypeVar("E", bound=Entered[Any])
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
@@ -97,3 +147,11 @@ async def _entering(manager: AbstractAsyncContextManager[T]) -> T:
 
 async def _left(manager: AbstractAsyncContextManager[object]) -> None:
     await manager.__aexit__(None, None, None)
+
+
+async def _called(call: Callable[[], R]) -> R:
+    return call()
+
+
+async def _next(items: AsyncGenerator[T, None]) -> T:
+    return await items.__anext__()

@@ -7,37 +7,35 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why
-from dbg_client.api.errors import RankError
-from dbg_client.api.given import given
-from dbg_client.api.memory import Memory
+from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why, table_html
 from dbg_client.api.stop import AsyncStop, open_stop
-from dbg_client.api.targets import Wanted, read_wanted, target_text
-from dbg_client.api.values import At, Values
-from dbg_client.api.variables import Variables
+from dbg_client.api.targets import Memory, Wanted, read_wanted, target_text
+from dbg_client.api.values import At, Variables, values_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
 from dbg_client.core.collective_matching import match_collectives
-from dbg_client.core.news import RankChange
+from dbg_client.core.directory import RankChange
 from dbg_client.core.rank_evidence import read_evidence
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.errors import RankEnded, TimedOut
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
 from dbg_client.questions.cause import look_for_cause, ranks_of_runs
-from dbg_client.questions.source_files import file_in_ranks
-from dbg_client.questions.source_text import Source, read_source
+from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
 from dbg_client.questions.stacks import ask_stacks
 from dbg_client.questions.values import ValueAnswer, ValueWishes, ask_values, who_is_missing
 from dbg_client.views.groups import Said, group_answers, remembered
 from dbg_client.views.missing import NOBODY_MISSING
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import NoSuchRank, printable
-from dbg_wire.messages import Action, Look, RankAnswer
+from dbg_wire.messages import Action, Look
 from dbg_wire.records.inspection import Inspection, Sight
 from dbg_wire.records.line_breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets.selection import Target
+
+MAX_ROWS = 100
+"""Ranks that a notebook shows one by one."""
 
 
 class AsyncRanks:
@@ -112,12 +110,7 @@ class AsyncRanks:
         the first 200. Raises RankError, NotStopped and AmbiguousTarget.
         """
         rank = choose(self._target(), self._switchboard.directory.ranks).rank
-
-        async def ask(question: Inspection, at: At) -> RankAnswer:
-            (answer,) = await self._asker(at.timeout).ask(Action.INSPECT, [rank], inquiry=question, frame=at.frame)
-            return answer
-
-        return await Values(ask, rank.address).variables(of or None, scope, begin, count, At(frame, timeout))
+        return await values_of(self._switchboard, rank).variables(of or None, scope, begin, count, At(frame, timeout))
 
     async def source(self, file: str = "", *, begin: int = 1, count: int = 0, timeout: float | None = None) -> Source:
         """Return source as one of these ranks has loaded it: the first that is stopped, else the first.
@@ -130,10 +123,7 @@ class AsyncRanks:
         name = os.fspath(file) or (rank.where.file if rank.where is not None else "")
         path = await file_in_ranks(asker, [rank], name)
         wanted = given(Inspection, sight=Sight.SOURCE, text=path, begin=max(begin, 1), count=max(count, 0))
-        answer, source = await read_source(asker, rank, path, begin=wanted.begin, count=wanted.count)
-        if source is None:
-            raise RankError(rank.address, answer.text, answer.kind.value)
-        return source
+        return await read_source(asker, rank, path, begin=wanted.begin, count=wanted.count)
 
     async def why(self, *, timeout: float | None = None) -> Why:
         """Return why the job of these ranks does not go on; it may look several times, for some seconds."""
@@ -230,7 +220,7 @@ class AsyncRanks:
 
     @asynccontextmanager
     async def attach(self, engine: str | None = "pdb", *, take: bool = False) -> AsyncIterator[AsyncStop]:
-        """Hold the keyboard of the one stopped rank that this is, until the block ends; the rank stays stopped.
+        """Hold the keyboard of the one stopped rank that this is, until the ``with`` ends; the rank stays stopped.
 
         With ``take`` the keyboard is taken from another terminal. Raises NotStopped, RankEnded, or a Refused.
         """
@@ -275,13 +265,27 @@ class AsyncRanks:
     def __repr__(self) -> str:
         return f"<ranks {target_text(self._wanted)!r} of job {self._job!r}>"
 
+    def _repr_html_(self) -> str:
+        """Return these ranks as a table, for a notebook."""
+        try:
+            ranks = self.list()
+        except NoSuchRank:
+            ranks = ()
+        rows = [(rank.address, rank.state.value, _place(rank)) for rank in ranks[:MAX_ROWS]]
+        more = f", the first {MAX_ROWS}" if len(ranks) > MAX_ROWS else ""
+        return table_html(f"{len(ranks)} ranks{more}", ("rank", "state", "where"), rows)
+
 
 class AsyncJob(AsyncRanks):
     """All ranks of one job; ``job["0-7"]``, ``job[5]`` and ``job["@1"]`` are some of them."""
 
     def __init__(self, switchboard: Switchboard, memory: Memory, name: str) -> None:
         super().__init__(switchboard, memory, name, "all")
-        self.name = name
+
+    @property
+    def name(self) -> str:
+        """Return the name of the job."""
+        return self._job
 
     def __getitem__(self, wanted: Wanted) -> AsyncRanks:
         return AsyncRanks(self._switchboard, self._memory, self.name, wanted)
@@ -314,6 +318,11 @@ async def first_stop(switchboard: Switchboard, memory: Memory, target: Target, s
         return (await switchboard.until(chosen, seconds)).rank
     except asyncio.TimeoutError:
         raise TimedOut(f"{printable(target.text)} did not stop within {seconds:g} s") from None
+
+
+def _place(rank: RankInfo) -> str:
+    where = rank.where
+    return f"{where.function} {where.file.rpartition('/')[2]}:{where.line}" if where is not None else ""
 
 
 def _keys(ranks: Sequence[RankInfo]) -> set[str]:

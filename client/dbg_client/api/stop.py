@@ -4,105 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from dbg_client.api.answers import safe_text
-from dbg_client.api.errors import KeyboardTaken, RankError, StopEnded
-from dbg_client.api.values import At, Values
-from dbg_client.api.variables import ExceptionInfo, Variable, Variables
+from dbg_client.api.values import At, ExceptionInfo, Values, Variable, Variables
 from dbg_client.attachment.attachment import Attachment
-from dbg_client.attachment.effects import Effect
+from dbg_client.attachment.driving import ProgramSeat
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready
-from dbg_client.core.link import Event
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.driving import Driving
 from dbg_client.errors import RankEnded, RankVanished, TimedOut
+from dbg_client.questions.errors import KeyboardTaken, StopEnded
+from dbg_client.questions.inspection import ask_one
 from dbg_client.words.engine import Wish
-from dbg_wire.codec import Output
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Action, Kind, Mode, RankAnswer, StopInfo
+from dbg_wire.messages import Action, Mode, RankAnswer, StopInfo
 from dbg_wire.records.inspection import Inspection
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 
-SIZE = (24, 80)
-"""Rows and columns that a program offers a debugger; it reads values and not screens."""
-
-OPEN_SECONDS = 5.0
-"""Seconds for a debugger to open; after them the rank is asked all the same, and says what it does."""
+MAX_SHOWN = 500
+"""Characters of a stop in one line."""
 
 AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that are answered at the frame at which the program looks."""
-
-
-class _Seat:
-    """The seat of a program, which shows nothing: whether it is there, and why it is not."""
-
-    def __init__(self, switchboard: Switchboard, rank: RankInfo, engine: str | None, mode: Mode) -> None:
-        self.is_over = False
-        self.error: BaseException | None = None
-        self._drawn: int | None = None
-        """The debugger's session that has shown something at this seat."""
-        self._switchboard = switchboard
-        self._engine = engine
-        self._mode = mode
-        self.driving = Driving(switchboard, self._attachment_to(rank), self)
-
-    async def wait_until_open(self) -> None:
-        """Wait for the seat. Raises KeyboardTaken, TimedOut, or why the rank can't be attached to."""
-        attachment, seconds = self.driving.attachment, self._switchboard.seconds
-        try:
-            await self._switchboard.until(self._is_open, seconds)
-        except asyncio.TimeoutError:
-            raise TimedOut(f"{printable(attachment.rank.address)} gave no seat within {seconds:g} s") from None
-        if not attachment.driving:
-            raise KeyboardTaken(attachment.rank.address, attachment.driver)
-        await self.wait_for_debugger()
-
-    async def wait_for_debugger(self) -> None:
-        """Wait until the debugger is open at the stop: what is asked before that is answered as by a running rank."""
-        with suppress(asyncio.TimeoutError):
-            await self._switchboard.until(lambda: self._waits_for_user() or None, OPEN_SECONDS)
-
-    def take_again(self, rank: RankInfo) -> None:
-        """Ask for the seat anew, at the rank as it is now."""
-        self.is_over = False
-        self.driving.go_to(self._attachment_to(rank))
-
-    def opened(self) -> None:
-        """Take note that the seat is there."""
-        self.is_over, self.error = False, None
-
-    def finished(self, error: DbgError | None) -> None:
-        """Take note that the stop is over."""
-        self.is_over, self.error = True, error
-
-    def failed(self, error: BaseException) -> None:
-        """Have the program's next call raise an error."""
-        self.is_over, self.error = True, error
-
-    def show(self, effect: Effect) -> None:
-        """Show nothing: a program reads values and not screens."""
-
-    async def changed(self, event: Event | None) -> None:
-        """Take note that the debugger shows something."""
-        if isinstance(event, Output):
-            self._drawn = event.session
-
-    def _waits_for_user(self) -> bool:
-        """Tell whether the debugger is open: behind ``set_trace()`` the program runs to the next line first."""
-        report = self.driving.attachment.report
-        if self.is_over or report is None or report.stop is None or report.prompt is not None:
-            return True
-        return report.session is not None and report.session.number == self._drawn
-
-    def _is_open(self) -> bool | None:
-        if self.error is not None:
-            raise self.error
-        return self.driving.attachment.opened or None
-
-    def _attachment_to(self, rank: RankInfo) -> Attachment:
-        return Attachment(rank, self._mode, SIZE, colors=8, wish=Wish(asked=self._engine))
 
 
 class AsyncStop:
@@ -111,7 +35,7 @@ class AsyncStop:
     The rank stays stopped when the program leaves it, and when the program dies.
     """
 
-    def __init__(self, switchboard: Switchboard, seat: _Seat) -> None:
+    def __init__(self, switchboard: Switchboard, seat: ProgramSeat) -> None:
         self._switchboard = switchboard
         self._seat = seat
         self._left: int | None = None
@@ -230,11 +154,16 @@ class AsyncStop:
         await self._seat.wait_for_debugger()
         return (self._next_stop() or stop).where
 
+    def __repr__(self) -> str:
+        rank = self.rank
+        where = f" in {rank.where.function} {rank.where.file}:{rank.where.line}" if rank.where is not None else ""
+        return printable(f"<{rank.address} {rank.state.value}{where}>", MAX_SHOWN)
+
     # --------------------------------------------------------------------------------------------------------- inner
 
     @property
     def _attachment(self) -> Attachment:
-        return self._seat.driving.attachment
+        return self._seat.attachment
 
     @property
     def _stop(self) -> StopInfo:
@@ -302,10 +231,7 @@ class AsyncStop:
         if action in (Action.COMMAND, Action.CONTINUE):
             self._needs_keyboard()
         asker = Asker(self._switchboard, timeout)
-        (answer,) = await asker.ask(action, [rank], text, inquiry=inquiry, frame=frame or self._frame(action))
-        if answer.kind is not Kind.VALUE:
-            raise RankError(rank.address, answer.text, answer.kind.value)
-        return answer
+        return await ask_one(asker, action, rank, text, inquiry=inquiry, frame=frame or self._frame(action))
 
 
 @asynccontextmanager
@@ -319,9 +245,12 @@ async def open_stop(
     own = switchboard.another()
     await own.open()
     try:
-        seat = _Seat(own, rank, engine, Mode.TAKE if take else Mode.DRIVE)
+        seat = ProgramSeat(own, rank, Mode.TAKE if take else Mode.DRIVE, Wish(asked=engine))
         async with seat.driving.seated():
-            await seat.wait_until_open()
+            await seat.wait_until_seated()
+            if not seat.attachment.driving:
+                raise KeyboardTaken(rank.address, seat.attachment.driver)
+            await seat.wait_for_debugger()
             yield AsyncStop(own, seat)
     finally:
         await own.close()

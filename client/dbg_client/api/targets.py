@@ -1,12 +1,14 @@
-"""Which ranks a program means: a target as on the command line, a rank's number, or several of them. Pure."""
+"""Which ranks a program means: a target as on the command line, numbers, or groups of its last answer. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dbg_client.core.choose import is_ready
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.words.commands import read_scope
 from dbg_wire.errors import BadInput
+from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.selection import Target, parse_target
 
 Wanted = str | int | Sequence[int] | slice
@@ -44,3 +46,23 @@ def _slice_text(wanted: slice) -> str:
     if stop is None or stop <= start:
         raise BadInput(f"a slice of ranks from {start} to {stop} names none", "give its end, as in job[0:8]")
     return f"{start}-{stop - 1}" + (f"/{step}" if step not in (None, 1) else "")
+
+
+class Memory:
+    """The groups of the last answer of one broker, by their names, and the stops that were resumed."""
+
+    def __init__(self) -> None:
+        self.groups: Mapping[str, frozenset[str]] = {}
+        self._resumed: dict[str, float] = {}
+
+    def keep(self, groups: Mapping[str, Sequence[str]]) -> None:
+        """Keep the groups of an answer instead of those before."""
+        self.groups = {name: frozenset(keys) for name, keys in groups.items()}
+
+    def note_resumed(self, ranks: Sequence[RankInfo]) -> None:
+        """Note that these ranks were told to go on: until the broker lists them anew, they seem to be stopped."""
+        self._resumed.update((rank.key, rank.occasion) for rank in ranks)
+
+    def without_resumed(self, ranks: Sequence[RankInfo]) -> list[RankInfo]:
+        """Return the ranks but for those that are listed at a stop from which they were told to go on."""
+        return [rank for rank in ranks if not (is_ready(rank) and self._resumed.get(rank.key) == rank.occasion)]

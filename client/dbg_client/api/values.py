@@ -1,29 +1,125 @@
-"""What can be asked of the values of one stopped rank, whatever the way to it."""
+"""The values of one stopped rank: variables in levels, expressions, the exception."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from dbg_client.api.errors import RankError
-from dbg_client.api.given import given
-from dbg_client.api.variables import ExceptionInfo, Variable, Variables, exception_of, variable_of
+from dbg_client.api.answers import safe_text, table_html
+from dbg_client.core.asking import Asker
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.questions.errors import RankError
+from dbg_client.questions.inspection import ask_one, given
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records import inspection
 from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     MAX_VARIABLES,
+    Completion,
     Inspected,
     Inspection,
+    Parts,
     Scope,
     Sight,
     inspected_in,
 )
+from dbg_wire.records.ranks import RankInfo
 
-AT_ONCE = 8
-"""Questions of one stop that are open at the same time."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A value of a stopped rank.
+
+    ``text`` is what the terminal shows of it, the beginning of a long one in a list. ``named`` and ``indexed`` count
+    the parts that it has, which ``stop.variables(of=variable)`` returns until the rank goes on. ``expression`` yields
+    the value at the frame, empty if none does. ``is_fixed`` tells that nothing can be assigned, ``is_lazy`` that the
+    value was not looked at, since that runs code of the program.
+    """
+
+    name: str
+    text: str
+    type: str
+    expression: str
+    named: int
+    indexed: int
+    is_fixed: bool
+    is_lazy: bool
+    handle: int
+    """The number by which the rank knows the value; 0 for one without parts."""
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.text}" if self.name else self.text
+
+
+class Variables(tuple[Variable, ...]):
+    """Variables in their order; ``str()`` has a line for each, and a notebook shows a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(f"{one.name}: {_shown(one)}{_parts(one)}" for one in self)
+
+    def _repr_html_(self) -> str:
+        """Return the variables as a table, for a notebook; all that comes from ranks is escaped."""
+        rows = [(one.name, one.type, _shown(one), _parts(one).strip(" ()")) for one in self]
+        return table_html(f"{len(self)} variables", ("name", "type", "value", "parts"), rows)
+
+
+def _shown(one: Variable) -> str:
+    if not one.is_lazy:
+        return one.text
+    return "not looked at" + (f"; evaluate {one.expression}" if one.expression else "")
+
+
+def _parts(one: Variable) -> str:
+    count = one.named + one.indexed
+    if one.is_lazy or not count:
+        return ""
+    return f"  ({count} part{'s' if count > 1 else ''})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExceptionInfo:
+    """An exception in a stopped rank: the full name of its class, its text, and its traceback as Python prints it.
+
+    ``is_uncaught`` tells that the rank is kept for it; otherwise the program handles it.
+    """
+
+    type: str
+    text: str
+    traceback: str
+    is_uncaught: bool
+
+    def __str__(self) -> str:
+        return self.traceback or f"{self.type}: {self.text}"
+
+
+def variable_of(told: inspection.Variable) -> Variable:
+    """Return a variable with texts that a program may print."""
+    return Variable(
+        name=safe_text(told.name),
+        text=safe_text(told.text),
+        type=safe_text(told.type),
+        expression=safe_text(told.expression),
+        named=told.named,
+        indexed=told.indexed,
+        is_fixed=told.is_fixed,
+        is_lazy=told.is_lazy,
+        handle=told.handle,
+    )
+
+
+def exception_of(told: inspection.ExceptionSeen) -> ExceptionInfo:
+    """Return an exception with texts that a program may print."""
+    return ExceptionInfo(
+        type=safe_text(told.type),
+        text=safe_text(told.text),
+        traceback=safe_text(told.traceback),
+        is_uncaught=told.is_uncaught,
+    )
 
 
 class At(NamedTuple):
@@ -35,12 +131,12 @@ class At(NamedTuple):
 
 HERE = At()
 
-Of = Variable | str | None
-"""A value with parts: a variable of an answer, an expression, or None for the variables of a frame."""
+Of = Variable | str | int | None
+"""A value with parts: a variable of an answer, its handle, an expression, or None for the variables of a frame."""
 
 
 class Values:
-    """The values of one stopped rank. ``ask`` puts a question to it and returns its answer."""
+    """The values of one stopped rank. ``ask`` returns its answer to a question, and raises RankError if it has none."""
 
     def __init__(self, ask: Callable[[Inspection, At], Awaitable[RankAnswer]], address: str) -> None:
         self._ask = ask
@@ -48,33 +144,34 @@ class Values:
 
     async def inspect(self, expression: str, at: At = HERE) -> Variable:
         """Return the value of an expression. Raises RankError."""
-        question = given(Inspection, sight=Sight.VALUE, text=expression)
+        told = await self._tell(at, sight=Sight.VALUE, text=expression)
         # The rank calls it nothing.
-        return replace(self._one(await self._told(question, at)), name=expression)
+        return replace(self._one(told), name=expression)
 
-    async def variables(self, of: Of, scope: str, begin: int, count: int, at: At = HERE) -> Variables:
-        """Return variables of a scope, or parts of a value. Raises RankError."""
-        question = given(
-            Inspection,
-            sight=Sight.PARTS,
-            scope=_scope(scope),
-            handle=await self._handle(of, at),
-            begin=begin,
-            count=min(count, MAX_VARIABLES),
+    async def run(self, text: str, at: At = HERE) -> Variable | None:
+        """Return the value of an expression, or run a statement, which has none. Raises RankError."""
+        told = await self._tell(at, sight=Sight.VALUE, text=text, runs=True)
+        return variable_of(told.variables[0]) if told.variables else None
+
+    async def variables(
+        self, of: Of, scope: str, begin: int, count: int, at: At = HERE, *, parts: Parts = Parts.ALL
+    ) -> Variables:
+        """Return variables of a scope, or parts of a value, MAX_VARIABLES at most. Raises RankError."""
+        handle, count = await self._handle(of, at), min(count, MAX_VARIABLES)
+        told = await self._tell(
+            at, sight=Sight.PARTS, scope=_scope(scope), handle=handle, begin=begin, count=count, parts=parts
         )
-        return Variables(map(variable_of, (await self._told(question, at)).variables))
+        return Variables(map(variable_of, told.variables))
 
     async def locals(self, at: At = HERE) -> dict[str, str]:
         """Return the text of each local variable but those with dunder names. Raises RankError."""
         variables = await self.variables(None, Scope.LOCALS.value, 0, 0, at)
         found = [one for one in variables if one.name.isidentifier() and one.name[:2] != "__"]
-        free = asyncio.Semaphore(AT_ONCE)
 
         async def whole(one: Variable) -> str:
             if len(one.text) < MAX_VARIABLE_TEXT:
                 return one.text
-            async with free:
-                return (await self.inspect(one.expression or one.name, at)).text
+            return (await self.inspect(one.expression or one.name, at)).text
 
         texts = await asyncio.gather(*map(whole, found))
         return {one.name: text for one, text in zip(found, texts, strict=True)}
@@ -82,20 +179,21 @@ class Values:
     async def set(self, name: str, expression: str, of: Of, scope: str, at: At = HERE) -> Variable:
         """Assign, and return the variable as it is then. Raises RankError."""
         handle = await self._handle(of, at)
-        question = given(Inspection, sight=Sight.ASSIGN, scope=_scope(scope), handle=handle, name=name, text=expression)
-        return self._one(await self._told(question, at))
+        told = await self._tell(at, sight=Sight.ASSIGN, scope=_scope(scope), handle=handle, name=name, text=expression)
+        return self._one(told)
 
     async def exception(self, at: At = HERE) -> ExceptionInfo | None:
         """Return the exception of the rank, None without one. Raises RankError."""
-        told = (await self._told(Inspection(sight=Sight.EXCEPTION), at)).exception
+        told = (await self._tell(at, sight=Sight.EXCEPTION)).exception
         return exception_of(told) if told is not None else None
 
-    async def _told(self, question: Inspection, at: At) -> Inspected:
-        answer = await self._ask(question, at)
-        told = inspected_in(answer.rows)
-        if answer.kind is not Kind.VALUE:
-            raise RankError(self._address, answer.text, answer.kind.value)
-        return told
+    async def completions(self, text: str, begin: int, at: At = HERE) -> tuple[Completion, ...]:
+        """Return what may follow in ``text`` with the cursor behind ``begin`` characters. Raises RankError."""
+        return (await self._tell(at, sight=Sight.COMPLETIONS, text=text, begin=begin)).completions
+
+    async def _tell(self, at: At, **question: Any) -> Inspected:
+        """Return what the rank tells. Raises BadInput for what can't be asked."""
+        return inspected_in((await self._ask(given(Inspection, **question), at)).rows)
 
     def _one(self, told: Inspected) -> Variable:
         if not told.variables:
@@ -103,12 +201,22 @@ class Values:
         return variable_of(told.variables[0])
 
     async def _handle(self, of: Of, at: At) -> int:
-        if of is None:
-            return 0
+        if of is None or isinstance(of, int):
+            return of or 0
         value = await self.inspect(of, at) if isinstance(of, str) else of
         if not value.handle:
             raise BadInput(f"{printable(value.name) or 'this value'} has no parts", "look at its text")
         return value.handle
+
+
+def values_of(switchboard: Switchboard, rank: RankInfo) -> Values:
+    """Return the values of a rank that is asked over a link, whoever has its keyboard."""
+
+    def ask(question: Inspection, at: At) -> Awaitable[RankAnswer]:
+        asker = Asker(switchboard, at.timeout)
+        return ask_one(asker, Action.INSPECT, rank, inquiry=question, frame=at.frame)
+
+    return Values(ask, rank.address)
 
 
 def _scope(name: str) -> Scope:

@@ -1,1 +1,1 @@
-"""One viewer at one rank: what it knows, what follows from each thing that happens. Pure; no screen, no socket."""
+"""One viewer at one rank: what it knows and what follows from each thing that happens (pure), joined to the link."""

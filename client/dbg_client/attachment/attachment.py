@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections import deque
 
 from dbg_client.attachment.conversation import NO_KEYBOARD, Conversation
-from dbg_client.attachment.drawing import Drawing
 from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, Open, Send, Wake
-from dbg_client.attachment.notices import Notices
-from dbg_client.attachment.sentences import Turn, who_types, why_blank
+from dbg_client.attachment.notices import Notices, Turn, who_types, why_blank
+from dbg_client.attachment.output import Drawing
 from dbg_client.attachment.unsettled_keys import Typed, UnsettledKeys
 from dbg_client.errors import RankEnded, RankStayedAway, why_refused
 from dbg_client.words.engine import NO_WISH, Wish

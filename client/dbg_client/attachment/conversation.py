@@ -10,8 +10,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from dbg_client.attachment.effects import Bell, Completed, Effects, Look, Note, Send
-from dbg_client.attachment.log import SessionLog
-from dbg_client.attachment.sentences import discarded
+from dbg_client.attachment.notices import discarded
+from dbg_client.attachment.output import SessionLog
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
 from dbg_wire.messages import (

@@ -1,17 +1,17 @@
-"""Which rank a target means for a terminal that attaches, and whether it can be attached to yet. Pure."""
+"""Which of the known ranks are meant: to attach to, to list, to ask, and the next stop to follow. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.roll_call import call_roll
+from dbg_client.core.roll_call import call_roll, ended_of_live_runs
 from dbg_client.errors import NeverCame, NotStopped, RankEnded, why_not_stopped
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets.rank_set import format_ranks
-from dbg_wire.targets.selection import Selection, Target, select, unique_target
+from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +127,120 @@ def _select_preferring(target: Target, ranks: Sequence[RankInfo], ended: RankInf
 
 def _is_same_stop(rank: RankInfo, ended: RankInfo | None) -> bool:
     return ended is not None and (rank.key, rank.occasion) == (ended.key, ended.occasion)
+
+
+def there(known: Sequence[RankInfo]) -> list[RankInfo]:
+    """Return the ranks of all jobs that have not exited, one at each address."""
+    left = [rank for rank in known if rank.state is not RankState.EXITED]
+    return list(select(parse_target("all"), left, any_job=True).ranks) if left else []
+
+
+def exited(known: Sequence[RankInfo], target: Target | None) -> list[RankInfo]:
+    """Return the exited ranks that ``--all`` adds to what a target fits, or to all that is there.
+
+    They are of the jobs that the target names, else of those that live; if none lives, of all.
+    """
+    gone = [rank for rank in known if rank.state is RankState.EXITED]
+    if target is None or all(term.job is None for term in target.include):
+        living = {rank.job for rank in known if rank.state in LIVE_STATES and not rank.is_classic}
+        gone = [rank for rank in gone if not living or rank.job in living or rank.is_classic]
+    return _fitting(target, gone)
+
+
+def listed(
+    known: Sequence[RankInfo], target: Target | None, found: Sequence[RankInfo], *, with_exited: bool
+) -> list[RankInfo]:
+    """Return the ranks of a list, ``found`` being those that the target fits; they are in no particular order.
+
+    Ranks that are missing in a run that is live are among them, since they are news.
+    """
+    if with_exited:
+        more = exited(known, target)
+        shown = list(found if target is not None else there(known))
+    else:
+        more = _fitting(target, ended_of_live_runs(known))
+        fitting = found if target is not None else there(known)
+        shown = [rank for rank in fitting if rank.state is not RankState.EXITED]
+    keys = {rank.key for rank in shown}
+    return shown + [rank for rank in more if rank.key not in keys]
+
+
+def _fitting(target: Target | None, gone: Sequence[RankInfo]) -> list[RankInfo]:
+    if target is None or not gone:
+        return list(gone)
+    try:
+        return list(select(target, gone, any_job=True).ranks)
+    except NoSuchRank:
+        return []
+
+
+PREFERRED_SECONDS = 5.0
+"""Seconds to wait for the rank that was followed last time when another rank stops first: imports of one and the same
+program differ by that much between ranks on a busy host."""
+
+SAME_RANK_SECONDS = 1.0
+"""Seconds that a rank gets to stop again before the terminal goes to another one: a turn of a short loop."""
+
+FOLLOWED_SECONDS = 1.0
+"""Seconds at a rank after which it counts as the one that was followed. Where many ranks were told to go on, a terminal
+may go for a moment to one that is still listed as stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRank:
+    """The global number of a rank that goes before all others if it stops within ``seconds``."""
+
+    rank: int
+    seconds: float
+
+
+def is_followed(before: int | None, seconds: float, *, ended_by_user: bool) -> bool:
+    """Tell whether a session of so many seconds was at the rank to which the next run of the job goes first.
+
+    ``before`` is the rank that was followed before, None if there is none.
+    """
+    return before is None or ended_by_user or seconds >= FOLLOWED_SECONDS
+
+
+def ranks_of(job: str, ranks: Sequence[RankInfo]) -> list[RankInfo]:
+    """Return the ranks of one job."""
+    return [rank for rank in ranks if rank.job == job]
+
+
+def next_stop(
+    target: Target,
+    ranks: Sequence[RankInfo],
+    left: Mapping[str, float],
+    wanted: WantedRank | None,
+    back_to: str | None = None,
+) -> tuple[RankInfo | None, bool]:
+    """Return the stop to go to, None if there is none, and whether to go at once or to give the wanted rank time.
+
+    ``ranks`` are those of the job, ``left`` the stops that the user has left: each rank's key and ``occasion``.
+    ``back_to`` is the key of a rank that the user comes back to, whether the target means it or not. If it is stopped
+    it goes first, then the wanted rank, then the lowest.
+    """
+    try:
+        found = {rank.key for rank in select(target, ranks).ranks}
+    except (NoSuchRank, AmbiguousTarget):
+        found = set()
+    ready = [
+        rank
+        for rank in ranks
+        if (rank.key in found or rank.key == back_to) and is_ready(rank) and left.get(rank.key) != rank.occasion
+    ]
+    if not ready:
+        return None, False
+    first = min(ready, key=lambda rank: (rank.key != back_to, *_order_of_stops(rank, wanted)))
+    return first, wanted is None or first.key == back_to or first.rank == wanted.rank or _is_gone(wanted, ranks)
+
+
+def _order_of_stops(rank: RankInfo, wanted: WantedRank | None) -> tuple[bool, int, int, str]:
+    is_wanted = wanted is not None and rank.rank == wanted.rank
+    return not is_wanted, rank.rank, -1 if rank.child is None else rank.child, rank.key
+
+
+def _is_gone(wanted: WantedRank, ranks: Sequence[RankInfo]) -> bool:
+    """Tell whether the wanted rank is listed and not alive any more."""
+    states = [rank.state for rank in ranks if rank.rank == wanted.rank]
+    return bool(states) and not any(state in LIVE_STATES for state in states)

@@ -1,8 +1,10 @@
-"""The ranks that the broker lists, kept up to date from its messages. Pure."""
+"""The ranks that the broker lists, kept up to date from its messages, and what has changed about each. Pure."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from dbg_wire.messages import Change, Gone, Message, Snapshot
 from dbg_wire.records.ranks import RankInfo
@@ -66,3 +68,74 @@ class Directory:
     def _changed(self) -> None:
         if self.on_change is not None:
             self.on_change()
+
+
+MAX_WAITING = 4096
+"""Changes that wait for a program that listens; beyond it the oldest are left out and counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankChange:
+    """A rank before and after a change: ``before`` is None for a rank that has come, ``now`` for one that is forgotten.
+
+    ``left_out`` counts the changes that were lost before this one, as the program was too slow.
+    """
+
+    before: RankInfo | None
+    now: RankInfo | None
+    left_out: int = 0
+
+    @property
+    def rank(self) -> RankInfo:
+        """Return the rank as it is, or was at last."""
+        found = self.now or self.before
+        if found is None:
+            raise ValueError("a change is of a rank")
+        return found
+
+
+class News:
+    """The changes that one listener has still to take; belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Queue[RankChange | BaseException] = asyncio.Queue(MAX_WAITING + 1)
+        self._left_out = 0
+
+    async def next(self) -> RankChange:
+        """Return the next change. Raises BrokerUnreachable when the connection is closed."""
+        change = await self._waiting.get()
+        if isinstance(change, BaseException):
+            raise change
+        left_out, self._left_out = self._left_out, 0
+        return RankChange(before=change.before, now=change.now, left_out=left_out) if left_out else change
+
+    def changed(self, before: Mapping[str, RankInfo | None], now: Mapping[str, RankInfo], *, whole: bool) -> None:
+        """Note what differs now from ``before``, which are the ranks that may have changed, or with ``whole`` all."""
+        new = (key for key in now if key not in before) if whole else ()
+        for key in (*before, *new):
+            if before.get(key) != now.get(key):
+                self._put(RankChange(before=before.get(key), now=now.get(key)))
+
+    def end(self, error: BaseException) -> None:
+        """Have the listener told that no more comes."""
+        self._waiting.put_nowait(error)
+
+    def _put(self, change: RankChange) -> None:
+        if self._waiting.qsize() >= MAX_WAITING:
+            self._waiting.get_nowait()
+            self._left_out += 1
+        self._waiting.put_nowait(change)
+
+
+def is_whole(message: Message) -> bool:
+    """Tell whether all ranks may have changed by a message: it ends the list of a new connection."""
+    return isinstance(message, Snapshot) and message.last
+
+
+def may_change(message: Message, directory: Directory) -> dict[str, RankInfo | None]:
+    """Return the ranks that a message may change, as they are before the directory takes it."""
+    if isinstance(message, Change):
+        return {message.rank.key: directory.by_key.get(message.rank.key)}
+    if isinstance(message, Gone):
+        return {message.key: directory.by_key.get(message.key)}
+    return dict(directory.by_key) if is_whole(message) else {}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from itertools import count
 from typing import Protocol, TypeVar
 
-from dbg_client.core.directory import Directory
+from dbg_client.core.directory import Directory, News, is_whole, may_change
 from dbg_client.core.link import BrokerLink, Down, Event, Up
-from dbg_client.core.news import News, is_whole, may_change
+from dbg_client.core.reach import find_reach
 from dbg_client.errors import SlowBroker, TimedOut
 from dbg_dial.deadline import within
+from dbg_dial.user import user_name
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import BrokerUnreachable, printable
 from dbg_wire.messages import Answers, Message, Progress, Question, Refusal, Welcome
@@ -24,6 +27,9 @@ MAX_EVENTS = 1024
 
 MAX_QUESTIONS = 15
 """Pages of questions that are open at once: a broker takes one more of a program, which may have to withdraw one."""
+
+WATCHER = "watcher"
+"""The role whose tokens let a terminal look and nothing else."""
 
 LOOK_SECONDS = 0.03
 """Seconds from one look of those who wait to the next: each looks at all ranks, and a thousand may stop at once."""
@@ -125,6 +131,11 @@ class Switchboard:
     def welcome(self) -> Welcome | None:
         """Return what the broker last said of itself; None while the link is down."""
         return self._link.welcome
+
+    @property
+    def may_act(self) -> bool:
+        """Tell whether the token lets this program change anything, as far as the broker has told."""
+        return self.welcome is None or self.welcome.role != WATCHER
 
     @property
     def is_up(self) -> bool:
@@ -363,3 +374,30 @@ class _Absence:
             if not self._told:
                 self._tell(f"The broker is gone, reconnecting ({printable(event.reason)}).")
             self._told = True
+
+
+MAX_PROGRAM = 60
+"""Characters of a program's name, which stands behind its user's."""
+
+
+def switchboard_to(
+    address: str | None,
+    seconds: float,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    program: str = "",
+    logs: bool = False,
+) -> Switchboard:
+    """Return a switchboard, not open yet, to ``address`` or to where the environment or ``broker.json`` says.
+
+    One dial takes ``seconds`` at most, and so do the list of ranks and, usually, a question. ``program`` tells other
+    users what asks and types here, empty for a terminal. With ``logs`` watchers get the texts of log points, too.
+    """
+    name = person_name(program)
+    return Switchboard(lambda: BrokerLink(partial(find_reach, address, environ), name, seconds, logs=logs), seconds)
+
+
+def person_name(program: str) -> str:
+    """Return by what name other users see this program: ``user@host``, or ``user@host (program)``."""
+    shown = " ".join(printable(program.strip(), MAX_PROGRAM).split())
+    return f"{user_name()} ({shown})" if shown else user_name()

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from dbg_client.core.directory import RankChange
 from dbg_client.core.link import Event
-from dbg_client.core.news import RankChange
-from dbg_client.dap.asked_breakpoints import asked_file, asked_wishes, exception_answer
-from dbg_client.dap.breakpoint_table import BreakpointTable, Line
+from dbg_client.dap.breakpoint_table import BreakpointTable, Line, asked_file, asked_wishes, exception_answer
 from dbg_client.dap.messages import Message
-from dbg_client.dap.paths import Paths
-from dbg_client.dap.source import Sources
+from dbg_client.dap.source import Paths, Sources
 from dbg_client.dap.window import Window
-from dbg_client.questions.breakpoints import breakpoints_in, split_wishes
-from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError
-from dbg_wire.messages import Action, Kind, Report, Seat
+from dbg_client.questions.breakpoints import ask_breakpoints
+from dbg_wire.errors import BrokerUnreachable, DbgError
+from dbg_wire.messages import Report, Seat
 from dbg_wire.records.line_breakpoints import (
-    BreakpointsWish,
     BreakpointWish,
     LineOfFile,
 )
@@ -171,28 +168,19 @@ class Breakpoints:
         """Clear and set in these ranks; with neither they are asked for what they have."""
         if not ranks:
             return
+        problems: dict[str, str] = {}
         try:
-            parts = split_wishes(clear, wishes)
-        except BadInput as error:
-            for rank in ranks:
-                self._table.failed(rank.key, str(error))
-            return
-        for wish in parts:
-            try:
-                answers = await self._window.ask(Action.BREAKPOINTS, ranks, inquiry=wish, seconds=SECONDS)
-            except DbgError as error:
-                for rank in ranks:
-                    self._failed(rank.key, str(error), wish)
-                continue
-            for answer in answers:
-                if answer.kind is Kind.VALUE:
-                    self._table.note(answer.key, breakpoints_in(answer))
+            answer = await ask_breakpoints(self._window.asker(SECONDS), ranks, clear=clear, wanted=wishes)
+        except DbgError as error:
+            problems = dict.fromkeys((rank.key for rank in ranks), str(error))
+        else:
+            for rank, said in answer.said:
+                if rank.key in answer.states:
+                    self._table.note(rank.key, answer.states[rank.key])
                 else:
-                    self._failed(answer.key, answer.text, wish)
-
-    def _failed(self, key: str, problem: str, wish: BreakpointsWish) -> None:
+                    problems[rank.key] = said.text
         # A question alone that fails leaves what is known, which is most likely still so.
-        if wish.clear or wish.set:
+        for key, problem in problems.items() if clear or wishes else ():
             self._table.failed(key, problem)
 
     # --------------------------------------------------------------------------------------------------------- the IDE

@@ -3,30 +3,59 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Callable
 
-from dbg_client.attachment.attachment import Attachment
+from dbg_client.attachment.driving import ProgramSeat
 from dbg_client.attachment.effects import Effect, Note
 from dbg_client.core.link import Event
 from dbg_client.core.waiting import until_stopped
 from dbg_client.dap.window import Window
-from dbg_client.driving import Driving
 from dbg_client.errors import TimedOut
 from dbg_client.words.engine import Wish
-from dbg_wire.codec import Output
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.tables.engines import PDB
 
-SIZE = (24, 80)
-"""Rows and columns that a window offers a debugger; it shows values and no screen."""
-
 MAX_NOTE = 600
 """Characters of a notice: two names and a command."""
 
-OPEN_SECONDS = 5.0
-"""Seconds for a debugger to open at a rank; after them the rank is asked all the same, and says what it does."""
+
+class _Seat(ProgramSeat):
+    """The seat of a window: notices are lines of the debug console, and a keyboard that is taken is told there."""
+
+    def __init__(self, window: Window, rank: RankInfo, mode: Mode, left: Callable[[], object]) -> None:
+        super().__init__(window.switchboard, rank, mode, Wish(default=PDB))
+        self._window = window
+        self._left = left
+        self._was_driving = False
+
+    def finished(self, error: DbgError | None) -> None:
+        """Leave the keyboard with its rank."""
+        super().finished(error)
+        self._left()
+
+    def failed(self, error: BaseException) -> None:
+        """Leave the keyboard, and have what waits for it fail."""
+        super().failed(error)
+        self._left()
+
+    def show(self, effect: Effect) -> None:
+        """Print in the debug console what a terminal would show as a notice; a window shows no screen."""
+        if isinstance(effect, Note):
+            self._window.tell(printable(effect.text, MAX_NOTE))
+
+    async def changed(self, event: Event | None) -> None:
+        """Take note of what the debugger shows, and tell the user when somebody takes the keyboard."""
+        await super().changed(event)
+        attachment = self.attachment
+        had, self._was_driving = self._was_driving, attachment.driving
+        if had and not attachment.driving and not self.is_over:
+            who = printable(attachment.driver) if attachment.driver else "Somebody"
+            self._window.tell(
+                f"{who} has taken the keyboard of {printable(attachment.rank.address)}; `take` takes it back.",
+                "important",
+            )
 
 
 class Keyboard:
@@ -34,24 +63,16 @@ class Keyboard:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._driving: Driving | None = None
-        self._failed: BaseException | None = None
+        self._seat: _Seat | None = None
         self._changing = asyncio.Lock()
         self._coming: asyncio.Task[None] | None = None
         """Takes the keyboard of the rank that was broken into last."""
-        self._was_driving = False
         self._given: tuple[str, str | None] | None = None
         """The rank whose keyboard this window has left, and its own name, as long as the broker's list is behind."""
-        self._drawn: int | None = None
-        """The debugger's session that has shown something at this seat."""
-
-    @property
-    def _attachment(self) -> Attachment | None:
-        return self._driving.attachment if self._driving is not None else None
 
     def is_ours(self, rank: RankInfo) -> bool:
         """Tell whether this window has the keyboard of a rank."""
-        attachment = self._attachment
+        attachment = self._seat.attachment if self._seat is not None else None
         return attachment is not None and attachment.rank.key == rank.key and attachment.driving
 
     def require_free(self, rank: RankInfo) -> None:
@@ -112,12 +133,12 @@ class Keyboard:
 
     def give(self) -> RankInfo | None:
         """Leave the keyboard; return the rank at which it was, None if there was none."""
-        driving, self._driving = self._driving, None
-        self._was_driving = False
-        if driving is None:
+        seat, self._seat = self._seat, None
+        if seat is None:
             return None
-        driving.end()
-        attachment = driving.attachment
+        seat.is_over = True
+        seat.driving.end()
+        attachment = seat.attachment
         if not attachment.driving:
             return None
         self._given = attachment.rank.key, attachment.driver
@@ -134,30 +155,6 @@ class Keyboard:
         """Look whether the broker's list knows by now that the keyboard was left."""
         self._forget_given()
 
-    def opened(self) -> None:
-        """Do nothing: the seat is waited for."""
-
-    def finished(self, error: DbgError | None) -> None:
-        """Leave the keyboard with its rank."""
-        self._failed = error
-        self.give()
-
-    def failed(self, error: BaseException) -> None:
-        """Leave the keyboard, and have what waits for it fail."""
-        self._failed = error
-        self.give()
-
-    def show(self, effect: Effect) -> None:
-        """Print in the debug console what a terminal would show as a notice; a window shows no screen."""
-        if isinstance(effect, Note):
-            self._window.tell(printable(effect.text, MAX_NOTE))
-
-    async def changed(self, event: Event | None) -> None:
-        """Take note of what the debugger shows, and of who types."""
-        if isinstance(event, Output):
-            self._drawn = event.session
-        self._tell_turn()
-
     # ----------------------------------------------------------------------------------------------------------- inner
 
     def _forget_given(self) -> None:
@@ -168,50 +165,19 @@ class Keyboard:
 
     async def _attach(self, rank: RankInfo, mode: Mode) -> None:
         # A connection has one seat, and the new one replaces it.
-        attachment = Attachment(rank, mode, SIZE, colors=8, wish=Wish(default=PDB))
         self.give()
-        self._failed, self._drawn = None, None
-        self._driving = Driving(self._window.switchboard, attachment, self)
-        self._driving.begin()
-        seconds = self._window.switchboard.seconds
-
-        def is_seated() -> bool | None:
-            if self._failed is not None:
-                raise self._failed
-            return attachment.opened or None
-
+        seat = self._seat = _Seat(self._window, rank, mode, self.give)
+        seat.driving.begin()
         try:
-            await self._window.switchboard.until(is_seated, seconds)
-        except asyncio.TimeoutError:
+            await seat.wait_until_seated()
+        except TimedOut:
             self.give()
-            raise TimedOut(f"{printable(rank.address)} gave no seat within {seconds:g} s") from None
-        if not attachment.driving:
-            driver = attachment.driver
+            raise
+        if not seat.attachment.driving:
+            driver = seat.attachment.driver
             self.give()
             raise _types(driver, rank)
-        with suppress(asyncio.TimeoutError):
-            await self._window.switchboard.until(lambda: self._is_open(attachment) or None, OPEN_SECONDS)
-
-    def _is_open(self, attachment: Attachment) -> bool:
-        """Tell whether the debugger waits for the user: its session is told before it has come to its line."""
-        report = attachment.report
-        if report is None or report.stop is None or self._attachment is not attachment:
-            return True
-        session = report.session
-        return report.prompt is not None or (session is not None and session.number == self._drawn)
-
-    def _tell_turn(self) -> None:
-        """Tell the user when somebody takes the keyboard."""
-        attachment = self._attachment
-        if attachment is None:
-            return
-        had, self._was_driving = self._was_driving, attachment.driving
-        if had and not attachment.driving:
-            who = printable(attachment.driver) if attachment.driver else "Somebody"
-            self._window.tell(
-                f"{who} has taken the keyboard of {printable(attachment.rank.address)}; `take` takes it back.",
-                "important",
-            )
+        await seat.wait_for_debugger()
 
 
 def _types(driver: str | None, rank: RankInfo) -> BadInput:

@@ -4,17 +4,70 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dbg_client.dap import jsonc
 from dbg_client.streams import write_result
 from dbg_client.words.settings import CommandSettings
 from dbg_wire.errors import BadInput, printable
+
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>\s+ | //[^\n]* | /\*.*?\*/ )
+  | (?P<text>"(?:[^"\\\n]|\\.)*")
+  | (?P<mark>[{}\[\],:])
+  | (?P<plain>[^\s{}\[\],:"/]+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class NotRead(Exception):
+    """Say that a text is no JSON with comments that is understood here; the caller refuses to change the file."""
+
+
+def read(text: str) -> Any:
+    """Return what the text says. Raises NotRead."""
+    words = [word for kind, word, _ in _tokens(text) if kind != "blank"]
+    # VS Code allows a comma behind the last entry.
+    kept = [
+        word for word, behind in zip(words, [*words[1:], ""], strict=True) if word != "," or behind not in ("]", "}")
+    ]
+    try:
+        return json.loads(" ".join(kept))
+    except (ValueError, RecursionError):
+        raise NotRead from None
+
+
+def begin_of_list(text: str, name: str) -> int:
+    """Return the index behind the bracket that opens the list ``name`` of the outermost object. Raises NotRead."""
+    depth, before = 0, ["", ""]
+    for kind, word, end in _tokens(text):
+        if kind == "blank":
+            continue
+        if word == "[" and depth == 1 and before == [json.dumps(name), ":"]:
+            return end
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(word, 0) if kind == "mark" else 0
+        before = [before[1], word]
+    raise NotRead
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield each token with its kind and the index behind it. Raises NotRead."""
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise NotRead
+        at = match.end()
+        yield str(match.lastgroup), match.group(), at
+
 
 MAX_FILE = 1024 * 1024
 """Bytes of a launch.json at most."""
@@ -77,21 +130,21 @@ def with_entry(text: str, entry: Entry) -> str:
     if not text.strip():
         return json.dumps({"version": "0.2.0", "configurations": [entry]}, indent=4, ensure_ascii=False) + "\n"
     try:
-        document = jsonc.read(text)
+        document = read(text)
         known = document.get("configurations") if isinstance(document, dict) else None
         if not isinstance(known, list):
-            raise jsonc.NotRead
+            raise NotRead
         same = [at for at, one in enumerate(known) if isinstance(one, dict) and one.get("name") == entry["name"]]
         if same and known[same[0]] != entry:
             raise BadInput(f"{FILE} has another entry {entry['name']!r}", "remove it, or change its name")
         if same:
             return text
-        at = jsonc.begin_of_list(text, "configurations")
+        at = begin_of_list(text, "configurations")
         ours = textwrap.indent(json.dumps(entry, indent=4, ensure_ascii=False), " " * 8)
         changed = f"{text[:at]}\n{ours}{',' if known else chr(10) + '    '}{text[at:]}"
-        if jsonc.read(changed) != {**document, "configurations": [entry, *known]}:
-            raise jsonc.NotRead
-    except jsonc.NotRead:
+        if read(changed) != {**document, "configurations": [entry, *known]}:
+            raise NotRead
+    except NotRead:
         raise BadInput(
             f"{FILE} is not understood as a list of configurations",
             f"put this into its list `configurations`:\n{_shown(entry)}",

@@ -6,12 +6,12 @@ import asyncio
 from contextlib import suppress
 
 from dbg_client.api.answers import safe_text
-from dbg_client.api.errors import RankError
 from dbg_client.dap.keyboard import Keyboard
 from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
+from dbg_client.questions.errors import RankError
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -78,7 +78,7 @@ class Moves:
             self._threads.table.expect_stop(rank.key)
         await self._have_left(ranks)
         running = [rank for rank in ranks if self._window.now(rank).state is RankState.RUNNING]
-        answers = await self._window.ask(Action.INTERRUPT, ranks) if ranks else []
+        answers = await self._window.asker().ask(Action.INTERRUPT, ranks) if ranks else []
         if len(ranks) != 1:
             return
         (rank,), (answer,) = ranks, answers

@@ -4,24 +4,188 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TextIO
 
-from dbg_client.core.broker import switchboard_to
 from dbg_client.core.deadline import read_in_thread
 from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.dap.adapter import Adapter, admit_anybody
-from dbg_client.dap.admission import Admission, random_secret
-from dbg_client.dap.conversation import Conversation, Streams
-from dbg_client.dap.framing import LostFrames
-from dbg_client.dap.messages import Message, Send, output
+from dbg_client.dap.messages import (
+    BadMessage,
+    FrameReader,
+    Garbled,
+    LostFrames,
+    Message,
+    Request,
+    Send,
+    event,
+    frame,
+    numbered,
+    output,
+    read_request,
+    refusal,
+)
 from dbg_client.streams import tell
 from dbg_client.words.settings import CommandSettings
 from dbg_dial.deadline import within
 from dbg_wire.errors import BadInput
 from dbg_wire.targets.selection import Target
+
+SECRET_BYTES = 16
+"""Random bytes of a secret: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""
+
+
+class Admission:
+    """The seat of a port, and the secret by which it is taken: each lets one IDE in once.
+
+    ``tell`` gets each new secret. Without a ``new_secret`` the seat alone counts.
+    """
+
+    def __init__(self, tell: Callable[[str], None], new_secret: Callable[[], str] | None) -> None:
+        self._tell = tell
+        self._new_secret = new_secret
+        self._secret: str | None = None
+        self._is_taken = False
+
+    def begin(self) -> None:
+        """Make and tell the first secret."""
+        self._renew()
+
+    def admit(self, arguments: Message) -> None:
+        """Give the seat to the client that sends these arguments to attach. Raises BadInput if it is not let in."""
+        given = arguments.get("secret")
+        if self._secret is not None and not _is_same(given, self._secret):
+            what = "this port asks for a secret, and none was sent" if given is None else "the secret is not the one"
+            raise BadInput(what, 'add `"secret": "…"` as the terminal of `dbg-attach --dap` shows it')
+        if self._is_taken:
+            raise BadInput("another IDE is attached at this port", "disconnect it, or run a second `dbg-attach --dap`")
+        self._is_taken = True
+
+    def leave(self) -> None:
+        """Free the seat, whose IDE has gone, for the next secret."""
+        self._is_taken = False
+        self._renew()
+
+    def _renew(self) -> None:
+        if self._new_secret is not None:
+            self._secret = self._new_secret()
+            self._tell(self._secret)
+
+
+def random_secret() -> str:
+    """Return a new secret."""
+    return secrets.token_urlsafe(SECRET_BYTES)
+
+
+def _is_same(given: object, secret: str) -> bool:
+    return isinstance(given, str) and secrets.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())
+
+
+CHUNK = 64 * 1024
+"""Bytes that are read at once."""
+
+MAX_UNSENT = 32 * 1024 * 1024
+"""Bytes that wait for an IDE that does not read; beyond it the conversation ends, and the ranks stay as they are."""
+
+END_SECONDS = 2.0
+"""Seconds for the last messages to a client that has stopped reading."""
+
+MakeAdapter = Callable[[Send], Adapter]
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Both directions of a client; ``closed`` waits until all that was written has left."""
+
+    reader: asyncio.StreamReader
+    transport: asyncio.WriteTransport
+    closed: Callable[[], Awaitable[object]]
+
+
+class Conversation:
+    """Serve one client; belongs to one event loop."""
+
+    def __init__(self, streams: Streams, make: MakeAdapter) -> None:
+        self._streams = streams
+        self.send = numbered(self._write)
+        self.adapter = make(self.send)
+
+    async def hold(self) -> None:
+        """Answer requests until the client has disconnected or is gone; the ranks stay as they are.
+
+        Raises LostFrames for a client that does not speak the protocol, after it is told.
+        """
+        ended = asyncio.ensure_future(self.adapter.ended.wait())
+        reading = asyncio.ensure_future(self._read())
+        try:
+            await asyncio.wait([ended, reading], return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                reading.result()
+        except LostFrames as error:
+            self.send(output(str(error), "important"))
+            raise
+        finally:
+            ended.cancel()
+            reading.cancel()
+            await asyncio.gather(ended, reading, return_exceptions=True)
+            await self._end()
+
+    async def _read(self) -> None:
+        frames = FrameReader()
+        while data := await _chunk(self._streams.reader):
+            for one in frames.feed(data):
+                if isinstance(one, Garbled):
+                    self.send(output(f"a message of this IDE was left out: {one.problem}", "important"))
+                else:
+                    self._take(one)
+
+    def _take(self, document: Message) -> None:
+        try:
+            request = read_request(document)
+        except BadMessage as bad:
+            self._refuse(document, str(bad))
+            return
+        if request is not None:
+            self.adapter.take(request)
+
+    def _refuse(self, document: Message, sentence: str) -> None:
+        seq, command = document.get("seq"), document.get("command")
+        if document.get("type") == "request" and type(seq) is int and isinstance(command, str):
+            self.send(refusal(Request(seq, command, {}), sentence))
+        else:
+            self.send(output(f"a message of this IDE was left out: {sentence}", "important"))
+
+    async def _end(self) -> None:
+        await self.adapter.close()
+        self.send(event("terminated"))
+        self._streams.transport.close()
+        try:
+            await within(END_SECONDS, self._streams.closed())
+        except (OSError, asyncio.TimeoutError):
+            self._streams.transport.abort()
+
+    def _write(self, message: Message) -> None:
+        transport = self._streams.transport
+        if transport.is_closing():
+            return
+        if transport.get_write_buffer_size() > MAX_UNSENT:
+            transport.abort()
+            return
+        transport.write(frame(message))
+
+
+async def _chunk(reader: asyncio.StreamReader) -> bytes:
+    """Return the next bytes, empty at the end."""
+    try:
+        return await reader.read(CHUNK)
+    except OSError:
+        return b""
+
 
 LOOPBACK = "127.0.0.1"
 

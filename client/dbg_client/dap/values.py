@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dbg_client.api.answers import safe_text
-from dbg_client.api.given import given
-from dbg_client.dap.frames import Frames
-from dbg_client.dap.handles import Handles
+from dbg_client.api.values import At, Variable
+from dbg_client.dap.frames import Frames, Handles, count_of
 from dbg_client.dap.keyboard import Keyboard
 from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.records.inspection import MAX_VARIABLES, Inspection, Parts, Scope, Sight, Variable
+from dbg_wire.records.inspection import MAX_VARIABLES, Parts, Scope
 from dbg_wire.records.ranks import RankInfo
 
 MAX_ROWS = 2000
@@ -26,7 +24,7 @@ class Holder(NamedTuple):
     """What has variables: a scope of a frame, a value by its handle in the rank, or a value that is yet to be read."""
 
     frame: str
-    scope: Scope | None = None
+    scope: Scope = Scope.LOCALS
     handle: int = 0
     expression: str = ""
 
@@ -60,10 +58,10 @@ class Values:
         """Answer ``variables``: a page if the IDE asks for one, and otherwise all up to MAX_ROWS."""
         rank, holder = self._holder(arguments.get("variablesReference"))
         if holder.expression:
-            rows = [await self._value(rank, holder.frame, holder.expression)]
+            rows = [await self._window.values(rank).inspect(holder.expression, At(holder.frame))]
         else:
             parts = _FILTERS.get(str(arguments.get("filter")), Parts.ALL)
-            begin, count = _count(arguments.get("start")), _count(arguments.get("count")) or MAX_ROWS
+            begin, count = count_of(arguments.get("start")), count_of(arguments.get("count")) or MAX_ROWS
             rows = await self._parts(rank, holder, parts, begin, min(count, MAX_ROWS))
         self._require_same(rank, arguments.get("variablesReference"))
         return {"variables": [self._variable(rank, holder.frame, row) for row in rows]}
@@ -72,50 +70,43 @@ class Values:
         """Carry out ``setVariable``."""
         rank, holder = self._holder(arguments.get("variablesReference"))
         await self._keyboard.hold_if_open(rank)
-        question = given(
-            Inspection,
-            sight=Sight.ASSIGN,
-            scope=holder.scope or Scope.LOCALS,
-            handle=holder.handle,
-            name=str(arguments.get("name", "")),
-            text=str(arguments.get("value", "")),
-        )
-        found = (await self._window.inspect(rank, question, holder.frame)).variables
-        return self._result(rank, holder.frame, _only(found, rank), "value")
+        name, value = str(arguments.get("name", "")), str(arguments.get("value", ""))
+        values, at = self._window.values(rank), At(holder.frame)
+        row = await values.set(name, value, holder.handle, holder.scope.value, at)
+        return self._result(rank, holder.frame, row, "value")
 
     async def evaluate(self, arguments: Message, *, runs: bool) -> Message:
         """Answer ``evaluate`` for one frame; with ``runs`` statements are run."""
         at = self._frames.frame(arguments.get("frameId"))
         text = str(arguments.get("expression", ""))
-        question = given(Inspection, sight=Sight.VALUE, text=text, runs=runs)
-        found = (await self._window.inspect(at.rank, question, at.name)).variables
-        if not found:
+        values = self._window.values(at.rank)
+        found = await (values.run if runs else values.inspect)(text, At(at.name))
+        if found is None:
             return {"result": "", "variablesReference": 0}
-        return self._result(at.rank, at.name, found[0], "result")
+        return self._result(at.rank, at.name, found, "result")
 
     async def completions(self, text: str, begin: int, frame: object) -> list[Message]:
         """Return what may follow in ``text`` with the cursor behind ``begin`` characters."""
         at = self._frames.frame(frame)
-        question = given(Inspection, sight=Sight.COMPLETIONS, text=text, begin=begin)
-        found = (await self._window.inspect(at.rank, question, at.name)).completions
+        found = await self._window.values(at.rank).completions(text, begin, At(at.name))
         return [{"label": printable(one.text), "start": one.begin, "length": one.length} for one in found]
 
     async def exception_info(self, arguments: Message) -> Message:
         """Answer ``exceptionInfo``."""
         rank = self._threads.standing(arguments.get("threadId"))
-        seen = (await self._window.inspect(rank, Inspection(sight=Sight.EXCEPTION))).exception
+        seen = await self._window.values(rank).exception()
         if seen is None:
             raise BadInput(f"{printable(rank.address)} handles no exception", "look at its variables")
         name = printable(seen.type)
         return {
             "exceptionId": name,
-            "description": safe_text(seen.text),
+            "description": seen.text,
             "breakMode": "unhandled" if seen.is_uncaught else "always",
             "details": {
-                "message": safe_text(seen.text),
+                "message": seen.text,
                 "typeName": name.rpartition(".")[2],
                 "fullTypeName": name,
-                "stackTrace": safe_text(seen.traceback),
+                "stackTrace": seen.traceback,
             },
         }
 
@@ -123,26 +114,15 @@ class Values:
 
     async def _parts(self, rank: RankInfo, holder: Holder, parts: Parts, begin: int, count: int) -> list[Variable]:
         rows: list[Variable] = []
+        values, at = self._window.values(rank), At(holder.frame)
         while len(rows) < count:
             wanted = min(count - len(rows), MAX_VARIABLES)
-            question = given(
-                Inspection,
-                sight=Sight.PARTS,
-                scope=holder.scope or Scope.LOCALS,
-                handle=holder.handle,
-                begin=begin + len(rows),
-                count=wanted,
-                parts=parts,
-            )
-            page = (await self._window.inspect(rank, question, holder.frame)).variables
+            first = begin + len(rows)
+            page = await values.variables(holder.handle, holder.scope.value, first, wanted, at, parts=parts)
             rows += page[:wanted]
             if len(page) < wanted:
                 break
         return rows
-
-    async def _value(self, rank: RankInfo, frame: str, expression: str) -> Variable:
-        question = given(Inspection, sight=Sight.VALUE, text=expression)
-        return _only((await self._window.inspect(rank, question, frame)).variables, rank)
 
     def _holder(self, reference: object) -> tuple[RankInfo, Holder]:
         found = self._numbers.find(reference)
@@ -184,20 +164,10 @@ class Values:
         elif row.handle:
             reference = self._number(rank, Holder(frame, handle=row.handle))
         return {
-            field: safe_text(row.text),
+            field: row.text,
             "type": printable(row.type),
             "variablesReference": reference,
             **(
                 {"namedVariables": row.named, "indexedVariables": row.indexed} if row.handle and not row.is_lazy else {}
             ),
         }
-
-
-def _only(found: tuple[Variable, ...], rank: RankInfo) -> Variable:
-    if not found:
-        raise BadInput(f"{printable(rank.address)} has told no value", "ask again")
-    return found[0]
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

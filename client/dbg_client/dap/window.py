@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
-from dbg_client.api.errors import RankError
+from dbg_client.api.values import Values, values_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.dap.messages import Message, Send, event, output
+from dbg_client.questions.inspection import ask_one
 from dbg_client.words.commands import read_scope
 from dbg_wire.errors import NoSuchRank
-from dbg_wire.messages import Action, Kind, Look, RankAnswer
-from dbg_wire.messages.rows import AnyInquiry
-from dbg_wire.records.inspection import Inspected, Inspection, inspected_in
+from dbg_wire.messages import Action, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import Target, select
-
-AT_ONCE = 12
-"""Questions of one window that are open at the same time; the broker takes 16 of one terminal."""
-
-WATCHER = "watcher"
-"""The role whose tokens let a terminal look and nothing else."""
 
 
 class Window:
@@ -32,7 +24,6 @@ class Window:
         self.target = target
         self._job = ""
         self._send = send
-        self._free = asyncio.Semaphore(AT_ONCE)
 
     @property
     def ranks(self) -> tuple[RankInfo, ...]:
@@ -65,50 +56,23 @@ class Window:
     @property
     def may_act(self) -> bool:
         """Tell whether the token lets this window change anything."""
-        welcome = self.switchboard.welcome
-        return welcome is None or welcome.role != WATCHER
+        return self.switchboard.may_act
 
     def now(self, rank: RankInfo) -> RankInfo:
         """Return a rank as it is listed now, or as it was at last."""
         return self.switchboard.directory.by_key.get(rank.key, rank)
 
-    # ------------------------------------------------------------------------------------------------------- questions
+    def asker(self, seconds: float | None = None) -> Asker:
+        """Return what puts questions to ranks. Each raises TimedOut while the broker is away, or Declined."""
+        return Asker(self.switchboard, seconds)
 
-    async def ask(
-        self,
-        action: Action,
-        ranks: Sequence[RankInfo],
-        text: str = "",
-        *,
-        inquiry: AnyInquiry | None = None,
-        frame: str = "",
-        seconds: float | None = None,
-        look: Look = Look.STACK,
-    ) -> list[RankAnswer]:
-        """Return the answers in the order of ``ranks``. Raises TimedOut while the broker is away, or Declined."""
-        async with self._free:
-            asker = Asker(self.switchboard, seconds)
-            return await asker.ask(action, ranks, text, inquiry=inquiry, frame=frame, look=look)
+    async def ask_one(self, action: Action, rank: RankInfo, text: str = "") -> RankAnswer:
+        """Return the answer of one rank. Raises RankError for any other than a value, and what questions raise."""
+        return await ask_one(self.asker(), action, rank, text)
 
-    async def ask_one(
-        self,
-        action: Action,
-        rank: RankInfo,
-        text: str = "",
-        *,
-        inquiry: AnyInquiry | None = None,
-        frame: str = "",
-        seconds: float | None = None,
-    ) -> RankAnswer:
-        """Return the answer of one rank. Raises RankError for any other than a value, and what :meth:`ask` raises."""
-        (answer,) = await self.ask(action, [rank], text, inquiry=inquiry, frame=frame, seconds=seconds)
-        if answer.kind is not Kind.VALUE:
-            raise RankError(rank.address, answer.text, answer.kind.value)
-        return answer
-
-    async def inspect(self, rank: RankInfo, question: Inspection, frame: str = "") -> Inspected:
-        """Return what one rank tells of its values. Raises what :meth:`ask_one` raises."""
-        return inspected_in((await self.ask_one(Action.INSPECT, rank, inquiry=question, frame=frame)).rows)
+    def values(self, rank: RankInfo) -> Values:
+        """Return the values of a stopped rank."""
+        return values_of(self.switchboard, rank)
 
     # ----------------------------------------------------------------------------------------------------- what is told
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 
 from dbg_client.core.collective_matching import Matched, Standing
 from dbg_client.hang.causes import Cause, Causes, named_differently, payload
-from dbg_client.hang.condition import Condition
-from dbg_client.hang.named_ranks import NamedRanks
-from dbg_client.hang.payload_words import full_name, other_roots, payload_of, short_name, since, time_left
-from dbg_client.hang.rank_lines import rank_lines, thread_lines
+from dbg_client.hang.condition import Condition, rank_lines, thread_lines
 from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.hang.wording import NamedRanks, full_name, other_roots, payload_of, short_name, since, time_left
 from dbg_client.views.waits import tag_of
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankState

@@ -9,9 +9,8 @@ from dbg_client.core.collective_matching import Matched, Standing
 from dbg_client.core.process_groups import Member, ProcessGroup, world_size
 from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.hang.collective_verdicts import Scene
-from dbg_client.hang.named_ranks import NamedRanks
-from dbg_client.hang.payload_words import show_bytes
-from dbg_client.hang.untold import lacks
+from dbg_client.hang.own_verdicts import lacks
+from dbg_client.hang.wording import NamedRanks, show_bytes
 from dbg_client.views.ages import show_age
 from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip

@@ -1,9 +1,11 @@
-"""Answers that are cut to what an agent should read at once, and the rest of them for when it asks. Pure."""
+"""What an agent reads of an answer: cut to a size, with the next step in the words of its tools. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 
+from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL
 from dbg_wire.errors import BadInput, printable
 
 MAX_LINES = 120
@@ -65,3 +67,37 @@ def _first(lines: list[str]) -> list[str]:
 
 def _more(name: str, shown: int, all_of_them: int) -> str:
     return f"[{all_of_them - shown} more lines: call `more` with answer={name!r} and from={shown}]"
+
+
+# A line of a rank is indented, and can't look like this one.
+_NEXT = re.compile(
+    r"^try: dbg-attach (?:([^/\s]+)/)?(\S+)(?: (-i|-w)(?: (--all|--threads))?)?(?:\s+\(.*\))?$", re.MULTILINE
+)
+
+TOOLS_OF_COMMANDS = {
+    "list": "`ranks`",
+    "wait": "`wait_for_stop` with ranks='{ranks}'",
+    "interrupt": "`interrupt` with ranks='{ranks}'",
+    "release": "`continue` with ranks='{ranks}'",
+    "attach": "`where` with ranks='{ranks}'",
+    **ONLY_IN_A_TERMINAL,
+}
+"""What an agent calls where an error names a command of the terminal."""
+
+
+def with_tools(text: str, *, may_change: bool) -> str:
+    """Return verdicts that name the tool to call next in place of a command of the terminal.
+
+    Without ``may_change`` the tools that touch a rank are not there, and its stack is named instead.
+    """
+    return _NEXT.sub(lambda found: _tool(found, may_change), text)
+
+
+def _tool(found: re.Match[str], may_change: bool) -> str:
+    job, ranks, verb, option = found.groups()
+    given = f"ranks={ranks!r}" + (f", job={job!r}" if job else "")
+    if verb == "-i" and may_change:
+        return f"try: `interrupt` with {given}, then `variables` or `eval`; other ranks wait until it is continued"
+    if verb is None and may_change:
+        return f"try: `where` with {given}, then `variables` or `eval`: it is stopped"
+    return f"try: `where` with {given}" + (", threads=true" if option == "--threads" else "")

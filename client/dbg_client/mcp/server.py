@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from dbg_client.api.broker import AsyncBroker
+from dbg_client.core.switchboard import WATCHER
 from dbg_client.errors import bug
-from dbg_client.mcp.next_step import TOOLS_OF_COMMANDS
 from dbg_client.mcp.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -30,8 +30,8 @@ from dbg_client.mcp.protocol import (
     result_line,
     text_result,
 )
-from dbg_client.mcp.rest import Rests
-from dbg_client.mcp.tool import WATCHER, Tool
+from dbg_client.mcp.rest import TOOLS_OF_COMMANDS, Rests
+from dbg_client.mcp.tool import Tool
 from dbg_client.mcp.tools import TOOLS
 from dbg_client.words.other_faces import in_words_of
 from dbg_client.words.settings import CommandSettings

@@ -11,9 +11,6 @@ from dbg_wire.errors import BadInput, printable
 
 Given = Mapping[str, Any]
 
-WATCHER = "watcher"
-"""The role whose tokens let a terminal look and nothing else."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:

@@ -6,12 +6,11 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.rank_evidence import RankEvidence, read_evidence, rosters
-from dbg_client.core.ras import ask_ras
 from dbg_client.core.roll_call import Run, ended_of_live_runs, live_runs
 from dbg_client.core.waiting_line import Show, show_nobody
 from dbg_client.hang.code_differences import MAX_VERSIONS, code_versions, differing
@@ -19,9 +18,46 @@ from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, exp
 from dbg_client.hang.nccl_ras import ras_lines, uses_nccl, with_ras
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.errors import DbgError
-from dbg_wire.messages import Action, Look
+from dbg_wire.messages import Action, Kind, Look
 from dbg_wire.records.evidence import CodePart
-from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ras import RasStatus, status_in
+
+MAX_HOSTS = 3
+"""Hosts that are asked, one after the other, until one answers: each answer tells of the whole job."""
+
+
+@dataclass(frozen=True, slots=True)
+class RasReply:
+    """What RAS has told, and by which rank; ``lack`` says why there is nothing."""
+
+    status: RasStatus | None
+    rank: RankInfo | None = None
+    lack: str = ""
+
+
+async def ask_ras(asker: Asker, ranks: Sequence[RankInfo]) -> RasReply:
+    """Return what the RAS of one job tells; ``ranks`` are those of it that use NCCL.
+
+    Raises what the asker raises.
+    """
+    lack = "no rank that uses NCCL is there"
+    for rank in _one_of_each_host(ranks)[:MAX_HOSTS]:
+        (answer,) = await asker.ask(Action.RAS, [rank])
+        status = status_in(answer.rows) if answer.kind is Kind.VALUE else None
+        if status is not None:
+            return RasReply(status, rank)
+        lack = answer.text
+    return RasReply(None, lack=lack)
+
+
+def _one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
+    chosen: dict[str, RankInfo] = {}
+    for rank in ranks:
+        if rank.state in LIVE_STATES:
+            chosen.setdefault(rank.host, rank)
+    return list(chosen.values())
+
 
 BETWEEN_SECONDS = 1.0
 """Seconds between two looks: shorter than that, a rank that works may be where it was."""

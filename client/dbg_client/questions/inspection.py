@@ -1,20 +1,159 @@
-"""Look into one stopped rank as an IDE does: values in levels, assignments, source, the exception."""
+"""Look into one rank as an IDE does: its values in levels, its source files and their lines."""
 
 from __future__ import annotations
 
+import asyncio
+import html
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
 from dbg_client.core.asking import Asker
-from dbg_wire.messages import Action, RankAnswer
-from dbg_wire.records.inspection import Inspected, Inspection, inspected_in
+from dbg_client.questions.errors import RankError
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.limits import MAX_PATH, MAX_TEXT
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.messages.rows import AnyInquiry
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.inspection import Inspection, Sight, inspected_in
 from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.record import checked
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-async def inspect(
-    asker: Asker, rank: RankInfo, question: Inspection, *, frame: str = "", live: bool = False
-) -> tuple[RankAnswer, Inspected]:
-    """Ask one rank about its values, and return its answer with what its rows tell.
+def given(make: Callable[P, R], *args: P.args, **values: P.kwargs) -> R:
+    """Return a record of these values. Raises BadInput, which names the first wrong one."""
+    try:
+        return checked(make(*args, **values))  # type: ignore[type-var] # a record's class
+    except InvalidMessage as error:
+        raise BadInput(error.suffix.strip().lstrip("."), "give another one") from None
 
-    What is told is empty if the answer is no value: the answer's text says why. With ``live`` a rank that runs tells
-    its source, too. Raises BadInput for an expression that is too long, and DbgError if the broker fails.
+
+async def ask_one(
+    asker: Asker,
+    action: Action,
+    rank: RankInfo,
+    text: str = "",
+    *,
+    inquiry: AnyInquiry | None = None,
+    frame: str = "",
+    live: bool = False,
+) -> RankAnswer:
+    """Return the answer of one rank. Raises RankError for any other than a value, and DbgError if the broker fails."""
+    (answer,) = await asker.ask(action, [rank], text, inquiry=inquiry, frame=frame, live=live)
+    if answer.kind is not Kind.VALUE:
+        raise RankError(rank.address, answer.text, answer.kind.value)
+    return answer
+
+
+MAX_ANSWERS = 256
+"""Questions for one text: four million characters, above which nobody reads a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Lines of a source file as a rank has loaded it, with what a terminal would obey escaped.
+
+    ``begin`` is the number of the first line, counted from 1 as editors do; ``total`` is how many the file has.
+    ``line`` is where the rank stands, if it stands in this file. ``str()`` of it has the lines with their numbers.
     """
-    (answer,) = await asker.ask(Action.INSPECT, [rank], inquiry=question, live=live, frame=frame)
-    return answer, inspected_in(answer.rows)
+
+    path: str
+    begin: int
+    total: int
+    lines: tuple[str, ...]
+    line: int | None = None
+
+    def __str__(self) -> str:
+        width = len(str(self.begin + len(self.lines)))
+        return "\n".join(
+            f"{number:>{width}} {'->' if number == self.line else '  '} {line}".rstrip()
+            for number, line in enumerate(self.lines, self.begin)
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the lines for a notebook."""
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+async def source_lines(
+    asker: Asker, rank: RankInfo, path: str, *, begin: int = 0, count: int = 0, live: bool = False
+) -> tuple[list[str], int]:
+    """Return ``count`` lines of a file of a rank behind the first ``begin``, all for 0, and how many the file has.
+
+    With ``live`` a rank that runs tells them, too. Raises RankError if it tells none.
+    """
+    lines: list[str] = []
+    total = 0
+    for _ in range(MAX_ANSWERS):
+        left = count - len(lines) if count else 0
+        question = Inspection(sight=Sight.SOURCE, text=path, begin=begin + len(lines), count=left)
+        told = inspected_in((await ask_one(asker, Action.INSPECT, rank, inquiry=question, live=live)).rows).sources
+        new = [line for part in told for line in part.lines.split("\n")][: left or None]
+        lines += new
+        total = told[0].total if told else total
+        if not new or begin + len(lines) >= total or len(lines) == count:
+            break
+    return lines, total
+
+
+async def read_source(asker: Asker, rank: RankInfo, path: str, *, begin: int = 1, count: int = 0) -> Source:
+    """Return ``count`` lines of a file of a rank from line ``begin`` on, counted from 1; all that follow for 0.
+
+    Raises RankError if there are none, and DbgError if the broker fails.
+    """
+    lines, total = await source_lines(asker, rank, path, begin=begin - 1, count=count, live=True)
+    if not lines:
+        raise RankError(rank.address, f"{path} has no line {begin}", Kind.ERROR.value)
+    line = rank.where.line if rank.where is not None and rank.where.file == path else None
+    shown = tuple(printable(one.expandtabs(), MAX_TEXT) for one in lines)
+    return Source(path=printable(path, MAX_PATH), begin=begin, total=total, lines=shown, line=line)
+
+
+MAX_NAMED = 3
+"""Files of one name that an error lists."""
+
+
+async def file_in_ranks(asker: Asker, ranks: Sequence[RankInfo], name: str) -> str:
+    """Return the absolute path of a file in the ranks.
+
+    A name that is not absolute is looked for among the scripts of these ranks and the places where they stand, then in
+    their whole stacks, and last in this program's directory. Raises BadInput if it is none, or several.
+    """
+    if name.startswith("/"):
+        return posixpath.normpath(name)
+    if name.startswith("<"):
+        # Code without a file, such as that of a notebook's cell.
+        return name
+    places = [rank.where.file for rank in ranks if rank.where is not None]
+    found = files_named(name, [*(rank.script for rank in ranks), *places])
+    if not found:
+        answers = await asker.ask(Action.WHERE, ranks)
+        found = files_named(name, (frame.file for answer in answers for frame in answer.frames))
+    if not found:
+        found = await asyncio.to_thread(_of_this_host, name)
+    if not found:
+        raise BadInput(f"no rank stands in a file {printable(name)!r}", "give its absolute path")
+    if len(found) > 1:
+        raise BadInput(f"{printable(name)} is {_several(found)}", "give its absolute path")
+    return found[0]
+
+
+def files_named(name: str, paths: Iterable[str]) -> list[str]:
+    """Return the different absolute paths that end with this name, in order."""
+    end = posixpath.normpath(f"/{name}")
+    return sorted({path for path in paths if path.startswith("/") and path.endswith(end)}) if name else []
+
+
+def _of_this_host(name: str) -> list[str]:
+    return [str(Path(name).absolute())] if os.path.isfile(name) else []  # noqa: PTH113 - Path raises for odd names
+
+
+def _several(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
+    return ", ".join(printable(path) for path in paths[:MAX_NAMED]) + more

@@ -12,11 +12,9 @@ from dbg_client.core.roll_call import RollCall
 from dbg_client.questions.values import who_is_missing
 from dbg_client.views.groups import AnswerGroup, Said
 from dbg_client.views.missing import MissingInAnswer
-from dbg_client.views.missing_from import missing_from_collectives
 from dbg_client.views.naming import Naming
-from dbg_client.views.stacks import StackGroup, group_stacks, stacks_document
-from dbg_client.views.threads import ThreadAnswers, group_threads, show_threads, threads_document
-from dbg_client.views.tree import show_others, show_tree
+from dbg_client.views.stacks import StackGroup, group_stacks, missing_from_collectives, stacks_document
+from dbg_client.views.tree import ThreadAnswers, group_threads, show_others, show_threads, show_tree, threads_document
 from dbg_client.views.waits import recorded_standings
 from dbg_wire.messages import Action, Look
 from dbg_wire.records.ranks import RankInfo

@@ -5,22 +5,106 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from dbg_client.actions.many import ask_many
 from dbg_client.actions.why import show_why
 from dbg_client.core.asking import Asker
-from dbg_client.core.broker import switchboard_to
-from dbg_client.core.following import ranks_of
+from dbg_client.core.choose import ranks_of
+from dbg_client.core.switchboard import switchboard_to
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
-from dbg_client.run.standstill import Standstill
 from dbg_client.streams import tell
 from dbg_client.views.ages import show_age
 from dbg_client.words.settings import CommandSettings, Format, Verb
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import Action, Look
+from dbg_wire.messages import Action, Kind, Look, RankAnswer
+from dbg_wire.records.evidence import CollectiveState, Evidence, evidence_in
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+
+SLACK_SECONDS = 0.25
+"""Seconds by which a look may come too early: ranks and terminal count the time between two looks on their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """Where a rank was at a look.
+
+    ``place`` is what would differ had it gone elsewhere, ``since`` when it was first seen there, and ``rests_since``
+    since when its main thread has used no processor time; these two are in seconds.
+    """
+
+    place: Hashable
+    since: float
+    rests_since: float
+    is_unfinished: bool
+
+
+class Standstill:
+    """Tell once that no rank has moved for ``seconds``, and once more only after one has moved.
+
+    A rank has moved if its stack or a number of its collectives has changed. While no rank waits in a collective, it
+    has moved as well if its main thread has used processor time. A thread that polls, or spins in a device's
+    synchronisation, uses some in a hang, too: beside a rank that waits in a collective that does not count.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds - SLACK_SECONDS
+        self._seen: Mapping[str, _Sight] = {}
+        self._is_told = False
+
+    def begin_anew(self) -> None:
+        """Forget what was seen: a debugger holds ranks, or there is none."""
+        self._seen = {}
+        self._is_told = False
+
+    def look(self, answers: Sequence[RankAnswer], now: float) -> bool:
+        """Take the answers of all ranks; return whether it is to be told now that none has moved."""
+        before = self._seen
+        self._seen = {answer.key: _see(answer, before.get(answer.key), now) for answer in answers}
+        sights = self._seen.values()
+        somebody_waits = any(sight.is_unfinished and now - sight.since >= self._seconds for sight in sights)
+        if self._has_moved(before, somebody_waits=somebody_waits):
+            self._is_told = False
+        stands = bool(sights) and all(
+            now - max(sight.since, 0.0 if somebody_waits else sight.rests_since) >= self._seconds for sight in sights
+        )
+        is_news = stands and not self._is_told
+        self._is_told = self._is_told or stands
+        return is_news
+
+    def _has_moved(self, before: Mapping[str, _Sight], *, somebody_waits: bool) -> bool:
+        if before.keys() != self._seen.keys():
+            return True
+        return any(
+            sight.place != before[key].place
+            or (not somebody_waits and sight.rests_since > before[key].rests_since + SLACK_SECONDS)
+            for key, sight in self._seen.items()
+        )
+
+
+def _see(answer: RankAnswer, former: _Sight | None, now: float) -> _Sight:
+    if answer.kind is not Kind.VALUE:
+        # A rank that falls silent has not moved by that.
+        return former or _Sight((), now, now, is_unfinished=False)
+    evidence = evidence_in(answer.rows)
+    place = _place_of(answer, evidence)
+    return _Sight(
+        place,
+        since=former.since if former is not None and former.place == place else now,
+        rests_since=now - (answer.age or 0.0),
+        is_unfinished=evidence is not None
+        and any(one.state is not CollectiveState.COMPLETED for one in evidence.collectives),
+    )
+
+
+def _place_of(answer: RankAnswer, evidence: Evidence | None) -> Hashable:
+    if evidence is None:
+        return answer.frames
+    groups = tuple((one.library, one.name, one.enqueued, one.started, one.completed) for one in evidence.groups)
+    collectives = tuple((one.group, one.name, one.sequence, one.state, one.peer) for one in evidence.collectives)
+    return answer.frames, groups, collectives
+
 
 LOOKS = 3
 """Looks within the time after which a job counts as hanging."""

@@ -16,10 +16,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dbg_client.core.broker import switchboard_to
-from dbg_client.core.choose import Choice, is_ready
-from dbg_client.core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, is_followed, next_stop, ranks_of
-from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.choose import (
+    PREFERRED_SECONDS,
+    SAME_RANK_SECONDS,
+    Choice,
+    WantedRank,
+    is_followed,
+    is_ready,
+    next_stop,
+    ranks_of,
+)
+from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.progress import panes_beside, progress, way_back
 from dbg_client.run.run_socket import RunSocket, read_task
@@ -35,7 +42,7 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 from dbg_wire.targets.selection import parse_target
 
 if TYPE_CHECKING:
-    from dbg_client.run.rank_panes import RankPanes
+    from dbg_client.tmux.panes import RankPanes
 
 STDIN = 0
 
@@ -394,7 +401,7 @@ class _Following:
 
 def _panes(settings: CommandSettings, output: JobOutput) -> RankPanes | None:
     """Return the panes beside this one; None where this terminal is not in tmux after all."""
-    from dbg_client.run.rank_panes import RankPanes  # hardly ever needed
+    from dbg_client.tmux.panes import RankPanes  # hardly ever needed
 
     pane = os.environ.get("TMUX_PANE")
     if not pane:

@@ -13,16 +13,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dbg_client.attachment.breakpoints import Breakpoints
-from dbg_client.core.breakpoint_file import write_breakpoints
-from dbg_client.core.broker import switchboard_to
 from dbg_client.core.choose import Choice, choose, choose_when_ready
 from dbg_client.core.deadline import read_in_thread
 from dbg_client.core.directory import Directory
+from dbg_client.core.left_breakpoints import Breakpoints, write_breakpoints
 from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.stock_debugger import Stock, dial_stock, parse_stock
-from dbg_client.core.switchboard import Switchboard
-from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
+from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.core.waiting import Stock, dial_stock, open_and_list, parse_stock, wait_for_stop, with_signal
 from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import NoTerminal, RankEnded
 from dbg_client.streams import has_cursor, show_waiting, tell

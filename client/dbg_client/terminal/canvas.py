@@ -7,11 +7,89 @@ import contextlib
 from collections.abc import Callable
 
 from dbg_client.terminal.screen import RawTerminal, TerminalWriter
-from dbg_client.views import pages
 from dbg_client.views.status_line import paint
 from dbg_dial.deadline import within
 from dbg_wire import limits
+from dbg_wire.errors import printable
 from dbg_wire.sequences import QueryFilter, StreamScanner
+
+_KNOWN_STATE = (
+    b"\x18"  # ends a sequence that was cut off
+    b"\x1b[?2026l"
+    b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1004l\x1b[?2004l"
+    b"\x1b[?1l\x1b[?66l\x1b>"
+    b"\x1b[r\x1b[?6l\x1b[4l\x1b[?7h\x1b[?5l"
+    b"\x0f\x1b(B\x1b)B\x1b[0m"
+)
+
+ENTER = b"\x1b[?1049h"
+"""Shows the alternate screen; the user's shell and its history stay untouched behind it."""
+
+CUT_LINES = b"\x1b[?7l"
+"""Cuts lines off at the right edge, until the next page or the terminal's reset wraps them again."""
+
+PUSH_TITLE, POP_TITLE = b"\x1b[22;2t", b"\x1b[23;2t"
+"""Keep the window's title, and put it back."""
+
+
+_KEYS = (
+    ("d  or  .", "detach: the rank stays as it is"),
+    ("n / p", "next / previous stopped rank of this job"),
+    ("r", "pick another rank"),
+    (":", "a command to any ranks: where all, e 0-7 loss, release, help"),
+    ("w", "take the keyboard"),
+    ("R", "end the job and run it again, under dbg-broker run"),
+    ("?", "this page"),
+)
+
+
+def last_row(rows: int) -> bytes:
+    """Return the bytes that bring any terminal to a known state and clear its last row, the cursor at its beginning."""
+    return _KNOWN_STATE + b"\x1b[%d;1H\x1b[2K\x1b[?25h" % rows
+
+
+def blank(text: str, rows: int, columns: int) -> bytes:
+    """Return the bytes that bring any terminal to a known state, clear it, hide the cursor and write ``text``."""
+    drawn = ENTER + _KNOWN_STATE + b"\x1b[?25l\x1b[H\x1b[2J"
+    for number, line in enumerate(text.split("\n")[: max(0, rows - 1)]):
+        if line:
+            drawn += b"\x1b[%d;2H%b" % (number + 2, printable(line, max(1, columns - 3)).encode())
+    return drawn
+
+
+def title(address: str) -> bytes:
+    """Return the bytes that name the window after the rank."""
+    return b"\x1b]2;" + printable(address).encode() + b"\x07"
+
+
+def line_help(prefix: str, *, sticky: bool) -> str:
+    """Return what helps at a line debugger.
+
+    ``prefix`` is the escape key's name, empty if there is none. ``sticky``: the source is shown after every stop.
+    """
+    lines = [f"{prefix}, then", *(f"  {key:<10}{does}" for key, does in _KEYS)] if prefix else []
+    now = "on" if sticky else "off"
+    lines += [
+        "detach      leave the rank as it is",
+        "sticky      " + ("stop showing" if sticky else "show") + f" the source after every stop; it is {now}",
+        "Ctrl-C      drop the line; interrupt what runs",
+        "Ctrl-D      ask whether to continue, kill or stay",
+        "Tab         complete",
+        "Alt-Enter   begin another line of the same block",
+        "F4          emacs or vi keys",
+        "help        the debugger's own help",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def help_text(prefix: str) -> str:
+    """Return the help page; ``prefix`` is the escape key's name."""
+    keys = (*_KEYS[:-1], ("]", f"send {prefix} itself"), _KEYS[-1])
+    lines = [f"{prefix}, then", ""]
+    lines += [f"  {key:<10}{does}" for key, does in keys]
+    lines += ["", "Every other key goes to the debugger, Ctrl-C too; those typed at a page like this one don't."]
+    return "\n".join(lines)
+
 
 LEAVE_SECONDS = 0.3
 """Seconds that a terminal gets to take the last bytes before it is restored; longer would feel stuck."""
@@ -66,7 +144,7 @@ class Canvas:
         """Make the terminal raw and take its screen."""
         self._terminal.enter_raw()
         self._writer = TerminalWriter(STDOUT, self._loop)
-        self._write(pages.PUSH_TITLE)
+        self._write(PUSH_TITLE)
 
     async def close(self) -> None:
         """Give the terminal back as it was."""
@@ -81,7 +159,7 @@ class Canvas:
 
     async def lend_row(self) -> None:
         """Lend the last row, and put the cursor there; what stands above stays as it is until :meth:`resume`."""
-        self._write(pages.last_row(self.size[0]))
+        self._write(last_row(self.size[0]))
         await self._give_back(LEND_SECONDS)
 
     async def suspend(self) -> None:
@@ -94,11 +172,11 @@ class Canvas:
         self._terminal.enter_raw()
         self._suspended = False
         self.measure()
-        self._write(pages.PUSH_TITLE)
+        self._write(PUSH_TITLE)
 
     def title(self, address: str) -> None:
         """Name the window after the rank."""
-        self._write(pages.title(address))
+        self._write(title(address))
 
     def show(self, data: bytes) -> None:
         """Draw the rank's bytes, without those that would act on the terminal beyond drawing."""
@@ -113,7 +191,7 @@ class Canvas:
         """
         self._new_stream()
         rows, columns = self.rank_size
-        self._draw(pages.blank(text, rows, columns) + (b"" if wrap else pages.CUT_LINES))
+        self._draw(blank(text, rows, columns) + (b"" if wrap else CUT_LINES))
 
     def paint(self, line: str) -> None:
         """Write the status line, unless the rank's stream is in the middle of a sequence."""
@@ -131,7 +209,7 @@ class Canvas:
         self._scanner = StreamScanner()
 
     async def _give_back(self, seconds: float) -> None:
-        self._write(pages.POP_TITLE)
+        self._write(POP_TITLE)
         # What the rank draws while this waits would move the cursor away from where the terminal is handed over.
         self._suspended = True
         if self._writer is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dbg_client.attachment.breakpoints import Breakpoints
+from dbg_client.core.left_breakpoints import Breakpoints
 from dbg_client.terminal.startup import Startup
 from dbg_client.words.engine import NO_WISH, Wish
 from dbg_wire.messages import Mode

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -20,7 +21,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import Output
 
-from dbg_client.actions.in_session import Answering
+from dbg_client.actions.in_session import Answered, Answering
 from dbg_client.core.choose import Choice, may_be_picked
 from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import Switchboard
@@ -28,12 +29,47 @@ from dbg_client.terminal.command_row import terminal_output
 from dbg_client.terminal.key_presses import ESCAPE_SECONDS, key_bytes, key_presses
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.pager import Pager
-from dbg_client.terminal.pick_actions import PROMPTS, PickActions
 from dbg_client.terminal.pick_keys import Mode, pick_keys
 from dbg_client.views.naming import name_few
 from dbg_client.views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
+from dbg_client.words.arguments import Arguments
+from dbg_client.words.settings import settle
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.records.ranks import RankInfo
+
+PROMPTS: Mapping[str, str] = {"e": "expression", "c": "pdb command"}
+"""The letters that need a text, and how it is asked for."""
+
+_ARGUMENTS: Mapping[str, Callable[[str], Arguments]] = {
+    "w": lambda text: Arguments(where=True),
+    "e": lambda text: Arguments(expression=text),
+    "c": lambda text: Arguments(command=text),
+    "i": lambda text: Arguments(interrupt=True),
+}
+
+
+class PickActions:
+    """Ask ranks for the picker, one question at a time."""
+
+    def __init__(self, answering: Answering, *, color: bool) -> None:
+        self._answering = answering
+        self._color = color
+
+    async def answer(self, letter: str, text: str, ranks: Sequence[RankInfo]) -> str:
+        """Return the page that answers a letter; what is wrong with the question is a page, too."""
+        try:
+            settings = settle(_ARGUMENTS[letter](text), os.environ, stdout_is_tty=True)
+            return await self._answering.answer_for(replace(settings, color=self._color), ranks)
+        except DbgError as error:
+            return f"{error}\n"
+
+    async def stop(self, rank: RankInfo) -> Answered:
+        """Break into a rank; return it once it has stopped, or as a page why it does not."""
+        try:
+            return await self._answering.break_in(rank, settle(Arguments(), os.environ, stdout_is_tty=True).timeout)
+        except DbgError as error:
+            return Answered(f"{error}\n")
+
 
 REFRESH_SECONDS = 1.0
 """Seconds between two redraws without news: the list shows for how long each rank is in its state."""

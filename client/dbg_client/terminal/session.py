@@ -9,20 +9,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbg_client.attachment.attachment import Attachment
+from dbg_client.attachment.driving import Driving
 from dbg_client.attachment.effects import Bell, Effect, Effects
 from dbg_client.core.choose import Choice, neighbour
 from dbg_client.core.directory import Directory
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.driving import Driving
 from dbg_client.streams import tell
+from dbg_client.terminal.canvas import help_text
 from dbg_client.terminal.display import Display
 from dbg_client.terminal.escape import HELP
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.outcome import End, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
 from dbg_client.terminal.screen import RawTerminal
-from dbg_client.views.pages import help_text
 from dbg_client.views.session_status import Others, count_others
 from dbg_client.words.engine import COMMON_NAMES
 from dbg_client.words.escape_key import key_name

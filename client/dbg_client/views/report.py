@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,13 +10,41 @@ from dbg_client.core.roll_call import never_came
 from dbg_client.views.list import align, show_duration
 from dbg_client.views.naming import Naming
 from dbg_client.views.naming import order as naming_order
-from dbg_client.views.pick_rows import make_rows
-from dbg_client.views.redact import without_secrets
+from dbg_client.views.pick_list import make_rows
 from dbg_wire.errors import printable
 from dbg_wire.messages import Welcome
 from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit
 from dbg_wire.targets.rank_set import format_ranks
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
+
+OUT = "[taken out]"
+
+_NAMED = re.compile(
+    r"(?i)\b([\w.-]*(?:token|secret|passw(?:or)?d|passwd|api[_-]?key|access[_-]?key|credentials?|authorization|bearer)"
+    r"[\w.-]*['\"]?\s*(?:=|:)\s*|bearer\s+)(?:(?:bearer|basic)\s+)?(['\"]?)[^\s'\",;)}\]]{3,}"
+)
+"""A name that looks secret, and what stands behind it."""
+
+_USER = re.compile(r"(\w+://)[^\s/@]+@")
+"""User and password in a URL."""
+
+_KNOWN = re.compile(
+    r"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|hf_\w{16,}|glpat-[\w-]{16,}|xox[abpr]-[\w-]{10,}"
+    r"|AKIA[0-9A-Z]{12,}|insecure-[\w-]{8,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]+)"
+)
+"""Keys and tokens whose beginning tells what they are."""
+
+_RANDOM = re.compile(r"(?<![\w/.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?:[\w-]{43}|(?=[\w-]*[0-9])[\w-]{32,})(?![\w/.-])")
+"""Letters and digits as nobody writes them; paths and names of files are left alone. A broker's token has 43 of them,
+and one in a thousand has no digit."""
+
+
+def without_secrets(text: str) -> str:
+    """Return the text with whatever looks like a password, a token or a key replaced by :data:`OUT`."""
+    text = _USER.sub(rf"\1{OUT}@", text)
+    text = _NAMED.sub(rf"\1\2{OUT}", text)
+    return _RANDOM.sub(OUT, _KNOWN.sub(OUT, text))
+
 
 MAX_ROWS = 40
 """Ranks that are listed one by one; of more, those of one host in one state are one row."""

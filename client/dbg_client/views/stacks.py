@@ -1,17 +1,18 @@
-"""The stacks of many ranks, equal ones as one group, and their JSON. Pure."""
+"""The stacks of many ranks, equal ones as one group, and who has not come to a collective; with their JSON. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.collective_matching import Standing
+from dbg_client.core.collective_matching import Matched, Standing
 from dbg_client.views.ages import Age, age_of, oldest, with_age
-from dbg_client.views.groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, group_answers
+from dbg_client.views.groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, group_answers, summarize
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming, clip, order
-from dbg_client.views.waits import NO_STANDINGS, StillRanks, show_standing, standing_document
+from dbg_client.views.waits import MAX_LABEL, NO_STANDINGS, StillRanks, show_standing, standing_document
+from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo
 from dbg_wire.tables.collectives import collective_of
@@ -151,3 +152,39 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
 def _order(said: Said) -> tuple[object, ...]:
     rank: RankInfo = said[0]
     return order(rank)
+
+
+MISSING = "@missing"
+"""The name of the group, also as a target."""
+
+YOUNGEST_SECONDS = 1.0
+"""Seconds below which nobody counts as missing: in a job that goes on the slowest rank comes a moment after the others.
+"""
+
+
+def missing_from_collectives(matched: Iterable[Matched]) -> AnswerGroup | None:
+    """Return who is missing from a collective, as recorded by a library; None if nobody is."""
+    ranks: dict[str, RankInfo] = {}
+    reasons: list[str] = []
+    for one in matched:
+        for standing in filter(_is_told, one.standings):
+            absent = [one.roster[number].rank for number in standing.missing if number in one.roster]
+            ranks |= {rank.key: rank for rank in absent}
+            reasons += [_reason(standing)] * len(absent)
+    if not ranks:
+        return None
+    return AnswerGroup(
+        id=MISSING, kind="missing", ranks=tuple(sorted(ranks.values(), key=order)), text=summarize(reasons)
+    )
+
+
+def _is_told(standing: Standing) -> bool:
+    return not standing.group.is_inferred and (standing.age is None or standing.age >= YOUNGEST_SECONDS)
+
+
+def _reason(standing: Standing) -> str:
+    label = printable(standing.label, MAX_LABEL)
+    if standing.has_peer:
+        other = ", ".join(str(number) for number in standing.waiting)
+        return f"not come to {label} with rank {other}"
+    return f"not come to {label}"

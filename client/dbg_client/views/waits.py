@@ -1,4 +1,4 @@
-"""What a rank in a collective waits for: others that have not come to it, or that are stopped or held. Pure."""
+"""What ranks in a collective wait for: others that have not come to it, or that are stopped or held. Pure."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.audit.questions import text_of
+from dbg_broker.audit.entries import text_of
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.rows import AnyInquiry
 from dbg_wire.records.beside import command_line

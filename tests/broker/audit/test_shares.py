@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_broker.audit import shares
+from dbg_broker.audit import writer
 from dbg_broker.audit.entries import Entry, What, encode_entry
-from dbg_broker.audit.shares import MAX_TOKENS, SHARE_BYTES, SHARE_BYTES_PER_SECOND, TELL_SECONDS, Shares
+from dbg_broker.audit.writer import MAX_TOKENS, SHARE_BYTES, SHARE_BYTES_PER_SECOND, TELL_SECONDS, Shares
 
 
 class Log:
@@ -74,7 +74,7 @@ def test_refused_requests_of_all_addresses_share_one() -> None:
 
 
 def test_only_so_many_tokens_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares, "SHARE_BYTES", SIZE + 10)
+    monkeypatch.setattr(writer, "SHARE_BYTES", SIZE + 10)
     log = Log()
     for number in range(MAX_TOKENS + 10):
         log.shares.note(asked(f"t{number}"))

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from dbg_broker.events import sentences
-from dbg_broker.events.event import EventKind
-from dbg_broker.events.sentences import Seen
+from dbg_broker.events import event as sentences
+from dbg_broker.events.event import EventKind, Seen
 from dbg_wire.codec import decode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Hang, Sender

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from dbg_broker.home.given_certificate import load_given
+from dbg_broker.home.certificate import load_given
 from dbg_wire.errors import BadSecretFile
 from dbg_wire.finding.endpoint import fingerprint_of
 from tests.support.certificates import Authority

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.home import job_tokens
-from dbg_broker.home.job_tokens import JOB_TOKENS_DIRECTORY, job_is_over, renew_job_tokens, write_job_token
-from dbg_broker.home.tokens import Tokens, job_token
+from dbg_broker.home import tokens
+from dbg_broker.home.tokens import (
+    JOB_TOKENS_DIRECTORY,
+    Tokens,
+    job_is_over,
+    job_token,
+    renew_job_tokens,
+    write_job_token,
+)
 
 TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
 
@@ -29,7 +35,7 @@ def test_the_next_run_removes_the_files_of_jobs_that_are_over(tmp_path: Path) ->
 
 
 def test_the_oldest_files_go_where_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_tokens, "MAX_KEPT", 2)
+    monkeypatch.setattr(tokens, "MAX_KEPT", 2)
     for number in range(5):
         write_job_token(tmp_path, f"train-{number}", "a" * 20)
     assert kept(tmp_path) == {"train-2", "train-3", "train-4"}

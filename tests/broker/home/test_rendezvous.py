@@ -11,17 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.home.rendezvous import (
-    LOCK_FILE,
-    MAX_PRIVATE_FILE,
-    lock,
-    open_home,
-    read_private,
-    read_rendezvous,
-    remove_rendezvous,
-    write_private,
-    write_rendezvous,
-)
+from dbg_broker.home.private_files import MAX_PRIVATE_FILE, open_home, read_private, write_private
+from dbg_broker.home.rendezvous import LOCK_FILE, lock, read_rendezvous, remove_rendezvous, write_rendezvous
 from dbg_dial.find import DRIVER_FILE, RENDEZVOUS_FILE
 from dbg_wire.errors import BadSecretFile
 from dbg_wire.finding.rendezvous import format_rendezvous, parse_driver_tokens

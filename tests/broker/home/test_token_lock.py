@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.home.bearer import Role
-from dbg_broker.home.issued import load_issued
-from dbg_broker.home.token_lock import LOCK_FILE, tokens_locked
+from dbg_broker.home.bearer import Role, load_issued
+from dbg_broker.home.rendezvous import TOKENS_LOCK_FILE, tokens_locked
 from dbg_broker.verbs.token import TokenWishes, print_token, revoke
 from dbg_wire.errors import BadSecretFile
 
@@ -59,6 +58,6 @@ def test_where_no_lock_can_be_had_the_tokens_are_changed_without(
 
 
 def test_a_link_in_its_place_is_refused(made_home: Path) -> None:
-    (made_home / LOCK_FILE).symlink_to("elsewhere")
+    (made_home / TOKENS_LOCK_FILE).symlink_to("elsewhere")
     with pytest.raises(BadSecretFile, match="can't be made"), tokens_locked(made_home):
         pass

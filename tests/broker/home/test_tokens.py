@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.home import tokens as home_tokens
-from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.issued import IssuedToken
-from dbg_broker.home.rendezvous import write_private
+from dbg_broker.home.bearer import Bearer, IssuedToken, Role
+from dbg_broker.home.private_files import write_private
 from dbg_broker.home.tokens import (
     DIAL_MARK,
     JOB_MARK,

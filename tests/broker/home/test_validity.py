@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.home.certificate import load_own
-from dbg_broker.home.validity import DAY_SECONDS, SOON_SECONDS, distance, is_soon, read_validity, until
+from dbg_broker.home.certificate import DAY_SECONDS, SOON_SECONDS, distance, is_soon, load_own, read_validity, until
 from tests.support.certificates import Authority
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from dbg_broker.recording.happenings import Seen, Shown
-from dbg_broker.recording.stop_cast import About
+from dbg_broker.recording.stop_cast import About, Seen, Shown
 from dbg_wire.codec import Output, encode_data
 from dbg_wire.messages import PromptInfo, PromptState
 

@@ -9,7 +9,7 @@ from types import FrameType
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.recording.asciicast import OUTPUT, encode_event, encode_header
+from dbg_broker.recording.stop_cast import OUTPUT, encode_event, encode_header
 
 
 def calls_to_encode(text: str) -> int:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.recording.directory import MAX_SAME, RecordingDirectory, file_stem, open_directory, safe_name
+from dbg_broker.recording.writer import MAX_SAME, RecordingDirectory, file_stem, open_directory, safe_name
 from dbg_wire.errors import BadInput
-from tests.broker.home.test_path import OTHER, needs_root
+from tests.broker.home.test_private_files import OTHER, needs_root
 from tests.broker.recording.events import ABOUT
 
 

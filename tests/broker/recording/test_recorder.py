@@ -8,8 +8,8 @@ import pytest
 
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.recording import recorder as module
-from dbg_broker.recording.happenings import Ended, Happening, Missing, Said, Seen, Shown, Typed
 from dbg_broker.recording.recorder import Recorder
+from dbg_broker.recording.stop_cast import Ended, Happening, Missing, Said, Seen, Shown, Typed
 from dbg_broker.recording.writer import Entry
 from dbg_wire import limits
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo

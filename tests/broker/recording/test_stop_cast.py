@@ -7,8 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.recording.happenings import Ended, Happening, Missing, Said, Typed
-from dbg_broker.recording.stop_cast import MAX_SESSIONS, StopCast
+from dbg_broker.recording.stop_cast import MAX_SESSIONS, Ended, Happening, Missing, Said, StopCast, Typed
 from dbg_wire.sequences import QueryFilter
 from tests.broker.recording.events import ABOUT, events, marks, output, prompt, seen, shown
 

@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.recording import writer as module
-from dbg_broker.recording.directory import RecordingDirectory
-from dbg_broker.recording.happenings import Happening
-from dbg_broker.recording.stop_cast import StopCast
-from dbg_broker.recording.writer import Entry, Recording, RecordingWriter, new_recording
+from dbg_broker.recording.stop_cast import Happening, StopCast
+from dbg_broker.recording.writer import Entry, Recording, RecordingDirectory, RecordingWriter, new_recording
 from tests.broker.recording.events import ABOUT, events, marks, output, seen, shown
 from tests.support.time_unit import seconds
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.cli import parse
-from dbg_broker.run.broker_options import (
+from dbg_broker.cli.main import parse
+from dbg_broker.run.own_broker import (
     Option,
     StartedBy,
     broker_options,

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.run import job_terminal
-from dbg_broker.run.job_terminal import NO, YES, JobTerminal, is_wanted
+from dbg_broker.run import keeper
+from dbg_broker.run.keeper import NO, YES, JobTerminal, is_wanted
 from tests.support.processes import Child, Processes
 from tests.support.time_unit import seconds
 
 RUN = """
 import os, sys
 from dbg_broker.run import keeper
-from dbg_broker.run.job_terminal import JobTerminal
+from dbg_broker.run.keeper import JobTerminal
 
 output = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 terminal = JobTerminal()
@@ -63,12 +63,12 @@ def kept(processes: Processes, output: Path) -> Kept:
 def test_it_is_there_where_a_job_would_have_one_without_us(
     typed: str | None, command: list[str], wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dbg_broker.run.job_terminal.os.isatty", lambda _: True)
+    monkeypatch.setattr("dbg_broker.run.keeper.os.isatty", lambda _: True)
     assert is_wanted(typed, command) is wanted
 
 
 def test_it_is_not_there_where_the_output_goes_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbg_broker.run.job_terminal.os.isatty", lambda _: False)
+    monkeypatch.setattr("dbg_broker.run.keeper.os.isatty", lambda _: False)
     assert not is_wanted(None, ["python"])
     assert is_wanted(YES, ["python"])
 
@@ -86,11 +86,11 @@ def test_much_that_is_written_is_all_in_the_file(kept: Kept, output: Path) -> No
 
 
 def test_it_is_as_large_as_ours_and_grows_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_terminal, "_size_of_ours", lambda: (33, 111))
+    monkeypatch.setattr(keeper, "_size_of_ours", lambda: (33, 111))
     terminal = JobTerminal()
     try:
         assert os.get_terminal_size(terminal.slave) == (111, 33)
-        monkeypatch.setattr(job_terminal, "_size_of_ours", lambda: (40, 90))
+        monkeypatch.setattr(keeper, "_size_of_ours", lambda: (40, 90))
         terminal.resize()
         assert os.get_terminal_size(terminal.slave) == (90, 40)
     finally:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.home.rendezvous import open_home, write_rendezvous
+from dbg_broker.home.private_files import open_home
+from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import job_token
-from dbg_broker.run.job_token import token_file_of
+from dbg_broker.run.environment import token_file_of
 from dbg_wire.finding.rendezvous import Rendezvous
 from tests.support.reach import PIN, TOKENS
 

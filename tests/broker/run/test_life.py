@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.run import keeper, life, terminal
-from dbg_broker.run.job_terminal import NO, YES, JobTerminal
+from dbg_broker.run.keeper import NO, YES, JobTerminal
 from dbg_broker.run.own_broker import Found
 from dbg_broker.run.remembered import Remembered, folder_of
 from dbg_broker.run.settings import RunSettings, Wishes

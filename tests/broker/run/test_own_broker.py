@@ -13,8 +13,7 @@ import pytest
 
 from dbg_broker.home.rendezvous import lock, read_rendezvous
 from dbg_broker.run import own_broker
-from dbg_broker.run.broker_options import Option, Options
-from dbg_broker.run.own_broker import CantServe, Found, find_or_start, notes_of
+from dbg_broker.run.own_broker import CantServe, Found, Option, Options, find_or_start, notes_of
 from dbg_broker.run.settings import Wishes
 from dbg_wire.errors import BrokerUnreachable
 from tests.broker.processes import Serve, environment

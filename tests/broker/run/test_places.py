@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.run.places import find_again, text_of
+from dbg_broker.run.plan import find_again, text_of
 
 LINES = st.lists(st.sampled_from(["", "x = 1", "  x = 1", "y = 2", "z()", "\tz()"]), max_size=8)
 

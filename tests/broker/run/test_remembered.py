@@ -12,19 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.run.remembered import (
-    FOLDERS_KEPT,
-    LAST_FILE,
-    OUTPUTS_KEPT,
-    Folder,
-    KeptStop,
-    Remembered,
-    folder_of,
-    keep_breakpoints,
-    keep_texts,
-    moved,
-    refuse_short,
-)
+from dbg_broker.run.plan import keep_breakpoints, keep_texts, moved, refuse_short
+from dbg_broker.run.remembered import FOLDERS_KEPT, LAST_FILE, OUTPUTS_KEPT, Folder, KeptStop, Remembered, folder_of
 from dbg_broker.run.settings import Wishes
 from dbg_wire.errors import BadInput
 from dbg_wire.records.ranks import Breakpoint

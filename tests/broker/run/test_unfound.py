@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.run import unfound
-from dbg_broker.run.unfound import notes_of_unfound
+from dbg_broker.run import plan
+from dbg_broker.run.plan import notes_of_unfound
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_in
 
 COMMAND = ("python", "src/train.py")
@@ -71,5 +71,5 @@ def test_a_module_that_is_nowhere_is_told(folder: Path) -> None:
 
 
 def test_where_time_runs_out_nothing_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unfound, "MAX_SECONDS", -1.0)
+    monkeypatch.setattr(plan, "MAX_SECONDS", -1.0)
     assert notes(folder, StopAt(file="trian.py", line=1)) == []

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from types import FrameType
 
-from dbg_broker.run.wakeup import Wakeup
+from dbg_broker.run.terminal import Wakeup
 from tests.support.time_unit import seconds
 
 

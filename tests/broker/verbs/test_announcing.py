@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from dbg_broker.settings import Listen, RecordSettings, ServeSettings
-from dbg_broker.verbs.announcing import announce, lines_to_paste
+from dbg_broker.verbs.listening import announce, lines_to_paste
 from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.finding.rendezvous import DriverTokenPlace
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.home.validity import DAY_SECONDS
+from dbg_broker.home.certificate import DAY_SECONDS
 from tests.broker.peers import trusting_context
 from tests.broker.processes import Serve, Serving, run
 from tests.support.certificates import Authority

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.verbs.probe import answers
+from dbg_broker.verbs.broker_client import answers
 from dbg_wire.finding.endpoint import THROW_AWAY_MARK, Endpoint
 from tests.broker.processes import SECONDS, Serve, run, tokens
 from tests.support.tokens import written_tokens

@@ -162,6 +162,6 @@ def test_a_stripped_python_is_known_by_its_file(tmp_path: Path) -> None:
     library = tmp_path / "cat"
     shutil.copy(shutil.which("cat") or "/bin/cat", library)
     subprocess.run([strip, str(library)], check=True)
-    from dbg_client.adopt.elf import Elf
+    from dbg_client.adopt.python import Elf
 
     assert not Elf(library.read_bytes()).addresses(["PyGILState_Ensure"])

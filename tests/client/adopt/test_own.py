@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.adopt.own import is_guard, is_ours, starts_ranks
+from dbg_client.adopt.found import is_guard, is_ours, starts_ranks
 
 
 @pytest.mark.parametrize("command", ["/venv/bin/dbg-attach -l", "-m dbg_client all", "/a/dbg_agent/guard/process.py"])

@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import replace
 
-from dbg_client.adopt.packages import folders_of_ours, has_package
+from dbg_client.adopt.one import folders_of_ours, has_package
 from dbg_client.adopt.process import look
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.adopt import adopt, stack
+from dbg_client.adopt import adopt
+from dbg_client.adopt.adopt import find_py_spy, stack_of
 from dbg_client.adopt.errors import CantAdopt
-from dbg_client.adopt.stack import find_py_spy, stack_of
-from dbg_client.core.broker import switchboard_to
+from dbg_client.core.switchboard import switchboard_to
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_text_of_the_process_obeys_no_terminal(monkeypatch: pytest.MonkeyPatch, 
     fake = tmp_path / "py-spy"
     fake.write_text("#!/bin/sh\nprintf 'evil\\033[2Jname\\n'\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(stack, "find_py_spy", lambda: str(fake))
+    monkeypatch.setattr(adopt, "find_py_spy", lambda: str(fake))
     assert stack_of(1) == "evil\\x1b[2Jname\n"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from dbg_client.adopt.system_calls import WAITING, waits_safely
+from dbg_client.adopt.process import WAITING, waits_safely
 from dbg_wire.tables.system_calls import call_names
 
 

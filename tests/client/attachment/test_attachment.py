@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from dbg_client.attachment.attachment import LET_GO_SECONDS, LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
-from dbg_client.attachment.drawing import REPAINT_SECONDS
 from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText, Note, Open, Send, Show, Wake
 from dbg_client.attachment.notices import END_SECONDS, NOTICE_SECONDS
+from dbg_client.attachment.output import REPAINT_SECONDS
 from dbg_client.errors import Declined, RankEnded, RankStayedAway, RankVanished
 from dbg_client.words.engine import Wish
 from dbg_wire.codec import Input, Output

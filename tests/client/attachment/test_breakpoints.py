@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_client.attachment.breakpoints import Breakpoints
+from dbg_client.core.left_breakpoints import Breakpoints
 from dbg_wire.records.ranks import Breakpoint
 
 

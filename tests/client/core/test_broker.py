@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.core.broker import MAX_PROGRAM, person_name
+from dbg_client.core.switchboard import MAX_PROGRAM, person_name
 from dbg_dial.user import user_name
 
 

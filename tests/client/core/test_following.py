@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.core.following import WantedRank, is_followed, next_stop, ranks_of
+from dbg_client.core.choose import WantedRank, is_followed, next_stop, ranks_of
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target
 from tests.support.rank_infos import rank

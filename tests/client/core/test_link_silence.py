@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.core import link, silence
+from dbg_client.core import connection, link
 from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_dial.deadline import within
 from dbg_wire.messages import Snapshot, Subscribe
@@ -38,7 +38,7 @@ sys.exit(main())
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a link notice a silence within half a second."""
-    monkeypatch.setattr(silence, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
     monkeypatch.setattr(link, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(link, "LOOK_SECONDS", 0.05)
 

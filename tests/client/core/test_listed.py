@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dbg_client.core.listed import exited, listed, there
+from dbg_client.core.choose import exited, listed, there
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import parse_target, select
 from tests.client.fake_broker import make_rank

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dbg_client.core.silence import FLOWING_BYTES, PING_SECONDS, Silence
+from dbg_client.core.connection import FLOWING_BYTES, PING_SECONDS, Silence
 from dbg_wire.limits import SILENT_SECONDS
 
 

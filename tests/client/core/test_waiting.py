@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dbg_client.core.broker import switchboard_to
+from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
 from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import TimedOut

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.dap.capabilities import MAX_NAME, Client
+from dbg_client.dap.messages import MAX_NAME, Client
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.dap.framing import MAX_BODY, MAX_HEADER, FrameReader, Garbled, LostFrames, frame
+from dbg_client.dap.messages import MAX_BODY, MAX_HEADER, FrameReader, Garbled, LostFrames, frame
 
 documents = st.dictionaries(st.text(max_size=10), st.text() | st.integers() | st.none() | st.booleans(), max_size=5)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.dap import jsonc
+from dbg_client.dap import launch_json
 from dbg_client.dap.launch_json import entry_for, with_entry
 from dbg_wire.errors import BadInput
 
@@ -28,8 +28,8 @@ MINE = """\
 
 def test_other_entries_and_comments_stay() -> None:
     changed = with_entry(MINE, ENTRY)
-    assert jsonc.read(changed)["configurations"][0] == ENTRY
-    assert jsonc.read(changed)["configurations"][1:] == jsonc.read(MINE)["configurations"]
+    assert launch_json.read(changed)["configurations"][0] == ENTRY
+    assert launch_json.read(changed)["configurations"][1:] == launch_json.read(MINE)["configurations"]
     # All that stood there still does, in its order.
     lines = iter(changed.splitlines())
     assert all(line in lines for line in MINE.splitlines())
@@ -38,7 +38,7 @@ def test_other_entries_and_comments_stay() -> None:
 
 @pytest.mark.parametrize("text", ["", "  \n", '{"configurations": []}', '{"version": "0.2.0", "configurations": [ ]}'])
 def test_an_empty_file_or_list_gets_the_entry(text: str) -> None:
-    assert jsonc.read(with_entry(text, ENTRY))["configurations"] == [ENTRY]
+    assert launch_json.read(with_entry(text, ENTRY))["configurations"] == [ENTRY]
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_another_entry_of_the_same_name_is_not_touched() -> None:
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one)))
 def test_json_is_read_as_json(value: object) -> None:
-    assert jsonc.read(json.dumps(value, indent=2)) == value
+    assert launch_json.read(json.dumps(value, indent=2)) == value

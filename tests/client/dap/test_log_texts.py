@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 
 from dbg_client.core.link import Event
-from dbg_client.dap import log_texts
-from dbg_client.dap.log_texts import LogTexts
+from dbg_client.dap import console
+from dbg_client.dap.console import LogTexts
 from dbg_wire.messages import Change, Gone, Logged
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.dap.shown import Shown, threads
@@ -73,7 +73,7 @@ def test_what_is_left_out_is_told() -> None:
 def test_a_text_can_do_nothing_to_the_console_and_is_short() -> None:
     (line,) = printed(logged(0, "\x1b[2J\nforged: " + "x" * 10_000))
     assert line.startswith("0: \\x1b[2J\\nforged: x")
-    assert len(line) < log_texts.MAX_TEXT + 10
+    assert len(line) < console.MAX_TEXT + 10
 
 
 def test_a_rank_that_came_later_is_heard_and_one_that_is_gone_is_not() -> None:
@@ -83,6 +83,6 @@ def test_a_rank_that_came_later_is_heard_and_one_that_is_gone_is_not() -> None:
 
 
 def test_many_texts_do_not_wait_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_texts, "GATHER_SECONDS", 10_000.0)
-    monkeypatch.setattr(log_texts, "MAX_GATHERED", 5)
+    monkeypatch.setattr(console, "GATHER_SECONDS", 10_000.0)
+    monkeypatch.setattr(console, "MAX_GATHERED", 5)
     assert printed(*[logged(0, f"{number}") for number in range(5)], lines=5) == [f"0: {number}" for number in range(5)]

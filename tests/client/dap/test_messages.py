@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dbg_client.dap.capabilities import CAPABILITIES
 from dbg_client.dap.messages import (
+    CAPABILITIES,
     BadMessage,
     Message,
     Request,

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import dbg_client
-from dbg_client.api.errors import KeyboardTaken
 from dbg_client.api.stop import AsyncStop
-from dbg_client.core.broker import switchboard_to
+from dbg_client.core.switchboard import switchboard_to
 from dbg_client.dap import listing
 from dbg_client.dap.adapter import Adapter
 from dbg_client.dap.messages import Message, Request
+from dbg_client.questions.errors import KeyboardTaken
 from dbg_dial.deadline import within
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.environment import clean_environment

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.hang.code_differences import difference_table
-from dbg_client.hang.explain import Explanation, JobLook, explain
-from dbg_client.hang.show import show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation, JobLook, explain, show_verdicts, verdicts_document
 from dbg_client.hang.verdict import Verdict, VerdictKind, exit_status
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (

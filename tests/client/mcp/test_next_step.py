@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.mcp.next_step import with_tools
+from dbg_client.mcp.rest import with_tools
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.run import growing_file
-from dbg_client.run.growing_file import READ_BYTES, GrowingFile
+from dbg_client.run import job_output
+from dbg_client.run.job_output import READ_BYTES, GrowingFile
 from tests.support.time_unit import seconds
 
 
@@ -50,8 +50,8 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture(params=["told by the kernel", "looking"])
 async def reader(request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reader]:
     if request.param == "looking":
-        monkeypatch.setattr(growing_file, "watch_growth", lambda _: None)
-        monkeypatch.setattr(growing_file, "LOOK_SECONDS", 0.01)
+        monkeypatch.setattr(job_output, "watch_growth", lambda _: None)
+        monkeypatch.setattr(job_output, "LOOK_SECONDS", 0.01)
     reader = Reader(path)
     yield reader
     reader.file.close()

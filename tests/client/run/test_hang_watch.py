@@ -10,9 +10,9 @@ import pytest
 
 from dbg_client.actions.many import ShownAnswers
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
-from dbg_client.run import hang_watch, standstill
-from dbg_client.run.growing_file import GrowingFile
+from dbg_client.run import hang_watch
 from dbg_client.run.hang_watch import HangWatch, append
+from dbg_client.run.job_output import GrowingFile
 from dbg_client.words.arguments import Arguments
 from dbg_client.words.settings import CommandSettings, settle
 from dbg_dial.deadline import within
@@ -34,7 +34,7 @@ OTHER = make_rank(7, key="other/0/gpu013:7/1", job="other", run="0")
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeBroker]:
     monkeypatch.setattr(hang_watch, "SHORTEST_SECONDS", LIMIT / 3)
-    monkeypatch.setattr(standstill, "SLACK_SECONDS", 0.0)
+    monkeypatch.setattr(hang_watch, "SLACK_SECONDS", 0.0)
     # The verdict looks for some seconds, and has tests of its own.
     answer_why(monkeypatch, [ShownAnswers("it can't be told\n", UNKNOWN_STATUS)] * 10)
     with FakeBroker(*RUNNING, OTHER) as serving:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dbg_client.run.last_line import LastLine, clipped
+from dbg_client.run.job_output import LastLine, clipped
 from tests.support.screen import VirtualScreen
 
 ROWS, COLUMNS = 8, 20

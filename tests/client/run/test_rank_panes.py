@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.core.breakpoint_file import write_breakpoints
-from dbg_client.run import rank_panes
-from dbg_client.run.rank_panes import RankPanes
+from dbg_client.core.left_breakpoints import write_breakpoints
+from dbg_client.tmux import panes as rank_panes
+from dbg_client.tmux.panes import RankPanes
 from dbg_client.tmux.tmux import MAX_PANES, NoTmux
 from dbg_client.words.settings import CommandSettings, Verb
 from dbg_wire.records.ranks import Breakpoint, RankInfo

@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 from dbg_client.terminal import canvas
-from dbg_client.terminal.canvas import Canvas
+from dbg_client.terminal.canvas import Canvas, last_row
 from dbg_client.terminal.screen import RawTerminal
-from dbg_client.views.pages import last_row
 
 ROWS, COLUMNS = 24, 80
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.formatted_text import fragment_list_to_text
 
-from dbg_client.terminal.page_text import PageText, wrapped
+from dbg_client.terminal.pager import PageText, wrapped
 from dbg_client.views.width import text_width
 
 

@@ -9,7 +9,7 @@ from dbg_client.actions.in_session import Answering
 from dbg_client.core.choose import Choice
 from dbg_client.core.link import BrokerLink
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.terminal.pick_actions import PickActions
+from dbg_client.terminal.picker import PickActions
 from dbg_wire.codec import Input
 from dbg_wire.messages import Answers, Change, Gone, Kind, Message, Question, RankAnswer, Snapshot
 from dbg_wire.records.ranks import RankState

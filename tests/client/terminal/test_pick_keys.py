@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from dbg_client.terminal.pick_actions import PROMPTS
 from dbg_client.terminal.pick_keys import LETTERS
+from dbg_client.terminal.picker import PROMPTS
 from dbg_client.views.pick_list import HELP, footer_text
 from tests.client.fake_broker import make_rank
 

@@ -12,8 +12,7 @@ from dbg_client.actions.in_session import Answering
 from dbg_client.core.directory import Directory
 from dbg_client.core.link import BrokerLink
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.terminal.pick_actions import PickActions
-from dbg_client.terminal.picker import Picker
+from dbg_client.terminal.picker import PickActions, Picker
 from dbg_wire.messages import Change, Snapshot
 from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_rank

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.views.folding import fold_address, fold_hosts
+from dbg_client.views.list import fold_address, fold_hosts
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.host_pattern import parse_host
 from tests.support.rank_infos import block, rank

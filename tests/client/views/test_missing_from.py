@@ -3,7 +3,7 @@ from __future__ import annotations
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.views.groups import AnswerGroup
-from dbg_client.views.missing_from import missing_from_collectives
+from dbg_client.views.stacks import missing_from_collectives
 from dbg_wire.records.evidence import Evidence
 from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, told, waiting
 

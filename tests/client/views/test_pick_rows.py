@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from dbg_client.views.pick_list import PickList
-from dbg_client.views.pick_rows import index_of, make_rows
+from dbg_client.views.pick_list import PickList, index_of, make_rows
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.fake_broker import HERE, make_rank

@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 
-from dbg_client.views.redact import OUT, without_secrets
+from dbg_client.views.report import OUT, without_secrets
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.views.groups import Said
 from dbg_client.views.naming import Naming
-from dbg_client.views.threads import common_name, group_threads, show_threads, threads_document
+from dbg_client.views.tree import common_name, group_threads, show_threads, threads_document
 from dbg_client.views.waits import recorded_standings
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, ThreadStack

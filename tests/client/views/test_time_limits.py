@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from dbg_client.views.list import show_table
-from dbg_client.views.time_limits import first_limits, without_limit
+from dbg_client.views.list import first_limits, show_table, without_limit
 from dbg_wire.records.ranks import RankInfo
 from tests.client.fake_broker import make_rank
 

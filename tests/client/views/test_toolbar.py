@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.attachment.attachment import Attachment
-from dbg_client.views.session_status import Others
-from dbg_client.views.toolbar import toolbar_of
+from dbg_client.views.session_status import Others, toolbar_of
 from dbg_client.views.width import text_width
 from dbg_wire.messages import Mode, RankReport, Seat
 from dbg_wire.records.ranks import RankState

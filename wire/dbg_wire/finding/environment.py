@@ -19,7 +19,7 @@ HOME = "DBG_HOME"
 """The directory of broker.json, tokens and certificate."""
 
 SOLE_USER = "DBG_SOLE_USER"
-"""1: no other user is on this host, as in a container; see ``dbg_broker.home.path``."""
+"""1: no other user is on this host, as in a container; see ``dbg_broker.home.private_files``."""
 
 TOKEN = "DBG_TOKEN"  # noqa: S105 - a variable's name
 TOKEN_FILE = "DBG_TOKEN_FILE"  # noqa: S105 - a variable's name

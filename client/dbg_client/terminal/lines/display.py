@@ -15,18 +15,20 @@ from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.renderer import print_formatted_text
 
 from dbg_client.attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
+from dbg_client.terminal import canvas
 from dbg_client.terminal.display import HostSession
 from dbg_client.terminal.key_presses import key_bytes, key_presses
-from dbg_client.terminal.lines.completer import RankCompleter
-from dbg_client.terminal.lines.history import open_history
-from dbg_client.terminal.lines.input import LineInput
-from dbg_client.terminal.lines.keys import line_keys
-from dbg_client.terminal.lines.pasted import pasted_commands
-from dbg_client.terminal.lines.prompt import LineOutput, line_lexer, line_style, prompt_session
-from dbg_client.terminal.lines.source import show_source
-from dbg_client.terminal.lines.text import Lines
-from dbg_client.views import pages
-from dbg_client.views.toolbar import toolbar_of
+from dbg_client.terminal.lines.keys import LineInput, line_keys, pasted_commands
+from dbg_client.terminal.lines.output import Lines, show_source
+from dbg_client.terminal.lines.prompt import (
+    LineOutput,
+    RankCompleter,
+    line_lexer,
+    line_style,
+    open_history,
+    prompt_session,
+)
+from dbg_client.views.session_status import toolbar_of
 from dbg_client.words.escape_key import key_name
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -98,21 +100,21 @@ class LineDisplay:
 
     async def open(self, keys: bytes) -> None:
         """Take the terminal; ``keys`` were typed before."""
-        self._output.write_raw(pages.PUSH_TITLE.decode())
+        self._output.write_raw(canvas.PUSH_TITLE.decode())
         store_typeahead(self._input, key_presses(keys))
         self._start()
 
     async def close(self) -> bytes:
         """Give the terminal back as it was; return the keys that were typed and not used."""
         await self._end_prompt()
-        self._output.write_raw(pages.POP_TITLE.decode())
+        self._output.write_raw(canvas.POP_TITLE.decode())
         self._output.flush()
         return key_bytes(get_typeahead(self._input))
 
     def begin(self, address: str) -> None:
         """Show a rank from its beginning."""
         self._lines, self._source = Lines(), None
-        self._output.write_raw(pages.title(address).decode())
+        self._output.write_raw(canvas.title(address).decode())
         if self._begun:
             self._print(f"Attached to {printable(address)}.\n")
         self._begun = True
@@ -334,7 +336,7 @@ class LineDisplay:
             self._leave_prompt()  # at once: the next keys are for what opens now
             self._host.lend(key, b"")
         elif not self._host.command(key):
-            self._print(pages.line_help(self._prefix, sticky=self._sticky))
+            self._print(canvas.line_help(self._prefix, sticky=self._sticky))
 
     def interrupted(self) -> None:
         """Take Ctrl-C: drop the line; interrupt what runs."""

@@ -1,17 +1,22 @@
-"""The prompt of a line debugger as prompt_toolkit makes it."""
+"""The prompt of a line debugger as prompt_toolkit makes it, with its history and completion by the rank."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory, ConditionalAutoSuggest
-from prompt_toolkit.completion import Completer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.cursor_shapes import CursorShape
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import AnyFormattedText
-from prompt_toolkit.history import History
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.lexers import DynamicLexer, Lexer, PygmentsLexer, SimpleLexer
@@ -21,6 +26,8 @@ from prompt_toolkit.styles import BaseStyle, Style, merge_styles
 from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_style
 
 from dbg_client.streams import silence
+from dbg_dial.deadline import within
+from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 
 _STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": "bold", "source.place": "bold"})
 
@@ -93,3 +100,120 @@ def prompt_session(
         input=source,
         output=screen,
     )
+
+
+DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
+"""What ends a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""
+
+Ask = Callable[[str, int, int], int]
+"""Asks the rank what ``line[begin:end]`` may become; returns the number that the answer will bear."""
+
+
+def word_start(line: str) -> int:
+    """Return where the word begins that ends ``line``."""
+    return max((line.rfind(delimiter) for delimiter in DELIMITERS), default=-1) + 1
+
+
+class RankCompleter(Completer):
+    """Complete the word before the cursor with what the rank finds; what comes late is dropped."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._waiting: dict[int, asyncio.Future[tuple[str, ...]]] = {}
+
+    def answered(self, request: int, matches: tuple[str, ...]) -> None:
+        """Take the rank's answer."""
+        waiting = self._waiting.get(request)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(matches)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Return nothing: only the asynchronous way can wait for a rank."""
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        """Yield what the rank answers within COMPLETION_SECONDS."""
+        line, end = document.current_line, document.cursor_position_col
+        begin = word_start(line[:end])
+        answer: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
+        request = self._ask(line, begin, end)
+        self._waiting[request] = answer
+        try:
+            matches = await within(COMPLETION_SECONDS, answer)
+        except asyncio.TimeoutError:
+            return
+        finally:
+            del self._waiting[request]
+        for match in matches[:MAX_COMPLETIONS]:
+            # A match that would act on the terminal is no name and no file that a user wants to type.
+            if match.isprintable():
+                yield Completion(match, start_position=begin - end, display=match.rpartition(".")[2] or match)
+
+
+MAX_BYTES = 1024 * 1024
+"""Bytes of the file, some twenty thousand lines; when it is longer its older half goes."""
+
+
+def open_history(environ: Mapping[str, str], keeps: Callable[[], bool]) -> History:
+    """Return the history of this user, kept in a private file where possible.
+
+    ``keeps`` is asked before a line is stored. Never raises: without a file the history is this session's own.
+    """
+    path = history_path(environ)
+    if path is not None:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+            path.chmod(0o600)
+            _shorten(path)
+            return _FileHistory(path, keeps)
+    return _MemoryHistory(keeps)
+
+
+def history_path(environ: Mapping[str, str]) -> Path | None:
+    """Return where the file is, ``$XDG_STATE_HOME/dbg-broker/pdb_history``; None if nothing names a home."""
+    state, user = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
+    if Path(state).is_absolute():
+        return Path(state) / "dbg-broker" / "pdb_history"
+    return Path(user) / ".local" / "state" / "dbg-broker" / "pdb_history" if Path(user).is_absolute() else None
+
+
+class _FileHistory(FileHistory):
+    def __init__(self, path: Path, keeps: Callable[[], bool]) -> None:
+        super().__init__(str(path))
+        self._keeps = keeps
+
+    def append_string(self, string: str) -> None:
+        if self._keeps():
+            super().append_string(string)
+
+    def store_string(self, string: str) -> None:
+        # A full disk must not end the session.
+        with contextlib.suppress(OSError):
+            super().store_string(string)
+
+
+class _MemoryHistory(InMemoryHistory):
+    def __init__(self, keeps: Callable[[], bool]) -> None:
+        super().__init__()
+        self._keeps = keeps
+
+    def append_string(self, string: str) -> None:
+        if self._keeps():
+            super().append_string(string)
+
+
+def _shorten(path: Path) -> None:
+    if path.stat().st_size <= MAX_BYTES:
+        return
+    with path.open("rb") as file:
+        file.seek(-MAX_BYTES // 2, os.SEEK_END)
+        kept = file.read()
+    # Entries begin with a blank line and a comment; half of one is no entry.
+    kept = kept[max(0, kept.find(b"\n# ")) :]
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.touch(mode=0o600, exist_ok=False)
+    new.write_bytes(kept)
+    new.replace(path)

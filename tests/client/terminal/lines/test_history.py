@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.terminal.lines import history as line_history
-from dbg_client.terminal.lines.history import history_path, open_history
+from dbg_client.terminal.lines import prompt as line_history
+from dbg_client.terminal.lines.prompt import history_path, open_history
 
 
 def strings(environ: dict[str, str]) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.terminal.lines.pasted import COMMANDS, pasted_commands
+from dbg_client.terminal.lines.keys import SEVERAL_COMMANDS, pasted_commands
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_nothing_but_empty_lines_is_lost(lines: list[str]) -> None:
 
 
 def test_all_commands_of_this_pdb_are_known() -> None:
-    assert {name.removeprefix("do_") for name in dir(pdb.Pdb) if name.startswith("do_")} <= COMMANDS
+    assert {name.removeprefix("do_") for name in dir(pdb.Pdb) if name.startswith("do_")} <= SEVERAL_COMMANDS

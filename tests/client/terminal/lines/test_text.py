@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.terminal.lines.text import MAX_PARTIAL, Lines
+from dbg_client.terminal.lines.output import MAX_PARTIAL, Lines
 
 
 def test_whole_lines_come_out_and_the_rest_waits() -> None:

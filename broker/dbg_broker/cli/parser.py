@@ -1,0 +1,289 @@
+"""The argparse parser of `dbg-broker`: each verb with its options, in the order in which ``--help`` lists them."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from argparse import ArgumentParser, _ArgumentGroup
+from typing import NoReturn, TypeAlias
+
+from dbg_wire.command_line.completion import SHELLS
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
+
+
+class BrokerParser(argparse.ArgumentParser):
+    """Parser that reports a mistake in one sentence, like every other error of this command."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(printable(message, 300), "see `dbg-broker --help`")
+
+
+Verbs: TypeAlias = "argparse._SubParsersAction[BrokerParser]"
+
+
+def add_status(verbs: Verbs) -> argparse.ArgumentParser:
+    """Add the verb with its options, and return its parser."""
+    status = verbs.add_parser("status", help="show whether the broker is up, and what is connected")
+    status.add_argument("--json", action="store_true", help="one JSON document")
+    return status
+
+
+def add_token(verbs: Verbs) -> argparse.ArgumentParser:
+    """Add the verb with its options, and return its parser."""
+    token = verbs.add_parser("token", help="print a token of this home, make one for somebody, or take it back")
+    token.add_argument(
+        "--role",
+        choices=("rank", "driver", "watcher"),
+        help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: rank)",
+    )
+    token.add_argument("--job", metavar="JOB", help="for this job alone")
+    token.add_argument(
+        "--for", dest="bound", metavar="S", help="make a token that is good for this time, as in 30m, 2h or 7d"
+    )
+    token.add_argument("--name", metavar="NAME", help="make a token of this name, which can be revoked")
+    one = token.add_mutually_exclusive_group()
+    one.add_argument("--list", action="store_true", help="list the tokens that have names")
+    one.add_argument(
+        "--revoke", metavar="NAME", help="make the token of this name void; what is connected with it is closed"
+    )
+    one.add_argument("--rotate", action="store_true", help="replace the home's own three tokens by new ones")
+    token.add_argument("--json", action="store_true", help="with --list: one JSON document")
+    return token
+
+
+def add_certificate(verbs: Verbs) -> argparse.ArgumentParser:
+    """Add the verb with its options, and return its parser."""
+    certificate = verbs.add_parser("certificate", help="show, rotate or switch the broker's certificate")
+    certificate.add_argument("file", metavar="FILE", nargs="?", help="show the certificate of this PEM file instead")
+    one = certificate.add_mutually_exclusive_group()
+    one.add_argument(
+        "--rotate",
+        action="store_true",
+        help="first step: make the next certificate, so that ranks and terminals come to know both fingerprints",
+    )
+    one.add_argument(
+        "--switch",
+        action="store_true",
+        help="second step: have the broker show the next one, or the renewed files of `serve --certificate`",
+    )
+    return certificate
+
+
+def add_log(verbs: Verbs) -> argparse.ArgumentParser:
+    """Add the verb with its options, and return its parser."""
+    log = verbs.add_parser("log", help="show who did what to which rank, from where and when")
+    log.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
+    log.add_argument("--job", metavar="JOB", help="this job alone")
+    log.add_argument("--since", metavar="S", help="the last S seconds, as in 30m, 2h or 7d")
+    log.add_argument("--json", action="store_true", help="the lines as they are in the file")
+    return log
+
+
+def add_check(verbs: Verbs) -> argparse.ArgumentParser:
+    """Add the verb with its options, and return its parser."""
+    check = verbs.add_parser("check", help="try to reach a broker step by step, and explain what fails")
+    check.add_argument(
+        "url", metavar="URL", nargs="?", help="host:port or wss://…#sha256:… (default: $DBG_BROKER, or the home's)"
+    )
+    check.add_argument("--rank", action="store_true", help="as a rank here would, with a rank's token")
+    return check
+
+
+def add_config(verbs: Verbs) -> argparse.ArgumentParser:
+    """Add the verb with its options, and return its parser."""
+    config = verbs.add_parser("config", help="show what config.toml, variables and defaults make of each setting")
+    config.add_argument("--json", action="store_true", help="one JSON document")
+    return config
+
+
+def add_completion(verbs: Verbs) -> argparse.ArgumentParser:
+    """Add the verb with its options, and return its parser."""
+    completion = verbs.add_parser("completion", help="print what makes a shell complete verbs and options")
+    completion.add_argument("shell", choices=SHELLS, help="the shell that it is for")
+    return completion
+
+
+def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
+    """Add the verb with its options, and return its parser."""
+    serve = verbs.add_parser("serve", help="run a broker until it is stopped by SIGTERM or Ctrl-C")
+    serve.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in; "
+        "where systemd holds a socket for the service, at that one)",
+    )
+    serve.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="a PEM file with a certificate of your own and its chain, which the broker shows in place of the one that "
+        "it makes; with it goes --key",
+    )
+    serve.add_argument("--key", metavar="FILE", help="the PEM file with its key, mode 600, without a password")
+    serve.add_argument(
+        "--driver-token",
+        choices=("file", "memory", "ask"),
+        default="file",
+        help="where the driver's token is: in the home; in the broker's memory, from where terminals of this host get "
+        "it; or as you type it here, so that each terminal asks for it, too (default: %(default)s)",
+    )
+    serve.add_argument(
+        "--classic",
+        metavar="[HOST:]PORT",
+        nargs="?",
+        const="6899",
+        help="take stock pudb.remote.set_trace(reverse=True) there, which can't authenticate (default: not at all)",
+    )
+    serve.add_argument(
+        "--classic-size", metavar="COLUMNSxROWS", help="the term_size of those sessions (default: as seen, e.g. 240x72)"
+    )
+    serve.add_argument(
+        "--insecure",
+        action="store_true",
+        help="plain ws without TLS, on loopback only, with tokens that end with this broker",
+    )
+    serve.add_argument(
+        "--insecure-anywhere",
+        action="store_true",
+        help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
+    )
+    add_account_options(serve)
+    serve.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="write the log as text, or as one JSON document a line (default: text)",
+    )
+    # `run` starts its own broker with these two.
+    serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
+    serve.add_argument("--event-directory", help=argparse.SUPPRESS)
+    serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
+    return serve
+
+
+def add_run(verbs: Verbs) -> argparse.ArgumentParser:
+    """Add the verb with its options, and return its parser."""
+    run = verbs.add_parser(
+        "run",
+        usage="dbg-broker run [options] -- COMMAND …    or    dbg-broker run --again [options]",
+        help="run a command, and attach this terminal wherever one of its ranks stops",
+        epilog="Ctrl-C goes to the job. Leaving the debugger leaves the job running; closing the terminal, too. "
+        "If a broker runs already, --allow to --max-lease have no effect.",
+    )
+    run.add_argument(
+        "--stop-at",
+        metavar="'FILE:LINE[, CONDITION]'",
+        action="append",
+        default=[],
+        help="stop before this line, if the condition is true there; may be given again",
+    )
+    run.add_argument(
+        "--stop-in", metavar="MODULE:FUNCTION", action="append", default=[], help="stop at the beginning of a function"
+    )
+    run.add_argument("--ranks", metavar="SET", help="only these ranks stop, e.g. 0-3,7; the others wait for them")
+    run.add_argument("--rank-filter", metavar="SET", help="which ranks' stops this terminal follows (default: all)")
+    run.add_argument("--engine", metavar="NAME", help="the debugger to open, pudb or pdb")
+    run.add_argument("-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
+    run.add_argument("--post-mortem", action="store_true", help="keep ranks that crash, and stop there")
+    run.add_argument(
+        "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
+    )
+    run.add_argument(
+        "--hang-after",
+        metavar="S",
+        help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
+    )
+    run.add_argument(
+        "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
+    )
+    run.add_argument(
+        "--pty",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="give the job a pseudo-terminal, so that progress bars are drawn (default: on a terminal, unless the "
+        "command is a launcher for many hosts such as srun or mpirun)",
+    )
+    run.add_argument(
+        "--tmux",
+        action="store_true",
+        help="the job's output in this pane of tmux, and each rank that stops in a pane beside; outside of tmux in a "
+        "new session",
+    )
+    run.add_argument("--output", metavar="FILE", help="where to write what the job prints (default: in the home)")
+    run.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
+    )
+    add_account_options(run.add_argument_group("options of a broker of its own, where none serves this home yet"))
+    run.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return run
+
+
+def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
+    """Add the options."""
+    to.add_argument(
+        "--allow",
+        metavar="NET",
+        action="append",
+        default=[],
+        help="take ranks and terminals from this network alone, e.g. 10.0.0.0/8; may be given again; this host always "
+        "may (default: from everywhere)",
+    )
+    to.add_argument(
+        "--audit-input",
+        action="store_true",
+        help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
+    )
+    to.add_argument(
+        "--record",
+        metavar="DIR",
+        help="record what each stop shows, from the first terminal on it to its end, in DIR/JOB/HOST-RANK-stopN-TIME"
+        ".cast; `asciinema play FILE` shows one (default: record nothing)",
+    )
+    to.add_argument(
+        "--record-input",
+        action="store_true",
+        help="record the keys as well, passwords included (default: what is shown, and who typed when)",
+    )
+    to.add_argument(
+        "--record-max",
+        metavar="SIZE",
+        help="bytes that all recordings may take, e.g. 500M or 10G; the oldest are removed beyond it (default: 2G; a "
+        "file takes 64M, and the rest of its stop is not recorded)",
+    )
+    to.add_argument(
+        "--on-event",
+        metavar="CMD",
+        help="run this command, with a JSON document on its stdin, for the first stop of a run, a crash, a hang that "
+        "`why` or `run --hang-after` finds, a stop that ends by itself soon, and a refused token (default: none)",
+    )
+    to.add_argument(
+        "--max-lease",
+        metavar="S",
+        help="let a stop end by itself when nobody has typed at it for so long, e.g. 8h: in seconds, or with s, m, h "
+        "or d (default: a stop lasts until somebody ends it)",
+    )
+
+
+ADDED = (add_serve, add_run, add_status, add_token, add_certificate, add_log, add_check, add_config, add_completion)
+"""What adds each verb, in the order in which `--help` lists them."""
+
+
+def parser_of_the_command() -> argparse.ArgumentParser:
+    """Return the parser; completion and man page are made from it."""
+    parser = BrokerParser(
+        prog="dbg-broker",
+        description="The meeting point of ranks that stop in a debugger and of terminals that attach to them.",
+        epilog="The home is $DBG_HOME, or dbg-broker under $XDG_STATE_HOME or ~/.local/state. "
+        "More: dbg-broker help VERB, and the manual page.",
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    verbs = parser.add_subparsers(title="verbs", dest="verb", metavar="VERB", required=True)
+    for add in ADDED:
+        add(verbs).add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
+    return parser
+
+
+def _version() -> str:
+    return f"dbg-broker {RELEASE} (Python {platform.python_version()}, protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR})"

@@ -1,0 +1,190 @@
+"""Private files and directories: closed to others, written as a whole, below no directory that others can replace.
+
+Modes never depend on the umask: everything is made closed and then set to its exact mode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from dbg_dial.apart import apart
+from dbg_dial.find import RENDEZVOUS_FILE, check_own, open_at_once
+from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.finding.environment import SOLE_USER
+from dbg_wire.finding.home import ANOTHER_HOME, check_above, check_closed, is_closed
+
+MAX_PRIVATE_FILE = 256 * 1024
+"""Bytes read of a file in the home: the largest, a certificate with its chain, has a few KiB; more is a wrong file."""
+
+MAX_LINKS = 40
+"""Symbolic links on one way, Linux's own bound."""
+
+ALL_USERS = 4294967295
+"""Users of a user namespace that has all of them, as the host's own has."""
+
+_START_AGAIN = "remove it and start `dbg-broker serve` again"
+
+
+def open_home(path: str) -> Path:
+    """Return the home directory, made with mode 0700 if it is missing, its missing parents too.
+
+    Raise BadSecretFile if it is no directory, another user's, open to others, below a directory in which others could
+    replace it, or can't be made, and SilentFile if its file server does not answer.
+    """
+    return apart(path, lambda: _open_home(path))
+
+
+def _open_home(path: str) -> Path:
+    home, shown = Path(path), printable(path)
+    try:
+        if not home.exists():
+            check_way(home)
+            make_private_directory(home)
+        found = home.stat()
+    except OSError as error:
+        raise BadSecretFile(f"the directory {shown} can't be made ({error.strerror})", ANOTHER_HOME) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise BadSecretFile(f"{shown} is not a directory", ANOTHER_HOME)
+    if found.st_uid != os.geteuid():
+        raise BadSecretFile(f"the directory {shown} belongs to user {found.st_uid}, not to you", ANOTHER_HOME)
+    check_closed(found.st_mode, path)
+    check_way(home)
+    # The kernel may remember all of the above; it asks the file server again when a file is opened.
+    with contextlib.suppress(OSError), open_at_once(str(home / RENDEZVOUS_FILE)):
+        return home
+    return home
+
+
+def make_private_directory(path: Path) -> None:
+    """Make a directory and its missing parents with mode 0700; one that is there stays as it is. Raise OSError."""
+    if path.exists():
+        return
+    make_private_directory(path.parent)
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        return
+    path.chmod(0o700)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file of mode 0600, whole or not at all; readers see the old text or the new. Raise BadSecretFile."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                os.fchmod(descriptor, 0o600)
+                file.write(text)
+                file.flush()
+                # Without this a crash of the host could leave the new name with nothing in it.
+                os.fsync(descriptor)
+            beside.replace(path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise cant_write(path, error) from error
+
+
+def cant_write(path: Path, error: OSError) -> BadSecretFile:
+    """Return the error of a file of the home that can't be written for this reason."""
+    what_to_do = "make room there, or set DBG_HOME"
+    return BadSecretFile(f"{printable(str(path))} can't be written ({error.strerror})", what_to_do)
+
+
+def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
+    """Return the text of a file that only this user (or root) can have written, or None if there is none.
+
+    Raise BadSecretFile if others can write it, or read it unless they may, or if it can't be read.
+    """
+    shown = printable(str(path))
+    try:
+        with open_at_once(str(path)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise BadSecretFile(f"{shown} is not a regular file", _START_AGAIN)
+            check_own(file, str(path), os.geteuid(), others_may_read=others_may_read)
+            content = file.read(MAX_PRIVATE_FILE + 1)
+        if len(content) <= MAX_PRIVATE_FILE:
+            return content.decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadSecretFile(f"{shown} can't be read ({error.strerror})", _START_AGAIN) from error
+    except UnicodeDecodeError:
+        pass
+    raise BadSecretFile(f"{shown} is too large or not text, so not ours", _START_AGAIN)
+
+
+def check_way(home: Path, what: str = "the home", remedy: str = ANOTHER_HOME) -> None:
+    """Raise BadSecretFile, naming the directory, if one above the home lets other users replace it.
+
+    Directories that are missing are passed over. Raise OSError if one can't be looked at. ``what`` and ``remedy`` are
+    the sentence's, for another directory than the home.
+    """
+    # A volume of Kubernetes is a directory of root's in which each user of its container may write.
+    if os.environ.get(SOLE_USER) == "1":
+        return
+    trusted = _trusted_users()
+    closed: Path | None = None
+    for directory in _directories_to(home):
+        found = directory.stat()
+        mode = found.st_mode & ~0o022 if closed is not None and directory.is_relative_to(closed) else found.st_mode
+        if mode & 0o022 == stat.S_IWGRP and found.st_uid == os.geteuid() and _is_our_own_group(found.st_gid):
+            mode &= ~stat.S_IWGRP
+        check_above(mode, found.st_uid, trusted, str(directory), what=what, remedy=remedy)
+        if closed is None and found.st_uid == os.geteuid() and is_closed(found.st_mode):
+            closed = directory
+
+
+def _directories_to(path: Path) -> Iterator[Path]:
+    """Yield each directory that the kernel passes on its way to ``path``, those that links lead through too."""
+    here, links = Path("/"), 0
+    names = list(reversed(path.absolute().parts[1:]))
+    while names:
+        yield here
+        name = names.pop()
+        if name == "..":
+            here = here.parent
+            continue
+        beside = here / name
+        try:
+            target = beside.readlink()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            here = beside
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        here = Path("/") if target.is_absolute() else here
+        names.extend(reversed([part for part in target.parts if part != "/"]))
+
+
+def _trusted_users() -> frozenset[int]:
+    """Return the users that may own the directories: this user, root, and the stand-in for root in a container."""
+    trusted = {0, os.geteuid()}
+    with contextlib.suppress(OSError, ValueError):
+        maps = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
+        if sum(int(count) for _, _, count in maps) < ALL_USERS:
+            trusted.add(int(Path("/proc/sys/kernel/overflowuid").read_text()))
+    return frozenset(trusted)
+
+
+def _is_our_own_group(number: int) -> bool:
+    """Tell whether a group is the user's alone, as many systems make one for each user, with a umask of 002."""
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
+    except KeyError:
+        return False
+    return user.pw_gid == number and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}

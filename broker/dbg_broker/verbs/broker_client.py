@@ -1,0 +1,234 @@
+"""Blocking client of a broker, for the verbs: which broker is meant, the steps of dialling it, and what it is asked."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from websockets.frames import Opcode
+
+import dbg_dial.find
+from dbg_broker.home.bearer import Role
+from dbg_broker.home.private_files import read_private
+from dbg_broker.home.rendezvous import read_rendezvous
+from dbg_broker.home.tokens import load_tokens, proof
+from dbg_broker.net.http import RELOAD
+from dbg_dial.apart import read_apart
+from dbg_dial.ask import ask_secret
+from dbg_dial.blocking import BlockingDial, NotABroker
+from dbg_dial.find import RENDEZVOUS_FILE, Opening, Seeker
+from dbg_dial.memory import ask_memory
+from dbg_wire.codec import decode, encode
+from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, NoBroker, PeerError, Refused, printable
+from dbg_wire.finding.endpoint import Endpoint, Reach, TokenRole
+from dbg_wire.finding.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
+from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.record import fitted
+from dbg_wire.version import PROTOCOL_MINOR, RELEASE
+
+ANSWER_SECONDS = 2.0
+"""Seconds given to a broker without TLS to prove its token: on loopback it takes milliseconds."""
+
+
+class NotServing(DbgError):
+    """No broker has left its address in the home."""
+
+    exit_status = 4
+
+    def __init__(self, home: str) -> None:
+        super().__init__(home)
+        self.home = home
+
+    def __str__(self) -> str:
+        where = printable(str(Path(self.home) / RENDEZVOUS_FILE))
+        return f"no broker serves this home ({where} is not there); start `dbg-broker serve`, or set DBG_BROKER"
+
+
+def find_broker(argument: str | None, home: str, environ: Mapping[str, str], role: TokenRole) -> Reach:
+    """Return how to reach the broker: the argument, DBG_BROKER, or broker.json in the home.
+
+    Raise NotServing, WrongHost if it is on another host's loopback, BadInput, or SilentFile.
+    """
+    if role != "rank" and environ.get(ASK_TOKEN, "") not in ("", "0"):
+        asked = {name: value for name, value in environ.items() if name != TOKEN_FILE}
+        environ = {**asked, TOKEN: ask_secret(f"Token of a {role}: ")}
+    try:
+        return read_apart(lambda opening: dbg_dial.find.find_broker(_seeker(role, opening), argument, environ, home))
+    except NoBroker:
+        raise NotServing(home) from None
+
+
+def _seeker(role: TokenRole, opening: Opening) -> Seeker:
+    return Seeker(
+        role=role,
+        who="rank" if role == "rank" else "terminal",
+        argument_name="the URL",
+        read_rendezvous=lambda path: read_private(Path(path)),
+        read_token=_token_file_text,
+        read_memory=partial(ask_memory, environ=os.environ),
+        opening=opening,
+    )
+
+
+def token_of(role: Role, home: Path) -> str:
+    """Return the token that the home's broker takes: a lasting one, or that of a broker without TLS that serves now.
+
+    Blocks for ANSWER_SECONDS at most. Raise BadSecretFile as load_tokens does.
+    """
+    with contextlib.suppress(DbgError):
+        found = read_rendezvous(home)
+        if found is not None and found.driver_token != "file" and role is not Role.RANK:  # noqa: S105 - a word
+            is_asked = found.driver_token == "ask"  # noqa: S105 - a word
+            return find_broker(None, str(home), {ASK_TOKEN: "1"} if is_asked else {}, role.value).token
+        if found is not None and found.fingerprint is None:
+            reach = find_broker(None, str(home), {}, role.value)
+            if answers(reach.endpoint, reach.token, ANSWER_SECONDS):
+                return reach.token
+    return load_tokens(home).of(role)
+
+
+def _token_file_text(path: str) -> str:
+    text = read_private(Path(path))
+    if text is None:
+        raise BadSecretFile(f"the token file {printable(path)} is not there", "set DBG_TOKEN_FILE to the right one")
+    return text
+
+
+Say = Callable[[str], None]
+"""Print one line."""
+
+STEP_SECONDS = 5.0
+"""Seconds of one step at most: a resolver that tries a second server takes that long."""
+
+CHALLENGE_BYTES = 32
+"""256 bits, so that no challenge comes twice."""
+
+
+class BrokerProbe(BlockingDial):
+    """Questions to one broker; the steps of dialling come first, in their order."""
+
+    def __init__(self, endpoint: Endpoint, seconds: float = STEP_SECONDS) -> None:
+        super().__init__(endpoint, seconds)
+        self._messages: list[Message] = []
+
+    def greet(self, name: str) -> Welcome:
+        """Exchange the first messages, and return the broker's. Raise Refused."""
+        self._say(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
+        message = self._next()
+        if not isinstance(message, Welcome):
+            raise NotABroker(self.url, "it does not answer `greet` by `welcome`")
+        return message
+
+    def round_trip(self) -> float:
+        """Return the seconds that a ping takes there and back."""
+        began = time.monotonic()
+        self.send_ping()
+        while not self._take_frame():
+            pass
+        return time.monotonic() - began
+
+    def ranks(self) -> list[RankInfo]:
+        """Return all ranks of the broker."""
+        self._say(Subscribe(once=True))
+        ranks: list[RankInfo] = []
+        while True:
+            message = self._next()
+            if isinstance(message, Refusal):
+                raise Refused(self.url, message.text)
+            if isinstance(message, Snapshot):
+                ranks.extend(message.ranks)
+                if message.last:
+                    return ranks
+
+    def knows(self, token: str) -> bool:
+        """Tell whether the peer knows the token, too; the token is not sent."""
+        challenge = secrets.token_hex(CHALLENGE_BYTES)
+        answer = self.page(f"/healthz?prove={challenge}")
+        expected = proof(token, challenge).encode()
+        return any(hmac.compare_digest(line, expected) for line in answer.splitlines())
+
+    def reload(self, token: str) -> None:
+        """Have the broker read its tokens anew. Raise BrokerUnreachable if it does not, with the reason."""
+        answer = self.page(RELOAD, token)
+        if not answer.startswith(b"HTTP/1.1 200 "):
+            reason = answer.rpartition(b"\r\n\r\n")[2].decode("utf-8", "replace").strip()
+            raise BrokerUnreachable(self.url, printable(reason) or "it does not answer")
+
+    def _say(self, message: Message) -> None:
+        self.send_text(encode(message))
+
+    def _next(self) -> Message:
+        while not self._messages:
+            self._take_frame()
+        return self._messages.pop(0)
+
+    def _take_frame(self) -> bool:
+        """Take the next frame, a message perhaps; return whether it answers a ping."""
+        frame = self.next_frame()
+        if frame.opcode is Opcode.TEXT:
+            try:
+                self._messages.append(decode(bytes(frame.data), Sender.BROKER))
+            except PeerError as error:
+                raise NotABroker(self.url, error.reason) from None
+        return frame.opcode is Opcode.PONG
+
+
+def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
+    """Tell whether the broker that an address names is there: it has its certificate or, without TLS, its token.
+
+    Another program that listens there by now has neither.
+    """
+    with contextlib.suppress(DbgError, OSError), BrokerProbe(endpoint, seconds) as probe:
+        probe.look_up()
+        probe.connect()
+        if endpoint.secure:
+            probe.secure()
+            probe.compare()
+            return True
+        return token is not None and probe.knows(token)
+    return False
+
+
+def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> None:
+    """Have the broker at an address read its tokens anew, shown that it is that broker. Raise BrokerUnreachable."""
+    try:
+        with BrokerProbe(endpoint, seconds) as probe:
+            probe.look_up()
+            probe.connect()
+            probe.secure()
+            probe.compare()
+            probe.reload(driver)
+    except BrokerUnreachable:
+        raise
+    except (DbgError, OSError) as error:
+        raise BrokerUnreachable(endpoint.url, printable(str(error))) from None
+
+
+TELL_SECONDS = 5.0
+"""Seconds given to a broker that serves to take a change of its tokens or its certificate."""
+
+
+def tell_broker(home: Path, aside: Callable[[str], None], *, driver: str | None = None) -> str:
+    """Have the broker that serves this home read both anew; return the end of a sentence, empty if it was not told.
+
+    ``driver`` is the driver's token that the broker still knows, None for the home's. Raise DbgError if that can't be
+    found.
+    """
+    serving = read_rendezvous(home)
+    if serving is None:
+        return ""
+    try:
+        reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home), TELL_SECONDS)
+    except BrokerUnreachable as error:
+        aside(
+            f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: {error}"
+        )
+        return ""
+    return ", and the broker that serves has been told"

@@ -1,0 +1,275 @@
+"""Credentials of a broker that serves: its tokens and its certificate, which can be exchanged while it serves.
+
+The certificate is looked at each day: renewed files are taken, and its end is warned of. A driver's token that no file
+holds is typed at the broker's start, or made and told to terminals of this host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from dbg_broker.audit.entries import Entry, What
+from dbg_broker.home.bearer import Role
+from dbg_broker.home.certificate import DAY_SECONDS, Shown, is_soon, read_validity, until
+from dbg_broker.home.rendezvous import write_rendezvous
+from dbg_broker.home.tokens import Tokens, load_tokens, load_tokens_without_files, new_token
+from dbg_broker.net.memory_socket import MemorySocket
+from dbg_broker.verbs.stderr_log import LogFormatter
+from dbg_dial.ask import ask_secret, show_secret
+from dbg_dial.memory import socket_directories, socket_name
+from dbg_wire.errors import BadInput, BadSecretFile, DbgError
+from dbg_wire.finding.endpoint import Endpoint, parse_token
+from dbg_wire.finding.rendezvous import DriverTokenPlace, Rendezvous, format_rendezvous
+
+ReadAgain = Callable[[Callable[["Tokens | DbgError"], None]], None]
+"""Has tokens and certificate read anew and used, and calls back."""
+
+Tell = Callable[[float], None]
+"""Takes the end of the certificate, in seconds since the epoch."""
+
+
+async def look_each_day(
+    present: Callable[[], Shown | None], source: Callable[[], Shown], read_again: ReadAgain, tell: Tell
+) -> None:
+    """Look at the certificate that is ``present`` until cancelled; ``tell`` gets its end in seconds since the epoch.
+
+    What ``source`` gives is taken if it is another one: files that the user has named and that were renewed.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        # In a thread, since the disk may hang and since a library that reads certificates loads slowly.
+        renewed = await loop.run_in_executor(None, _renewed, present(), source)
+        if renewed:
+            taken = loop.create_future()
+            read_again(taken.set_result)
+            if isinstance(error := await taken, DbgError):
+                logger.error("the certificate can't be read anew: %s", error)
+        shown = present()
+        if shown is not None:
+            ends = (await loop.run_in_executor(None, read_validity, shown.certificate)).ends
+            tell(ends)
+            now = time.time()
+            if is_soon(ends, now):
+                logger.warning("the broker's certificate is near its end: %s", until(ends, now))
+        await asyncio.sleep(DAY_SECONDS)
+
+
+def _renewed(present: Shown | None, source: Callable[[], Shown]) -> bool:
+    try:
+        return present is not None and source().fingerprint != present.fingerprint
+    except DbgError as error:
+        logger.error("the certificate can't be read anew: %s", error)
+        return False
+
+
+logger = logging.getLogger("dbg_broker")
+
+Then = Callable[["Tokens | DbgError"], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where tokens and certificate come from; both calls block, and raise BadSecretFile.
+
+    ``tokens`` gets those of before. ``certificate`` is None without TLS.
+    """
+
+    tokens: Callable[[Tokens | None], Tokens]
+    certificate: Callable[[], Shown] | None
+    driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
+
+
+class Material:
+    """Tokens and certificate of a broker that serves, and the files that tell of them.
+
+    Made before the event loop runs; the other methods belong to its thread.
+    """
+
+    def __init__(self, home: Path, sources: Sources, log: LogFormatter) -> None:
+        """Load both. Raise BadSecretFile."""
+        self._home = home
+        self._sources = sources
+        self._log = log
+        self.shown = None if sources.certificate is None else sources.certificate()
+        self.tokens = sources.tokens(None)
+        log.hide(self.tokens.by_name().values())
+        self._endpoint: Endpoint | None = None
+        self.show: Callable[[ssl.SSLContext], None] | None = None
+        """Called with another certificate to show from then on."""
+
+    @property
+    def context(self) -> ssl.SSLContext | None:
+        """Return what TLS is spoken with; None without TLS."""
+        return None if self.shown is None else self.shown.context
+
+    def serve_at(self, host: str, port: int) -> Endpoint:
+        """Take note of where the broker listens, and return the address with all fingerprints."""
+        shown = self.shown
+        self._endpoint = Endpoint(
+            host=host,
+            port=port,
+            secure=shown is not None,
+            fingerprint=None if shown is None else shown.fingerprint,
+            other_fingerprints=() if shown is None else shown.others,
+        )
+        return self._endpoint
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Return where the broker listens, with the fingerprints of now. Raise RuntimeError before it listens."""
+        if self._endpoint is None:
+            raise RuntimeError("the broker does not listen yet")
+        return self._endpoint
+
+    def write(self) -> None:
+        """Tell ranks and terminals in the files of the home. Raise BadSecretFile."""
+        write_rendezvous(self._home, self._rendezvous(self.endpoint, self.tokens))
+
+    def rendezvous(self) -> Rendezvous:
+        """Return what the files of the home tell."""
+        return self._rendezvous(self.endpoint, self.tokens)
+
+    def read_again(self, then: Then) -> None:
+        """Read both anew in a thread, since the home's disk may hang, and use them; ``then`` gets tokens or error."""
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(None, self._read).add_done_callback(lambda done: self._use(done.result(), then))
+
+    def look_each_day(self, tell: Tell, use: Callable[[Tokens], None]) -> asyncio.Task[None]:
+        """Look at the certificate now and each day until the task is cancelled; ``tell`` gets its end.
+
+        Where it was renewed, the tokens are read anew as well, and ``use`` gets them.
+        """
+        source = self._sources.certificate
+
+        def read_again(then: Then) -> None:
+            def take(found: Tokens | DbgError) -> None:
+                if isinstance(found, Tokens):
+                    use(found)
+                then(found)
+
+            self.read_again(take)
+
+        async def look() -> None:
+            if source is not None:
+                await look_each_day(lambda: self.shown, source, read_again, tell)
+
+        return asyncio.get_running_loop().create_task(look())
+
+    def _read(self) -> tuple[Tokens, Shown | None, Endpoint] | DbgError:
+        """Read both, and tell of the new certificate beside the old one, which is still shown; in a thread."""
+        source = self._sources.certificate
+        try:
+            tokens = self._sources.tokens(self.tokens)
+            shown = None if source is None else source()
+            before = told = endpoint = self.endpoint
+            if shown is not None:
+                told = endpoint = replace(before, fingerprint=shown.fingerprint, other_fingerprints=shown.others)
+                if shown.fingerprint != before.fingerprint:
+                    all_pins = dict.fromkeys((*before.fingerprints, *endpoint.fingerprints))
+                    told = replace(before, other_fingerprints=tuple(all_pins)[1:])
+            write_rendezvous(self._home, self._rendezvous(told, tokens))
+        except BadSecretFile as error:
+            return error
+        self._log.hide(tokens.by_name().values())
+        return tokens, shown, endpoint
+
+    def _use(self, read: tuple[Tokens, Shown | None, Endpoint] | DbgError, then: Then) -> None:
+        if isinstance(read, DbgError):
+            then(read)
+            return
+        self.tokens, shown, self._endpoint = read
+        is_other = shown is not None and self.shown is not None and shown.fingerprint != self.shown.fingerprint
+        self.shown = shown
+        if shown is None or not is_other:
+            then(self.tokens)
+            return
+        if self.show is not None:
+            self.show(shown.context)
+        logger.info("another certificate is shown from now on: %s", shown.fingerprint)
+        loop = asyncio.get_running_loop()
+        writing = loop.run_in_executor(None, partial(write_rendezvous, self._home, self.rendezvous()))
+        writing.add_done_callback(lambda done: then(_error_of(done) or self.tokens))
+
+    def _rendezvous(self, endpoint: Endpoint, tokens: Tokens) -> Rendezvous:
+        in_files = self._sources.driver_token == "file"  # noqa: S105 - a word
+        return Rendezvous(
+            url=endpoint.url,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            fingerprint=endpoint.fingerprint,
+            other_fingerprints=endpoint.other_fingerprints,
+            tokens={"rank": tokens.rank},
+            driver_tokens=tokens.of_terminals() if in_files else {},
+            driver_token=self._sources.driver_token,
+        )
+
+
+def _error_of(done: asyncio.Future[None]) -> DbgError | None:
+    error = done.exception()
+    if error is None or isinstance(error, DbgError):
+        return error
+    raise error
+
+
+MAX_SECONDS = 7 * 86400.0
+"""Seconds for which a token from memory opens connections at most; the broker's end ends it in any case."""
+
+_PROMPT = "Driver's token for this broker (empty: make one): "
+
+
+def token_source(home: Path, place: DriverTokenPlace) -> Callable[[Tokens | None], Tokens]:
+    """Return what loads the tokens of a broker; the user is asked at once for one that is typed. Raise DbgError."""
+    if place == "file":
+        return lambda before: load_tokens(home)
+    driver = _typed() if place == "ask" else None
+    return partial(load_tokens_without_files, home, driver=driver)
+
+
+def _typed() -> str:
+    text = ask_secret(_PROMPT)
+    if text:
+        return parse_token(text, source="what was typed")
+    made = new_token()
+    show_secret(f"The driver's token, shown this once:  {made}")
+    return made
+
+
+async def open_socket(
+    home: Path, material: Material, environ: Mapping[str, str], note: Callable[[Entry], None]
+) -> MemorySocket:
+    """Return the socket at which terminals of this host get a token; ``note`` gets an entry for each.
+
+    Raise BadInput if there is no place for it.
+    """
+    answer = partial(_answer, material, note)
+    opened = MemorySocket(socket_directories(environ, os.getuid()), socket_name(str(home)), answer)
+    if await opened.open() is None:
+        raise BadInput(
+            "--driver-token memory needs a directory of this host that is yours alone", "set XDG_RUNTIME_DIR to one"
+        )
+    return opened
+
+
+def _answer(material: Material, note: Callable[[Entry], None], pid: int, seconds: float) -> str:
+    seconds = min(max(seconds, 1.0), MAX_SECONDS)
+    now = time.time()
+    tokens = {role.value: material.tokens.for_a_while(role, int(now + seconds)) for role in (Role.DRIVER, Role.WATCHER)}
+    note(
+        Entry(
+            at=now,
+            what=What.TOKEN_HANDED,
+            role=Role.DRIVER.value,
+            address=f"pid {pid} of this host",
+            text=f"opens connections for {seconds:.0f} s",
+        )
+    )
+    return format_rendezvous(replace(material.rendezvous(), tokens=tokens))

@@ -1,1 +1,0 @@
-"""The words of the command line: each verb with its options and their help."""

@@ -1,0 +1,247 @@
+"""What a rank shows, in order: the log of a line debugger, and whether all bytes of a screen have come. Pure."""
+
+from __future__ import annotations
+
+import math
+
+from dbg_client.attachment.effects import Blank, Cut, Effects, LogText, Send, Show, Wake
+from dbg_wire.codec import Output
+from dbg_wire.limits import MAX_LOG
+from dbg_wire.messages import Repaint, Replay
+from dbg_wire.records.record import fitted
+
+TAIL_BYTES = 16 * 1024
+"""Bytes before the prompt that a new terminal asks for: some 100 lines of code, and no more than a person reads."""
+
+TAIL_LINES = 100
+"""Lines before the prompt that a new terminal shows."""
+
+REPLAY_SECONDS = 1.0
+"""Seconds after which a replay may be asked for again: several round trips to any cluster."""
+
+SLOWER = 4
+"""By how much longer each further replay is waited for: on a line of 64 kbit/s one frame of output takes 8 s."""
+
+ON_ITS_WAY_SECONDS = 0.25
+"""Seconds that output before a prompt may still be on its way: a rank's report may overtake it."""
+
+MAX_ASKS = 3
+"""Replays asked for in vain before a gap is skipped: the log's beginning moves while a rank writes fast."""
+
+
+class SessionLog:
+    """The output of one session in order; ``from_its_start`` if this terminal was there when the session began."""
+
+    def __init__(self, session: int, *, from_its_start: bool = False) -> None:
+        self.session = session
+        self._expected: int | None = 0 if from_its_start else None
+        self._known = 0
+        self._gap = False
+        self._ask_after = -math.inf
+        self._asks = 0
+        self._asked_at = -math.inf
+        self._ahead_at = 0
+        self._ahead = b""
+        self._answered = False
+        self._tail: bytes | None = None
+        self._tail_end = 0
+        self._tail_is_cut = False
+        self._echo: tuple[int, bytes] | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Tell whether bytes are awaited that belong before the next ones."""
+        return self._gap or self._tail is not None
+
+    def expect_echo(self, offset: int, echo: bytes) -> None:
+        """Leave out ``echo`` if it is what the log has at ``offset``: the user has just typed it."""
+        self._echo = (offset, echo)
+
+    def reach(self, length: int, now: float) -> Effects:
+        """Take note that the log is ``length`` bytes long by now; what is missing is asked for."""
+        self._known = max(self._known, length)
+        if self._expected is None:
+            self._expected = max(0, length - TAIL_BYTES)
+            self._tail, self._tail_end, self._tail_is_cut = b"", length, self._expected > 0
+            return self._miss(now) if self._expected < length else self._end_tail()
+        return [Wake(ON_ITS_WAY_SECONDS)] if not self._gap and self._falls_short(now) else []
+
+    def resume(self, now: float) -> Effects:
+        """Ask for what this terminal missed while its link was down."""
+        if self._expected is None:
+            return []
+        self._end_gap()
+        self._ask_after = now
+        return self._ask(now)
+
+    def output(self, frame: Output, now: float) -> Effects:
+        """Take bytes, in any order; return what is to be shown."""
+        end = frame.offset + len(frame.data)
+        self._known = max(self._known, end)
+        if self._expected is None:
+            self._expected = frame.offset
+        if frame.offset > self._expected:
+            self._keep_ahead(frame)
+            return self._miss(now) if len(self._ahead) <= MAX_LOG else self._jump(now)
+        if end <= self._expected:
+            if not self._gap:
+                return []
+            # A replay is under way over a slow line, and comes to what is missing: it is neither late nor in vain.
+            self._ask_after = max(self._ask_after, now + REPLAY_SECONDS)
+            return [Wake(self._ask_after - now)]
+        self._end_gap()
+        effects = self._follow(frame.data[self._expected - frame.offset :])
+        self._falls_short(now)
+        return effects
+
+    def tick(self, now: float, heard: float) -> Effects:
+        """Ask again for what did not come, or go on without it; ``heard`` is when the rank was heard last."""
+        if not self._gap or now < self._ask_after:
+            return []
+        if self._asks and heard < self._asked_at:
+            # A line that carries nothing has not lost the answer; one more would make the line slower.
+            self._ask_after = now + REPLAY_SECONDS
+            return [Wake(REPLAY_SECONDS)]
+        return self._ask(now) if self._asks < MAX_ASKS and not self._answered else self._jump(now)
+
+    def _falls_short(self, now: float) -> bool:
+        """Tell whether bytes are known to be missing; if they don't come soon, :meth:`tick` asks for them."""
+        if self._expected is None or self._expected >= self._known:
+            return False
+        self._gap = True
+        self._ask_after = max(self._ask_after, now + ON_ITS_WAY_SECONDS)
+        return True
+
+    def _miss(self, now: float) -> Effects:
+        if self._gap:
+            return []
+        self._gap = True
+        return self._ask(now)
+
+    def _ask(self, now: float) -> Effects:
+        if self._expected is None:
+            return []
+        if now < self._ask_after:
+            return [Wake(self._ask_after - now)]
+        self._asked_at = now
+        self._ask_after = now + REPLAY_SECONDS * SLOWER**self._asks
+        self._asks += 1
+        return [Send(fitted(Replay, session=self.session, offset=self._expected))]
+
+    def _keep_ahead(self, frame: Output) -> None:
+        """Keep what lies beyond a gap, in case the rank no longer has what fills it."""
+        if not self._ahead or frame.offset < self._ahead_at:
+            # A frame that goes back is a replay, and begins where the log begins by now. The first may be no replay.
+            self._answered = bool(self._ahead)
+            self._ahead_at, self._ahead = frame.offset, frame.data
+        elif frame.offset <= self._ahead_at + len(self._ahead):
+            self._ahead = self._ahead[: frame.offset - self._ahead_at] + frame.data
+
+    def _jump(self, now: float) -> Effects:
+        effects = self._skip_gap()
+        self._falls_short(now)
+        return effects
+
+    def _skip_gap(self) -> Effects:
+        expected, ahead = self._expected or 0, self._ahead
+        self._expected = self._ahead_at if ahead else self._known
+        missing = self._expected - expected
+        self._end_gap()
+        if self._tail is not None:
+            # A new terminal has shown nothing yet, so there is no cut to tell of.
+            self._tail, self._tail_is_cut = b"", True
+            return self._follow(ahead) if ahead else self._end_tail()
+        return [Cut(missing), *(self._follow(ahead) if ahead else [])]
+
+    def _end_gap(self) -> None:
+        self._gap, self._asks = False, 0
+        self._ahead, self._answered = b"", False
+
+    def _follow(self, data: bytes) -> Effects:
+        """Take the bytes that come next."""
+        start = self._expected or 0
+        self._expected = start + len(data)
+        if self._tail is None:
+            return _text(self._without_echo(start, data))
+        before = max(0, self._tail_end - start)
+        self._tail += data[:before]
+        return self._end_tail() + _text(data[before:]) if self._expected >= self._tail_end else []
+
+    def _end_tail(self) -> Effects:
+        tail, self._tail = self._tail, None
+        if not tail:
+            return []
+        if self._tail_is_cut:
+            tail = tail.partition(b"\n")[2]
+        return _text(b"".join(tail.splitlines(keepends=True)[-TAIL_LINES:]))
+
+    def _without_echo(self, start: int, data: bytes) -> bytes:
+        if self._echo is None:
+            return data
+        at, echo = self._echo
+        first, last = max(start, at), min(start + len(data), at + len(echo))
+        if start + len(data) >= at + len(echo):
+            self._echo = None
+        if first >= last:
+            return data
+        if data[first - start : last - start] != echo[first - at : last - at]:
+            self._echo = None
+            return data
+        return data[: first - start] + data[last - start :]
+
+
+def _text(data: bytes) -> Effects:
+    return [LogText(data)] if data else []
+
+
+REPAINT_SECONDS = 0.5
+"""Seconds between two repaints asked for, so that a stream with many holes doesn't keep the rank busy with them."""
+
+
+class Drawing:
+    """Follow one session after another; ``owed`` tells that a repaint is to be asked for a little later."""
+
+    def __init__(self) -> None:
+        self.owed = False
+        self._session: int | None = None
+        self._expected: int | None = None
+        self._hidden: int | None = None
+        """The session of which some output was not shown, since the client's text stood in its place."""
+        self._asked: float | None = None
+
+    def forget(self) -> None:
+        """Forget the stream: the next bytes begin another one."""
+        self._expected = self._session = self._hidden = None
+
+    def uncover(self, session: int) -> bool:
+        """Return, once, whether some output of that session was not shown, so that the screen must be drawn anew."""
+        hidden, self._hidden = self._hidden, None
+        return hidden == session
+
+    def is_over(self, session: int) -> bool:
+        """Return whether that session came before the present one."""
+        return self._session is not None and session < self._session
+
+    def output(self, frame: Output, now: float, *, covered: bool) -> Effects:
+        """Take bytes; if some are missing, ask for a repaint. Nothing is drawn while the client's text covers them."""
+        effects: Effects = []
+        if frame.session != self._session:
+            self._session, self._expected = frame.session, None
+            effects.append(Blank())
+        elif covered:
+            # It would be drawn into the client's text. A report made late may already tell of the step after the one
+            # that this output ended, and what PuDB draws next builds on this output.
+            self._hidden, self._expected = frame.session, frame.offset + len(frame.data)
+            return effects
+        if self._expected is not None and frame.offset != self._expected:
+            effects += [Blank(), *self.ask_repaint(now)]
+        self._expected = frame.offset + len(frame.data)
+        return [*effects, Show(frame.data)]
+
+    def ask_repaint(self, now: float) -> Effects:
+        """Ask for the whole screen, at once or, if that was done just now, a little later."""
+        if self._asked is not None and now - self._asked < REPAINT_SECONDS:
+            self.owed = True
+            return []
+        self._asked, self.owed = now, False
+        return [Send(Repaint())]

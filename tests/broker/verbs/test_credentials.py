@@ -1,0 +1,83 @@
+"""The daily look at the certificate: what was renewed is taken, an end is told and warned of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.home.certificate import DAY_SECONDS, Shown, load_given
+from dbg_broker.home.tokens import Tokens
+from dbg_broker.verbs.credentials import look_each_day
+from dbg_wire.errors import BadSecretFile, DbgError
+from tests.support.certificates import Authority
+
+TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
+
+
+async def look_once(shown: list[Shown], source: Callable[[], Shown]) -> list[float]:
+    """Look until the first end is told, and return it; ``shown`` gets what was taken."""
+    told: asyncio.Queue[float] = asyncio.Queue()
+
+    def read_again(then: Callable[[Tokens | DbgError], None]) -> None:
+        shown.append(source())
+        then(TOKENS)
+
+    looking = asyncio.ensure_future(look_each_day(lambda: shown[-1], source, read_again, told.put_nowait))
+    try:
+        return [await told.get()]
+    finally:
+        # What follows the end in the same step, such as the warning, has been done by then.
+        await asyncio.sleep(0)
+        looking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await looking
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def given(options: tuple[str, ...]) -> Shown:
+    return load_given(Path(options[1]), Path(options[3]))
+
+
+async def test_files_that_were_renewed_are_taken(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    options = authority.issue("own", "h", days=3)
+    shown = [given(options)]
+    before = shown[0].fingerprint
+    authority.issue("own", "h", days=400)
+    (ends,) = await look_once(shown, lambda: given(options))
+    assert len(shown) == 2
+    assert shown[1].fingerprint != before
+    assert ends > 0
+    assert caplog.records == []
+
+
+async def test_an_end_within_thirty_days_is_warned_of(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    options = authority.issue("own", "h", days=12.5)
+    with caplog.at_level(logging.WARNING):
+        await look_once([given(options)], lambda: given(options))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "the broker's certificate is near its end: until " in caplog.text
+    assert "(in 12 days)" in caplog.text
+
+
+async def test_files_that_went_bad_change_nothing_and_are_named(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = authority.issue("own", "h", days=100)
+    shown = [given(options)]
+
+    def broken() -> Shown:
+        raise BadSecretFile("--key x is gone", "put it back")
+
+    (ends,) = await look_once(shown, broken)
+    assert len(shown) == 1
+    assert "the certificate can't be read anew: --key x is gone; put it back" in caplog.text
+    assert ends - DAY_SECONDS > 0

@@ -1,0 +1,50 @@
+"""Which ranks are asked about NCCL's RAS, and what becomes of their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dbg_agent.guard.ras import parse_reply
+from dbg_client.questions.cause import MAX_HOSTS, ask_ras
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.ras import RasCommunicator, status_rows
+from tests.client.fake_broker import make_rank
+from tests.support.ras_replies import rank, reply
+
+STATUS = parse_reply(reply(([rank(0)], [])))
+TOLD = RankAnswer(key="", kind=Kind.VALUE, text="", rows=status_rows(STATUS))
+NOBODY = RankAnswer(key="", kind=Kind.ERROR, text="no NCCL with RAS is there")
+WRONG = RankAnswer(key="", kind=Kind.VALUE, text="", rows=(RasCommunicator(name="1"),))
+
+
+class Asked:
+    """An asker that has its answers already."""
+
+    def __init__(self, *answers: RankAnswer) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def ask(self, action: Action, ranks: Sequence[RankInfo], **_: Any) -> list[RankAnswer]:
+        assert action is Action.RAS
+        self.asked += [one.host for one in ranks]
+        return [self.answers.pop(0)]
+
+
+def hosts(count: int) -> list[RankInfo]:
+    return [make_rank(number, host=f"gpu{number // 2}") for number in range(2 * count)]
+
+
+async def test_one_rank_of_each_host_is_asked_until_one_tells() -> None:
+    asker = Asked(NOBODY, WRONG, TOLD)
+    found = await ask_ras(asker, hosts(5))  # type: ignore[arg-type] # as far as it is used
+    assert (found.status, found.rank, asker.asked) == (STATUS, hosts(3)[4], ["gpu0", "gpu1", "gpu2"])
+
+
+async def test_where_none_tells_the_last_reason_is_given() -> None:
+    asker = Asked(*[NOBODY] * 10)
+    found = await ask_ras(asker, hosts(5))  # type: ignore[arg-type]
+    assert (found.status, found.lack, len(asker.asked)) == (None, NOBODY.text, MAX_HOSTS)
+    gone = [make_rank(0, state=RankState.EXITED, reason=None)]
+    assert (await ask_ras(Asked(), gone)).lack == "no rank that uses NCCL is there"  # type: ignore[arg-type]
