@@ -83,7 +83,7 @@ class Compiled:
         atexit.unregister(self._restore_all)
         if lines:
             atexit.register(self._restore_all)
-        self._look_at_imports()
+        self._hook_imports()
         self._patch_files(changed)
 
     def _patch_files(self, files: set[str]) -> None:
@@ -109,7 +109,7 @@ class Compiled:
         """Return whether functions with breakpoints are still to be made."""
         return bool(self._awaited)
 
-    def look_again(self) -> bool:
+    def poll(self) -> bool:
         """Give calls to functions that were made since; return whether there was anything to look at."""
         due = {file for file, lines in list(self._awaited.items()) if self._is_due(file, lines)}
         if due and not self._is_over:
@@ -199,7 +199,7 @@ class Compiled:
         self._problems.pop(file, None)
         return codes
 
-    def _look_at_imports(self) -> None:
+    def _hook_imports(self) -> None:
         """Have files that are loaded later compiled with calls, the code outside of their functions as well."""
         if self._finder is None and self._lines:
             self._finder = FinderBefore(self._replace_loader)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from dbg_agent.breakpoints.log_text import LogPace
+from dbg_agent.breakpoints.line_breakpoint import LogPace
 from dbg_agent.breakpoints.wishes import BreakpointHost, LineBreakpoints
 from dbg_agent.own_threads import BoundedThreads
 from dbg_agent.rank.with_breakpoints import RankWithBreakpoints
