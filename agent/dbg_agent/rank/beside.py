@@ -5,21 +5,27 @@ Nothing of this is loaded before the first such question.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from types import FrameType
-from typing import TYPE_CHECKING
-
-from dbg_agent.breakpoints.log_text import LogPace
+from dbg_agent.breakpoints.line_breakpoint import LogPace
+from dbg_agent.breakpoints.wishes import BreakpointHost
 from dbg_agent.breakpoints.wishes import LineBreakpoints
 from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.stop.loaded_sources import Loaded
-from dbg_agent.values.source_text import NotLoaded, source_text
-from dbg_wire.errors import error_line, printable
-from dbg_wire.messages import Ask, Kind, Notice
-from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
+from dbg_agent.values.source_text import NotLoaded
+from dbg_agent.values.source_text import source_text
+from dbg_wire.errors import error_line
+from dbg_wire.errors import printable
+from dbg_wire.messages import Ask
+from dbg_wire.messages import Kind
+from dbg_wire.messages import Notice
+from dbg_wire.records.inspection import Inspection
+from dbg_wire.records.inspection import InspectionRecord
+from dbg_wire.records.inspection import Sight
+from dbg_wire.records.inspection import cut_to_fit
 from dbg_wire.records.line_breakpoints import BreakpointsWish
 from dbg_wire.records.record import fitted
+from typing import TYPE_CHECKING
+import time
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
@@ -68,46 +74,31 @@ def _rows(question: Inspection) -> tuple[InspectionRecord, ...]:
     return cut_to_fit(source_text(question.text, question.begin, question.count, (), Loaded()))
 
 
-class _ForBreakpoints:
-    """A rank as its breakpoints see it."""
+class _LogOutput:
+    """The job's output and the broker, which get the texts of log points."""
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
-        self.warn = rank.warn
-        self.call_later = rank.call_later
         self._pace = LogPace(rank.membership.identity.world_size or 1)
 
-    @property
-    def number(self) -> int:
-        return self._rank.number
-
-    def stop(self, frame: FrameType, reason: str, *, before_line: bool = False) -> None:
-        self._rank.stopping.stop(frame, reason, before_line=before_line)
-
-    def has_just_halted(self, frame: FrameType) -> bool:
-        return self._rank.stopping.has_just_halted(frame)
-
-    @property
-    def halted_thread(self) -> int | None:
-        return self._rank.stops.owner
-
-    def print_log(self, text: str) -> None:
+    def print(self, text: str) -> None:
+        """Print a text; never raise."""
         try:
             print(text, flush=True)  # noqa: T201 - the job's output is where a user looks for it
         except Exception as error:
-            self.warn(f"a log point can't print ({type(error).__name__})")
+            self._rank.warn(f"a log point can't print ({type(error).__name__})")
         shown = self._pace.line(printable(text), time.monotonic())
         if shown is not None:
-            self._tell(shown)
+            self._report(shown)
         elif self._pace.is_last_due():
-            self._rank.call_later(1.0, self._tell_last)
+            self._rank.call_later(1.0, self._report_last)
 
-    def _tell_last(self) -> None:
+    def _report_last(self) -> None:
         last = self._pace.last()
         if last is not None:
-            self._tell(last)
+            self._report(last)
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         self._rank.send(fitted(Notice, text=text, is_log=True))
 
     def commands_of(self, number: int) -> bool:
@@ -162,7 +153,7 @@ def _grant(rank: Rank, ask: Ask, answer: Answer) -> bool:
     wish = ask.inquiry if isinstance(ask.inquiry, BreakpointsWish) else BreakpointsWish()
     known = rank.breakpoints
     if known.wished is None:
-        known.wished = LineBreakpoints(_ForBreakpoints(rank), known.lines)
+        known.wished = LineBreakpoints(_host_of(rank), known.lines)
     states = known.wished.grant(wish)
     if wish.set or wish.clear:
         known.look()

@@ -242,7 +242,7 @@ class Questions:
         if self._inspector is None:
             from dbg_agent.values.inspector import Inspector
 
-            self._inspector = Inspector(self._rank)
+            self._inspector = Inspector(self._rank.interruptible, self._rank.loaded, self._rank.stopping)
         at = self._found(ask, self._rank.stopping.view.find)
         if at is not None:
             kind, text, rows = inspected(self._inspector, ask, at, self._rank.debuggers.locals_of(at[0]))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
-
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.loaded_sources import Loaded
-from dbg_agent.values.inspector import InspectedRank, Inspector, Place
-from dbg_wire.records.inspection import (
-    MAX_VARIABLE_TEXT,
-    Inspected,
-    Inspection,
-    Sight,
-    Variable,
-    cut_to_fit,
-    inspected_in,
-)
+from dbg_agent.values.inspector import Inspector
+from dbg_agent.values.inspector import Place
+from dbg_wire.records.inspection import Inspected
+from dbg_wire.records.inspection import Inspection
+from dbg_wire.records.inspection import MAX_VARIABLE_TEXT
+from dbg_wire.records.inspection import Sight
+from dbg_wire.records.inspection import Variable
+from dbg_wire.records.inspection import cut_to_fit
+from dbg_wire.records.inspection import inspected_in
 from dbg_wire.records.record import checked
+from types import FrameType
+from typing import Any
+import threading
 
 PLENTY = 60.0
 """Seconds within which everything here is told."""
@@ -40,29 +38,23 @@ class Stop:
         return [(self.frame, self.frame.f_lineno)]
 
 
-class FakeRank:
-    """A rank whose timers run only if a test needs them."""
+def _in_thread(seconds: float, call: Callable[[], None]) -> None:
+    """Call something in another thread."""
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
 
-    def __init__(self, frame: FrameType, *, keeps_time: bool) -> None:
-        self.interruptible = Interruptible(self.call_later)
-        self.stopping = Stop(frame)
-        self._keeps_time = keeps_time
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in another thread."""
-        if self._keeps_time:
-            timer = threading.Timer(seconds, call)
-            timer.daemon = True
-            timer.start()
+def _never(_seconds: float, _call: Callable[[], None]) -> None:
+    """Call nothing."""
 
 
 class Sights:
     """Looks at one frame."""
 
     def __init__(self, frame: FrameType, seconds: float = PLENTY, *, keeps_time: bool = False) -> None:
-        rank: Any = FakeRank(frame, keeps_time=keeps_time)
-        shown: InspectedRank = rank
-        self.inspector = Inspector(shown)
+        stop: Any = Stop(frame)
+        self.inspector = Inspector(Interruptible(_in_thread if keeps_time else _never), Loaded(), stop)
         self._place = Place(frame, None, seconds)
 
     def look(self, **question: Any) -> Inspected:
