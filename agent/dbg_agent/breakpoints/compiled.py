@@ -7,35 +7,25 @@ its functions later; a later look gives these functions the new code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from contextlib import suppress
-from dbg_agent.breakpoints.files import EDITED
-from dbg_agent.breakpoints.files import lines_of
-from dbg_agent.breakpoints.files import same_file
-from dbg_agent.breakpoints.files import source_bytes
-from dbg_agent.breakpoints.importing import FinderBefore
-from dbg_agent.breakpoints.importing import StopLoader
-from dbg_agent.breakpoints.insertion import all_codes
-from dbg_agent.breakpoints.insertion import compile_with
-from dbg_agent.breakpoints.untraced import Lines
-from dbg_agent.breakpoints.untraced import Reached
-from dbg_agent.stop.frame_locals import CO_OPTIMIZED
-from dbg_agent.stop.loaded_sources import compiled_sources
-from dbg_agent.stop.stacks import all_frames
-from dbg_agent.stop.stacks import is_traced_by_us
-from dbg_wire.records.stop_points import StopAt
-from functools import partial
-from importlib.machinery import ModuleSpec
-from importlib.machinery import SourceFileLoader
-from types import CodeType
-from types import FrameType
-from types import FunctionType
 import atexit
 import builtins
 import gc
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, FrameType, FunctionType
+
+from dbg_agent.breakpoints.files import EDITED, lines_of, same_file, source_bytes
+from dbg_agent.breakpoints.importing import FinderBefore, StopLoader
+from dbg_agent.breakpoints.insertion import all_codes, compile_with
+from dbg_agent.breakpoints.untraced import Lines, Reached
+from dbg_agent.stop.frame_locals import CO_OPTIMIZED
+from dbg_agent.stop.loaded_sources import compiled_sources
+from dbg_agent.stop.stacks import all_frames, is_traced_by_us
+from dbg_wire.records.stop_points import StopAt
 
 CALL = "__dbg_line_breakpoint__"
 """The builtin that the code of a function with breakpoints calls. It hides no name of a module."""

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from collections.abc import Iterator
-from dbg_agent.breakpoints.insertion import Placed
-from dbg_agent.breakpoints.insertion import all_codes
-from dbg_agent.breakpoints.insertion import statement_at
-from dbg_agent.stop.loaded_sources import compiled_sources
-from dbg_agent.stop.loaded_sources import file_of
-from dbg_agent.stop.loaded_sources import is_edited
-from dbg_agent.stop.loaded_sources import read_file
-from dbg_agent.stop.stacks import OWN_PACKAGES
-from dbg_agent.stop.stacks import all_frames
-from types import CodeType
 import os
 import sys
+from collections.abc import Collection, Iterator
+from types import CodeType
+
+from dbg_agent.breakpoints.insertion import Placed, all_codes, statement_at
+from dbg_agent.stop.loaded_sources import compiled_sources, file_of, is_edited, read_file
+from dbg_agent.stop.stacks import OWN_PACKAGES, all_frames
 
 WITHIN_STATEMENTS = sys.version_info >= (3, 12)
 """Whether the program can stop inside of a statement without tracing: compiled-in calls stand before statements."""

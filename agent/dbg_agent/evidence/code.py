@@ -8,29 +8,22 @@ try values out. A variable whose name sounds like a secret is left out, and so i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from contextlib import suppress
-from dbg_agent.launch.launchers import ROWS
-from dbg_agent.process.log import keyed_digest
-from dbg_agent.process.threads import own_thread
-from dbg_agent.stop.loaded_sources import file_of
-from dbg_agent.stop.loaded_sources import is_edited
-from dbg_agent.stop.loaded_sources import process_started
-from dbg_agent.stop.loaded_sources import read_file
-from dbg_agent.stop.user_frames import is_users_file
-from dbg_wire.errors import printable
-from dbg_wire.records.evidence import CodeKind
-from dbg_wire.records.evidence import CodePart
-from dbg_wire.records.evidence import CodeSeen
-from dbg_wire.records.evidence import MAX_CODE_ROWS
-from dbg_wire.records.record import fitted
 import hashlib
 import os
 import re
 import sys
 import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+
+from dbg_agent.launch.launchers import ROWS
+from dbg_agent.process.log import keyed_digest
+from dbg_agent.process.threads import own_thread
+from dbg_agent.stop.loaded_sources import file_of, is_edited, process_started, read_file
+from dbg_agent.stop.user_frames import is_users_file
+from dbg_wire.errors import printable
+from dbg_wire.records.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
+from dbg_wire.records.record import fitted
 
 WAIT_SECONDS = 0.3
 """Seconds that a look waits for the reading: hundreds of files take some 30 ms on a disk."""

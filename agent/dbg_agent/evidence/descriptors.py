@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from contextlib import suppress
-from dbg_agent.evidence.process import SystemCall
-from dbg_agent.evidence.process import command_of
-from dbg_agent.evidence.process import path_of
-from dbg_agent.evidence.process import peer_of
-from dbg_agent.evidence.process import polled
-from dbg_agent.launch.proc import read_proc
-from dbg_agent.process.threads import BoundedThreads
-from dbg_wire.errors import printable
-from dbg_wire.records.evidence import WaitKind
 import os
 import select
 import threading
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from dbg_agent.evidence.process import SystemCall, command_of, path_of, peer_of, polled
+from dbg_agent.launch.proc import read_proc
+from dbg_agent.process.threads import BoundedThreads
+from dbg_wire.errors import printable
+from dbg_wire.records.evidence import WaitKind
 
 MAX_SECONDS = 0.1
 """Seconds after which one search through the processes of the host ends."""

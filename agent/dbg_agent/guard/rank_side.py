@@ -12,25 +12,6 @@ use here. It fires when a suspended process goes on, and walks the stacks of run
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from contextlib import suppress
-from dbg_agent.guard.dumps import BEAT
-from dbg_agent.guard.dumps import CALL
-from dbg_agent.guard.dumps import CALM
-from dbg_agent.guard.dumps import END
-from dbg_agent.guard.dumps import LEAVE
-from dbg_agent.guard.dumps import MARK
-from dbg_agent.launch.proc import YAMA_SCOPE
-from dbg_agent.link import lookup
-from dbg_agent.process.threads import own_thread
-from dbg_agent.process.threads import within
-from dbg_wire.finding.environment import BROKER
-from dbg_wire.finding.environment import CA
-from dbg_wire.finding.environment import HOME
-from dbg_wire.finding.environment import TOKEN
-from dbg_wire.finding.environment import TOKEN_FILE
-from functools import partial
 import faulthandler
 import fcntl
 import json
@@ -39,6 +20,15 @@ import signal
 import sys
 import threading
 import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+
+from dbg_agent.guard.dumps import BEAT, CALL, CALM, END, LEAVE, MARK
+from dbg_agent.launch.proc import YAMA_SCOPE
+from dbg_agent.link import lookup
+from dbg_agent.process.threads import own_thread, within
+from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 BEAT_SECONDS = 2.5
 """Seconds between two beats: each costs 10 µs and one wake-up, which no measurement of training shows."""
@@ -387,7 +377,7 @@ class Guard:
     def _write_about_rank(self) -> None:
         # If the program handles this signal itself, its handler would run instead of faulthandler's.
         may_ask = signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL
-        environ = {**os.environ, **lookup.told}
+        environ = {**os.environ, **lookup.broker_overrides}
         about = {
             **self._about,
             "key": self._key(),

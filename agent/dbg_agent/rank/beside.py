@@ -5,27 +5,20 @@ Nothing of this is loaded before the first such question.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from dbg_agent.breakpoints.line_breakpoint import LogPace
-from dbg_agent.breakpoints.wishes import BreakpointHost
-from dbg_agent.breakpoints.wishes import LineBreakpoints
+from dbg_agent.breakpoints.wishes import BreakpointHost, LineBreakpoints
 from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.stop.loaded_sources import Loaded
-from dbg_agent.values.source_text import NotLoaded
-from dbg_agent.values.source_text import source_text
-from dbg_wire.errors import error_line
-from dbg_wire.errors import printable
-from dbg_wire.messages import Ask
-from dbg_wire.messages import Kind
-from dbg_wire.messages import Notice
-from dbg_wire.records.inspection import Inspection
-from dbg_wire.records.inspection import InspectionRecord
-from dbg_wire.records.inspection import Sight
-from dbg_wire.records.inspection import cut_to_fit
+from dbg_agent.values.source_text import NotLoaded, source_text
+from dbg_wire.errors import error_line, printable
+from dbg_wire.messages import Ask, Kind, Notice
+from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
 from dbg_wire.records.line_breakpoints import BreakpointsWish
 from dbg_wire.records.record import fitted
-from typing import TYPE_CHECKING
-import time
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
@@ -101,8 +94,18 @@ class _LogOutput:
     def _report(self, text: str) -> None:
         self._rank.send(fitted(Notice, text=text, is_log=True))
 
-    def commands_of(self, number: int) -> bool:
-        return any(getattr(one, "commands", {}).get(number) for one in self._rank.debuggers.loaded)
+
+def _host_of(rank: Rank) -> BreakpointHost:
+    return BreakpointHost(
+        number=lambda: rank.number,
+        warn=rank.warn,
+        stop=lambda frame: rank.stopping.stop(frame, "breakpoint", before_line=True),
+        has_just_halted=rank.stopping.has_just_halted,
+        call_later=rank.call_later,
+        halted_thread=lambda: rank.stops.owner,
+        print_log=_LogOutput(rank).print,
+        has_commands=lambda number: any(getattr(one, "commands", {}).get(number) for one in rank.debuggers.loaded),
+    )
 
 
 class FirstToAnswer:

@@ -6,28 +6,24 @@ it in time by KeyboardInterrupt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from contextlib import nullcontext
-from dataclasses import dataclass
-from dbg_agent.stop.capture import Capture
-from dbg_agent.stop.capture import talking_to
-from dbg_agent.stop.frame_locals import read_locals
-from dbg_agent.values.record import abridged
-from dbg_agent.values.record import error_text
-from dbg_agent.values.record import without_addresses
-from dbg_agent.values.tensors import sharded_classes
-from dbg_wire.messages import Ask
-from dbg_wire.messages import Kind
-from functools import cache
-from types import FrameType
-from typing import Any
-from typing import TYPE_CHECKING
 import hashlib
 import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from dbg_agent.stop.capture import Capture, talking_to
+from dbg_agent.stop.frame_locals import read_locals
+from dbg_agent.values.record import abridged, error_text, without_addresses
+from dbg_agent.values.tensors import sharded_classes
+from dbg_wire.messages import Ask, Kind
 
 if TYPE_CHECKING:
     from dbg_agent.values.describe import Described
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:

@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import MutableMapping
-from contextlib import suppress
-from dataclasses import dataclass
-from dbg_agent.stop.frame_locals import release
-from dbg_agent.stop.interruptible import Interruptible
-from dbg_agent.stop.user_frames import FrameAt
-from dbg_agent.values.children import full_name_of
-from dbg_agent.values.describe import describe
-from dbg_agent.values.evaluation import Evaluation
-from dbg_agent.values.evaluation import Namespaces
-from dbg_agent.values.evaluation import completions
-from dbg_agent.values.listing import Handles
-from dbg_agent.values.listing import Listing
-from dbg_agent.values.listing import NoSuchHandle
-from dbg_agent.values.opening import Opening
-from dbg_agent.values.part import Opened
-from dbg_agent.values.part import Part
-from dbg_agent.values.part import root_of
-from dbg_agent.values.record import abridged
-from dbg_agent.values.record import error_text
-from dbg_agent.values.source_text import NotLoaded
-from dbg_agent.values.source_text import source_text
-from dbg_wire.messages import Ask
-from dbg_wire.messages import Kind
-from dbg_wire.records.inspection import Completion
-from dbg_wire.records.inspection import ExceptionSeen
-from dbg_wire.records.inspection import Inspection
-from dbg_wire.records.inspection import InspectionRecord
-from dbg_wire.records.inspection import MAX_VARIABLES
-from dbg_wire.records.inspection import Parts
-from dbg_wire.records.inspection import Sight
-from dbg_wire.records.inspection import Variable
-from dbg_wire.records.inspection import cut_to_fit
-from dbg_wire.records.record import fitted
-from types import FrameType
-from typing import Any
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from dbg_agent.stop.frame_locals import release
+from dbg_agent.stop.interruptible import Interruptible
+from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.stop.user_frames import FrameAt
+from dbg_agent.values.children import full_name_of
+from dbg_agent.values.describe import describe
+from dbg_agent.values.evaluation import Evaluation, Namespaces, completions
+from dbg_agent.values.listing import Handles, Listing, NoSuchHandle
+from dbg_agent.values.opening import Opening
+from dbg_agent.values.part import Opened, Part, root_of
+from dbg_agent.values.record import abridged, error_text
+from dbg_agent.values.source_text import NotLoaded, source_text
+from dbg_wire.messages import Ask, Kind
+from dbg_wire.records.inspection import (
+    MAX_VARIABLES,
+    Completion,
+    ExceptionSeen,
+    Inspection,
+    InspectionRecord,
+    Parts,
+    Sight,
+    Variable,
+    cut_to_fit,
+)
+from dbg_wire.records.record import fitted
 
 _OWN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # noqa: PTH118, PTH120 - no pathlib in a rank
 """The folder of the agent, whose frames only run the program."""
@@ -104,10 +98,18 @@ class Place:
 class Inspector:
     """What an IDE has asked for at this stop, and the answers."""
 
-    def __init__(self, interruptible: Interruptible, loaded: Loaded, stop: ShownStop) -> None:
+    def __init__(
+        self,
+        interruptible: Interruptible,
+        loaded: Loaded,
+        frames: Callable[[], Sequence[tuple[FrameType, int]]],
+        uncaught: Callable[[], BaseException | None],
+    ) -> None:
+        """``frames`` returns those that the stop shows, with their lines, ``uncaught`` the exception of a crash."""
         self._interruptible = interruptible
         self._loaded = loaded
-        self._stop = stop
+        self._frames = frames
+        self._uncaught = uncaught
         self.handles = Handles()
         self._opening = Opening()
         self._listing = Listing(interruptible, self.handles, self._opening)
@@ -135,7 +137,7 @@ class Inspector:
         if question.sight is Sight.COMPLETIONS:
             return self._completions(question, names)
         if question.sight is Sight.SOURCE:
-            frames = [frame for frame, _ in self._stop.view.frames()]
+            frames = [frame for frame, _ in self._frames()]
             return source_text(question.text, question.begin, question.count, frames, self._loaded)
         return self._exception()
 
@@ -189,9 +191,9 @@ class Inspector:
         return found if self._interruptible.within(COMPLETING_SECONDS, look) else []
 
     def _exception(self) -> list[ExceptionSeen]:
-        crash = self._stop.crash
-        error = crash.error if crash is not None else sys.exc_info()[1]
-        return [seen_exception(error, is_uncaught=crash is not None)] if error is not None else []
+        uncaught = self._uncaught()
+        error = sys.exc_info()[1] if uncaught is None else uncaught
+        return [seen_exception(error, is_uncaught=uncaught is not None)] if error is not None else []
 
     def _run(self, evaluation: Evaluation, text: str) -> Any:
         try:

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dbg_agent.stop.interruptible import Interruptible
-from dbg_agent.stop.loaded_sources import Loaded
-from dbg_agent.values.inspector import Inspector
-from dbg_agent.values.inspector import Place
-from dbg_wire.records.inspection import Inspected
-from dbg_wire.records.inspection import Inspection
-from dbg_wire.records.inspection import MAX_VARIABLE_TEXT
-from dbg_wire.records.inspection import Sight
-from dbg_wire.records.inspection import Variable
-from dbg_wire.records.inspection import cut_to_fit
-from dbg_wire.records.inspection import inspected_in
-from dbg_wire.records.record import checked
 from types import FrameType
 from typing import Any
-import threading
+
+from dbg_agent.stop.interruptible import Interruptible
+from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.values.inspector import Inspector, Place
+from dbg_wire.records.inspection import (
+    MAX_VARIABLE_TEXT,
+    Inspected,
+    Inspection,
+    Sight,
+    Variable,
+    cut_to_fit,
+    inspected_in,
+)
+from dbg_wire.records.record import checked
 
 PLENTY = 60.0
 """Seconds within which everything here is told."""
-
-
-class Stop:
-    """A stop without a crash."""
-
-    crash = None
-
-    def __init__(self, frame: FrameType) -> None:
-        self.frame = frame
-        self.view = self
-        self.sources = Loaded()
-
-    def frames(self) -> list[tuple[FrameType, int]]:
-        """Return the frame of the stop alone."""
-        return [(self.frame, self.frame.f_lineno)]
 
 
 def _in_thread(seconds: float, call: Callable[[], None]) -> None:
@@ -53,8 +40,8 @@ class Sights:
     """Looks at one frame."""
 
     def __init__(self, frame: FrameType, seconds: float = PLENTY, *, keeps_time: bool = False) -> None:
-        stop: Any = Stop(frame)
-        self.inspector = Inspector(Interruptible(_in_thread if keeps_time else _never), Loaded(), stop)
+        interruptible = Interruptible(_in_thread if keeps_time else _never)
+        self.inspector = Inspector(interruptible, Loaded(), lambda: [(frame, frame.f_lineno)], lambda: None)
         self._place = Place(frame, None, seconds)
 
     def look(self, **question: Any) -> Inspected:
