@@ -11,8 +11,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Protocol
+from types import CodeType, FrameType, ModuleType
+from typing import TYPE_CHECKING
 
 from dbg_agent.breakpoints import reached
 from dbg_agent.breakpoints.conditions import evaluate_at
@@ -28,30 +28,6 @@ if TYPE_CHECKING:
     from dbg_wire.records.line_breakpoints import StopState
 
 
-class RankOfProcess(Protocol):
-    """What a reached stop needs of the module that makes this process a rank."""
-
-    def stop_at(
-        self,
-        frame: FrameType,
-        arguments: Mapping[str, object],
-        unexpected: tuple[object, ...],
-        *,
-        before_line: bool = False,
-        asked_for: bool = False,
-    ) -> str | None:
-        """Stop in a frame; return why the program went on without stopping, None if it did not."""
-
-    def halted_at(self, frame: FrameType) -> bool:
-        """Tell, only once per halt, whether a step or a breakpoint has just halted this frame at its present line."""
-
-    def no_step_ends(self) -> bool:
-        """Tell whether no step or breakpoint has halted any frame since :meth:`halted_at` last said so."""
-
-    def rank_number(self) -> int:
-        """Return this process's number in its job, as far as it is known by now."""
-
-
 @dataclass(slots=True)
 class Point:
     """One stop, and what became of it in this process."""
@@ -65,12 +41,9 @@ class Point:
     """The path of the file, if the named file exists here. If empty, every file is meant whose path ends alike."""
     condition: CodeType | None = None
     problem: str = ""
-    is_placed: bool = False
     is_reached: bool = False
     is_compiled: bool = False
     """Torch's compiler has compiled the function, and left the stop out of its code."""
-    has_held: bool = False
-    """The program was at the stop, and its condition was true, if it has one."""
     was_told: bool = False
     line: int | None = None
     """The line at which the code holds it."""
@@ -79,6 +52,12 @@ class Point:
     hits: int = 0
     """How often the program was at the stop with a true condition."""
     files: set[str] = field(default_factory=set)
+    """The files whose code holds it."""
+
+    @property
+    def is_placed(self) -> bool:
+        """Tell whether the code of a file holds it."""
+        return bool(self.files)
 
 
 POINTS: list[Point] = []
@@ -86,9 +65,10 @@ POINTS: list[Point] = []
 
 _is_spokesman = False
 _pid = 0
-_load: Callable[[], RankOfProcess]
-_process: RankOfProcess
-"""Set when the first stop is reached: helper processes that reach no stop don't load it."""
+_load: Callable[[], ModuleType]
+_process: ModuleType
+"""The module that makes this process a rank, :mod:`dbg_agent.program.entry`. Set when the first stop is reached: helper
+processes that reach no stop don't load it."""
 _failed: Callable[[str, Exception], None]
 
 
@@ -96,7 +76,7 @@ def begin(
     environ: Mapping[str, str],
     *,
     is_rank: bool,
-    load: Callable[[], RankOfProcess],
+    load: Callable[[], ModuleType],
     failed: Callable[[str, Exception], None],
 ) -> bool:
     """Take the stops from the environment, and tell whether there are any; only a rank prints messages about them.
@@ -183,7 +163,7 @@ def compile_file(source: bytes, path: str, *modules: str) -> CodeType:
         if isinstance(stop, StopAt) and place.line != stop.line and path not in point.files:
             _tell_moved(stop, place.line)
         point.files.add(path)
-        point.is_placed, point.line = True, place.line
+        point.line = place.line
         compiled_sources[path] = source
     return code
 
@@ -280,8 +260,7 @@ def _comes_by(point: Point, frame: FrameType) -> bool:
 
 def _note_held(point: Point) -> None:
     point.hits += 1
-    if not point.has_held:
-        point.has_held = True
+    if point.hits == 1:
         _tell_parent(point, reached.HELD)
 
 
@@ -369,7 +348,7 @@ def _report() -> None:
 def _why_not(point: Point) -> str:
     """Return why a stop was never reached, as far as this rank can tell; "" if it was reached."""
     by_child = reached.told(os.environ.get(reached.VARIABLE, ""), point.number)
-    if point.has_held or by_child == reached.HELD:
+    if point.hits or by_child == reached.HELD:
         return ""
     if point.is_compiled and not point.is_reached:
         # This was reported when the function was compiled.
@@ -399,7 +378,7 @@ def _loaded_elsewhere(point: Point) -> str:
 
 
 def _rank() -> int:
-    return _load().rank_number()
+    return int(_load().rank_number())
 
 
 def stop_states() -> list[StopState]:

@@ -12,9 +12,10 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from dbg_agent.breakpoints.conditions import NoHits, condition_code
 from dbg_agent.breakpoints.files import is_ours, loaded_path, place
@@ -40,41 +41,33 @@ ms, so the pause doubles with each time; whether a look is due is known in micro
 NOT_LOADED = "the file is not loaded yet"
 
 
-class BrokenRank(Protocol):
-    """The parts of a rank that its breakpoints need."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakpointHost:
+    """What breakpoints need of their rank."""
 
-    @property
-    def number(self) -> int:
-        """Return the rank's global number."""
-
-    def warn(self, text: str) -> None:
-        """Write one line to stderr, once; never raise."""
-
-    def stop(self, frame: FrameType, reason: str, *, before_line: bool = False) -> None:
-        """Stop the calling thread at this frame until it is let go."""
-
-    def has_just_halted(self, frame: FrameType) -> bool:
-        """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds."""
-
-    @property
-    def halted_thread(self) -> int | None:
-        """Return the thread that is stopped, and will be traced when it goes on; None while the rank runs."""
-
-    def print_log(self, text: str) -> None:
-        """Print the text of a log point; never raise."""
-
-    def commands_of(self, number: int) -> bool:
-        """Tell whether a debugger has commands for the breakpoint of this number."""
+    number: Callable[[], int]
+    """Returns the rank's global number."""
+    warn: Callable[[str], None]
+    """Writes one line to stderr, once; never raises."""
+    stop: Callable[[FrameType], None]
+    """Stops the calling thread at this frame, before its line, until it is let go."""
+    has_just_halted: Callable[[FrameType], bool]
+    """Tells, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+    call_later: Callable[[float, Callable[[], None]], None]
+    """Calls something in the link's thread after some seconds."""
+    halted_thread: Callable[[], int | None]
+    """Returns the thread that is stopped, and will be traced when it goes on; None while the rank runs."""
+    print_log: Callable[[str], None]
+    """Prints the text of a log point; never raises."""
+    has_commands: Callable[[int], bool]
+    """Tells whether a debugger has commands for the breakpoint of this number."""
 
 
 class LineBreakpoints:
     """The breakpoints of one process. Methods may be called from any thread."""
 
-    def __init__(self, rank: BrokenRank, lines: dict[str, list[int]]) -> None:
-        self._rank = rank
+    def __init__(self, host: BreakpointHost, lines: dict[str, list[int]]) -> None:
+        self._host = host
         self._lines = lines
         self._lock = threading.RLock()
         self._pid = os.getpid()
@@ -86,7 +79,7 @@ class LineBreakpoints:
         """The change for which a look for functions is due; 0 if no look is."""
         self._usual_way = _way_of_this_python(self)
         self._way = self._usual_way
-        self.here = Here(lambda: rank.number, self._tell_raised, rank.print_log)
+        self.here = Here(host.number, self._tell_raised, host.print_log)
 
     def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
         """Clear and set what is wished; return every breakpoint of the rank, and each wish that can't be granted."""
@@ -133,7 +126,7 @@ class LineBreakpoints:
                 return
             change = self._look_due_for = self._changes
         # The link takes a lock of its own in this call, which comes before ours in the order of locks.
-        self._rank.call_later(self._pause, partial(self._look_beside, change))
+        self._host.call_later(self._pause, partial(self._look_beside, change))
 
     def _look_beside(self, change: int) -> None:
         """Look in a thread of its own: the link's thread has the rank's messages to read."""
@@ -141,7 +134,7 @@ class LineBreakpoints:
             own_thread(partial(self._look_again, change), "dbg-agent-functions").start()
         except RuntimeError:
             # The process has as many threads as the system allows; some of them may have ended by then.
-            self._rank.call_later(LONGEST_PAUSE, partial(self._look_beside, change))
+            self._host.call_later(LONGEST_PAUSE, partial(self._look_beside, change))
 
     def _look_again(self, change: int) -> None:
         with self._lock:
@@ -257,7 +250,7 @@ class LineBreakpoints:
         if loaded_path(one.file) is None:
             return NOT_LOADED
         own = one.problem if isinstance(one, LineBreakpoint) else ""
-        return own or self._way.problem(one.file, one.line, self._rank.halted_thread)
+        return own or self._way.problem(one.file, one.line, self._host.halted_thread())
 
     # ------------------------------------------------------------------------------------------ in the program's thread
 
@@ -271,13 +264,13 @@ class LineBreakpoints:
                 one = breakpoint_at(frame, file, line, self.here)
                 if one is None or is_under_ours(frame):
                     return
-                self._rank.stop(frame, "breakpoint", before_line=True)
+                self._host.stop(frame)
             return
         except ProgramRaised as raised:
             to_raise = raised.error
         except Exception as error:
             # The first promise: no fault of ours ends a training job.
-            self._rank.warn(f"a breakpoint failed ({type(error).__name__}: {printable(str(error))}); going on")
+            self._host.warn(f"a breakpoint failed ({type(error).__name__}: {printable(str(error))}); going on")
             return
         # Outside of the except block the exception keeps its own cause and context.
         raise to_raise
@@ -289,7 +282,7 @@ class LineBreakpoints:
 
     def _comes_by(self, frame: FrameType) -> bool:
         """Tell whether this way is to look at the breakpoints of the frame's line: bdb does so in a traced frame."""
-        if os.getpid() != self._pid or self._rank.has_just_halted(frame):
+        if os.getpid() != self._pid or self._host.has_just_halted(frame):
             return False
         if is_traced_by_us(frame) and sys.gettrace() is not None:
             return False
@@ -303,7 +296,7 @@ class LineBreakpoints:
         if not getattr(one, "was_told", False):
             one.was_told = True  # type: ignore[attr-defined] # a breakpoint of bdb has room for it
             where = f"{os.path.basename(one.file)}:{one.line}"  # noqa: PTH119 - no pathlib in a rank
-            self._rank.warn(f"{where}: the condition raised {problem}; stopping all the same")
+            self._host.warn(f"{where}: the condition raised {problem}; stopping all the same")
 
     def _wanted(self) -> tuple[dict[str, frozenset[int]], bool]:
         """Return the lines to serve untraced, and whether these are all breakpoints."""
@@ -311,7 +304,7 @@ class LineBreakpoints:
         is_all = True
         for one in self._all():
             # bdb itself removes a temporary one, pdb runs commands, and a function's line is not that of its `def`.
-            if one.temporary or one.funcname is not None or self._rank.commands_of(one.number):
+            if one.temporary or one.funcname is not None or self._host.has_commands(one.number):
                 is_all = False
             else:
                 wanted.setdefault(one.file, set()).add(one.line)

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from dbg_agent.evidence.system_calls import SystemCall, path_of, peer_of, polled, read_text
+from dbg_agent.evidence.system_calls import SystemCall, path_of, peer_of, polled
+from dbg_agent.launch.proc import read_proc, stat_of
 from dbg_agent.process.threads import BoundedThreads
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
@@ -23,7 +24,7 @@ _resolving = BoundedThreads("dbg-agent-path", 1)
 
 def lock_holders(path: str) -> list[int]:
     """Return the processes that hold a lock of a file, of those whose descriptors may be read."""
-    lines = [line.split() for line in read_text("/proc/locks", 1 << 20).splitlines()]
+    lines = [line.split() for line in read_proc("/proc/locks", 1 << 20).splitlines()]
     # A line of a process that waits has an arrow before the kind of the lock.
     pids = {int(line[4]) for line in lines if len(line) > 4 and line[1] != "->" and line[4].isdecimal()}
     return _once(pid for pid, number in _descriptors(sorted(pids), path) if "\nlock:" in _info(pid, number))
@@ -79,7 +80,7 @@ def _all_pids() -> list[int]:
 
 
 def _info(pid: int, number: str) -> str:
-    return read_text(f"/proc/{pid}/fdinfo/{number}")
+    return read_proc(f"/proc/{pid}/fdinfo/{number}")
 
 
 def _mode(pid: int, number: str) -> int | None:
@@ -263,7 +264,7 @@ def children() -> list[int]:
     except OSError:
         return []
     for thread in threads:
-        found += map(int, read_text(f"/proc/self/task/{thread}/children").split())
+        found += map(int, read_proc(f"/proc/self/task/{thread}/children").split())
         if len(found) >= MAX_CHILDREN:
             break
     return found[:MAX_CHILDREN]
@@ -286,7 +287,7 @@ def _targets(process: str, most: int) -> tuple[list[str], bool]:
 
 def command_of(pid: int) -> str:
     """Return a process's number and command line, such as ``4711 (`sort big`)``; the number alone if it is gone."""
-    program, _, rest = read_text(f"/proc/{pid}/cmdline", 1000).rstrip("\0").partition("\0")
+    program, _, rest = read_proc(f"/proc/{pid}/cmdline", 1000).rstrip("\0").partition("\0")
     words = f"{program.rpartition('/')[2]} {rest}".replace("\0", " ").strip()
     if len(words) > MAX_COMMAND:
         words = f"{words[:MAX_COMMAND]}…"
@@ -303,8 +304,7 @@ def has_ended(pid: int) -> bool:
 
 def state_of(pid: int) -> str:
     """Return the letter of a process's state; empty if there is no such process."""
-    fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return fields[0] if fields else ""
+    return next(iter(stat_of(pid)[1]), "")
 
 
 def _addresses(descriptor: int) -> tuple[str, str]:

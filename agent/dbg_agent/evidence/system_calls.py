@@ -6,6 +6,7 @@ import os
 import struct
 from typing import NamedTuple
 
+from dbg_agent.launch.proc import read_proc
 from dbg_wire.tables.system_calls import call_names
 
 MAX_POLLED = 8
@@ -26,7 +27,7 @@ _NAMES = call_names(os.uname().machine)
 
 def system_call(thread: int) -> SystemCall | None:
     """Return the call that a thread, by its kernel's id, is in; None if it runs, or if the kernel does not tell."""
-    fields = read_text(f"/proc/self/task/{thread}/syscall").split()
+    fields = read_proc(f"/proc/self/task/{thread}/syscall").split()
     try:
         # A thread that is blocked outside of any call has the number -1.
         if len(fields) < 7 or int(fields[0]) < 0:
@@ -94,19 +95,5 @@ def _memory(address: int, count: int) -> bytes:
         return os.pread(descriptor, count, address)
     except (OSError, OverflowError):
         return b""
-    finally:
-        os.close(descriptor)
-
-
-def read_text(path: str, most: int = 65536) -> str:
-    """Return the beginning of a file of /proc or /sys; empty if it can't be read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return ""
-    try:
-        return os.read(descriptor, most).decode("utf-8", "surrogateescape")
-    except OSError:
-        return ""
     finally:
         os.close(descriptor)

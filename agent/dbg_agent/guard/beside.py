@@ -20,6 +20,7 @@ from typing import Any
 from dbg_agent.guard.command import CantStart, Command, Output
 from dbg_agent.guard.ras import NoRas, ask_ras
 from dbg_agent.guard.yama import SCOPE
+from dbg_agent.launch.proc import read_proc
 from dbg_agent.settings import FORBIDDEN
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.finding.environment import AUTOSTART
@@ -53,7 +54,7 @@ async def native_stack(pid: int, environ: Mapping[str, str], seconds: float, own
     if end.ended:
         raise NoStack(f"{PROGRAM} was not done within {seconds:.3g} s, and was ended")
     if end.status != 0:
-        raise NoStack(_why_no_stack(said, _read(SCOPE).strip()))
+        raise NoStack(_why_no_stack(said, read_proc(SCOPE).strip()))
     return frames_of(said, pid, own)
 
 
@@ -100,14 +101,6 @@ def _why_no_stack(said: str, scope: str) -> str:
             " `sysctl kernel.yama.ptrace_scope=0`, by root, lets it be read"
         )
     return "tracing is forbidden there: a container needs the capability SYS_PTRACE for it"
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123
-            return file.read()
-    except OSError:
-        return ""
 
 
 MAX_AT_ONCE = 4

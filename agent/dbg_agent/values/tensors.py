@@ -11,10 +11,10 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.values.arrays import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, shape_text
-from dbg_agent.values.record import NotCompared, OutOfTime, sentence_of
+from dbg_agent.values.arrays import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, shape_text, write_figures
 
 if TYPE_CHECKING:
     from dbg_agent.values.record import Effort, ValueRecord
@@ -50,7 +50,8 @@ def tell_tensor(record: ValueRecord, tensor: Any) -> None:
         data = local.detach()
         record.attempt(lambda: _tell_content(record, torch, data))
         if record.stats:
-            _tell_figures(record, torch, data)
+            elements = partial(_on_cpu, record.effort, torch, data)
+            write_figures(record, data.numel(), elements, partial(_add, torch))
 
 
 def local_shard(tensor: Any) -> Any:
@@ -142,22 +143,7 @@ def wait_for_stream(effort: Effort, torch: Any, device: Any) -> None:
         time.sleep(STREAM_PAUSE)
 
 
-def _tell_figures(record: ValueRecord, torch: Any, tensor: Any) -> None:
-    """Write figures of the elements; they are no part of the digests."""
-    step = sample_step(tensor.numel())
-    figures = Figures()
-    try:
-        for block in _on_cpu(record.effort, torch, tensor, step=step):
-            _add(figures, torch, block)
-    except (OutOfTime, NotCompared) as error:
-        record.text.write(f" [no figures: {error.reason}]")
-    except Exception as error:
-        record.text.write(f" [no figures: {sentence_of(error)}]")
-    else:
-        record.text.write(f" {figures.sentence(step)}")
-
-
-def _add(figures: Figures, torch: Any, block: Any) -> None:
+def _add(torch: Any, figures: Figures, block: Any) -> None:
     # Half precision would overflow in sums.
     numbers = block if block.is_complex() else block.to(torch.float64)
     finite = numbers[torch.isfinite(numbers)]
