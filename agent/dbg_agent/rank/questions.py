@@ -210,20 +210,15 @@ class Questions:
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
     def _eval(self, ask: Ask) -> None:
-        stop, asked = self._rank.stops.current[0], time.monotonic()
         if isinstance(ask.inquiry, PartsQuestion):
-            stop, tell = self._halted(ask), partial(self._tell_parts, ask, ask.inquiry)
-            if stop is not None:
-                self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, tell)))
-            return
-        if stop is None and ask.live:
-            break_in = self._rank.break_in
-            break_in.ask(ask, lambda frame: self._in_time(ask, asked, lambda: self._evaluate_live(ask, frame)))
-            return
-        stop = self._halted(ask)
-        if stop is not None:
-            evaluate = partial(self._evaluate_here, ask)
-            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, evaluate)))
+            self._at_stop(ask, partial(self._tell_parts, ask, ask.inquiry))
+        elif ask.live and self._rank.stops.current[0] is None:
+            asked = time.monotonic()
+            self._rank.break_in.ask(
+                ask, lambda frame: self._in_time(ask, asked, lambda: self._evaluate_live(ask, frame))
+            )
+        else:
+            self._at_stop(ask, lambda: self._evaluate(ask, self._rank.stopping.view.find))
 
     def _inspect(self, ask: Ask) -> None:
         if ask.live and self._rank.stops.current[0] is None:
@@ -232,9 +227,13 @@ class Questions:
             if (question := source_question(ask)) is not None:
                 answer_source(ask, question, self.answer)
                 return
+        self._at_stop(ask, partial(self._tell_inspected, ask))
+
+    def _at_stop(self, ask: Ask, work: Callable[[], None]) -> None:
+        """Have the stopped thread do work that answers, within the question's time; answer here if the rank runs."""
         stop, asked = self._halted(ask), time.monotonic()
         if stop is not None:
-            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_inspected(ask))))
+            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, work)))
 
     def _tell_inspected(self, ask: Ask) -> None:
         from dbg_agent.values.inspector import inspected
@@ -279,9 +278,6 @@ class Questions:
         self._kept = None
         if self._inspector is not None:
             self._inspector.forget()
-
-    def _evaluate_here(self, ask: Ask) -> None:
-        self._evaluate(ask, self._rank.stopping.view.find)
 
     def _evaluate_live(self, ask: Ask, frame: FrameType) -> None:
         frames = frames_of(frame)
@@ -333,13 +329,12 @@ class Questions:
         self._rank.call_later(BUSY_SECONDS, turn.beside)
 
     def _command(self, ask: Ask) -> None:
-        stop = self._halted(ask)
-        if stop is None:
-            return
         move = MOVES.get(ask.text.strip())
         if move is None or ask.frame:
-            asked = time.monotonic()
-            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._run_command(ask))))
+            self._at_stop(ask, partial(self._run_command, ask))
+            return
+        stop = self._halted(ask)
+        if stop is None:
             return
         if self._rank.stopping.crash is not None and move != "continue":
             self.answer(ask, Kind.ERROR, NOTHING_MOVES)
