@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from dbg_agent.evidence.system_calls import SystemCall, path_of, peer_of, polled
-from dbg_agent.launch.proc import read_proc, stat_of
+from dbg_agent.evidence.process import SystemCall, command_of, path_of, peer_of, polled
+from dbg_agent.launch.proc import read_proc
 from dbg_agent.process.threads import BoundedThreads
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
@@ -100,8 +100,6 @@ MAX_DESCRIPTORS = 256
 MAX_OWN_DESCRIPTORS = 4096
 """Descriptors of this process that are looked at, in 10 ms; programs with many loaders have over a thousand."""
 
-MAX_COMMAND = 80
-"""Characters of a command line."""
 
 _READS = frozenset({"read", "pread64", "readv", "preadv", "recvfrom", "recvmsg", "recvmmsg", "getdents", "getdents64"})
 _WRITES = frozenset({"write", "pwrite64", "writev", "pwritev", "sendto", "sendmsg"})
@@ -283,28 +281,6 @@ def _targets(process: str, most: int) -> tuple[list[str], bool]:
         with suppress(OSError):
             found.append(os.readlink(f"{folder}/{name}"))  # noqa: PTH115
     return found, len(names) <= most
-
-
-def command_of(pid: int) -> str:
-    """Return a process's number and command line, such as ``4711 (`sort big`)``; the number alone if it is gone."""
-    program, _, rest = read_proc(f"/proc/{pid}/cmdline", 1000).rstrip("\0").partition("\0")
-    words = f"{program.rpartition('/')[2]} {rest}".replace("\0", " ").strip()
-    if len(words) > MAX_COMMAND:
-        words = f"{words[:MAX_COMMAND]}…"
-    if words:
-        return f"{pid} (`{printable(words)}`)"
-    return f"{pid} (which has ended)" if has_ended(pid) else str(pid)
-
-
-def has_ended(pid: int) -> bool:
-    """Tell whether a process has ended, also if its parent has not asked for its end yet."""
-    state = state_of(pid)
-    return state in ("", "Z", "X")
-
-
-def state_of(pid: int) -> str:
-    """Return the letter of a process's state; empty if there is no such process."""
-    return next(iter(stat_of(pid)[1]), "")
 
 
 def _addresses(descriptor: int) -> tuple[str, str]:

@@ -14,8 +14,8 @@ from dbg_agent.evidence.library_waits import Wait, library_wait
 from dbg_agent.evidence.locks import Holders, mutual, wanted_lock
 from dbg_agent.evidence.mpi import is_in_mpi
 from dbg_agent.evidence.polled_files import polled_file
+from dbg_agent.evidence.process import system_call
 from dbg_agent.evidence.stacks import SeenThread, seen_threads, short_place
-from dbg_agent.evidence.system_calls import system_call
 from dbg_agent.evidence.variables import UNKNOWN, class_of
 from dbg_agent.stop.stacks import all_frames
 from dbg_wire.errors import printable

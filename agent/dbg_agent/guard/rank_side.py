@@ -25,6 +25,7 @@ from contextlib import suppress
 from functools import partial
 
 from dbg_agent.guard.dumps import BEAT, CALL, CALM, END, LEAVE, MARK
+from dbg_agent.launch.proc import YAMA_SCOPE
 from dbg_agent.link import lookup
 from dbg_agent.process.threads import own_thread, within
 from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
@@ -55,6 +56,9 @@ WAIT_BY_NUMBER = frozenset({"multiprocessing.popen_fork", "multiprocessing.forks
 """Modules that fork and then wait only for their own child."""
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")  # noqa: PTH100, PTH118, PTH120
+
+PR_SET_PTRACER = 0x59616D61
+"""The number of the call by which a process names who may trace it: that process, and all that it starts."""
 
 KEPT_VARIABLES = (BROKER, CA, TOKEN_FILE, TOKEN, HOME, "XDG_STATE_HOME", "HOME")
 """Variables that say where the broker is. The pipe carries them, since the program may change them at any time."""
@@ -109,15 +113,27 @@ def allow_tracing() -> None:
     """Let the guard trace this process until it ends, where Yama asks for that; any thread, never raises."""
     # A guard that is no child any more can't be named.
     if _guard is not None and _guard.child is not None:
-        from dbg_agent.guard.yama import allow
-
-        allow(_guard.child)
+        allow_tracer(_guard.child)
 
 
-def calm() -> None:
+def allow_tracer(tracer: int, scope: str = YAMA_SCOPE) -> bool:
+    """Let a process and its children trace this one until it ends, and tell whether the kernel took that.
+
+    Nothing is done in a kernel without Yama. Any thread; never raises.
+    """
+    if not os.path.exists(scope):  # noqa: PTH110
+        return False
+    with suppress(Exception):
+        import ctypes
+
+        return ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(tracer), 0, 0, 0) == 0  # type: ignore[no-any-return]
+    return False
+
+
+def stop_heartbeat_check() -> None:
     """Have the guard expect no more beats, since the process ends; fatal signals are still reported."""
     if _guard is not None:
-        _guard.calm()
+        _guard.stop_heartbeat_check()
 
 
 def end() -> None:
@@ -246,7 +262,7 @@ class Guard:
         with self._lock:
             self._pipe.open()
             try:
-                self._tell_about_rank()
+                self._write_about_rank()
                 self.child = _start_process(self._pipe.read)
                 own_thread(partial(self._reap, self.child), "dbg-agent-reaper").start()
                 thread = own_thread(self._run, "dbg-agent-guard")
@@ -297,7 +313,7 @@ class Guard:
             self._pipe.close()
             self._stopping.set()
 
-    def calm(self) -> None:
+    def stop_heartbeat_check(self) -> None:
         """Have the guard expect no more beats."""
         with self._lock:
             self._is_calm = True
@@ -358,7 +374,7 @@ class Guard:
             self._request = weakref.ref(end)
             faulthandler.register(REQUEST_SIGNAL, file=end, all_threads=True, chain=False)
 
-    def _tell_about_rank(self) -> None:
+    def _write_about_rank(self) -> None:
         # If the program handles this signal itself, its handler would run instead of faulthandler's.
         may_ask = signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL
         environ = {**os.environ, **lookup.broker_overrides}

@@ -151,13 +151,13 @@ class Witness:
 
     async def _attend(self, data: bytes, *, is_called: bool) -> None:
         beat_at = self._beat_at
-        self._take(data)
+        self._receive(data)
         self._beat_at = beat_at
         if is_called:
             self._beside.stay()
         asyncio.get_running_loop().add_reader(PIPE, self._read)
         self._watch()
-        self._listen()
+        self._check_beats()
         while True:
             await self._settle(0.0 if self._finding() is Finding.CALLED else QUIET_SECONDS)
             self._news.clear()
@@ -180,7 +180,7 @@ class Witness:
 
     # --------------------------------------------------------------------------------------------------- what happens
 
-    def _take(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         record = self._record
         beats, calls, was_fatal = record.beats, record.calls, record.is_fatal
         had_left = record.is_to_leave
@@ -202,13 +202,13 @@ class Witness:
     def _read(self) -> None:
         data = os.read(PIPE, 65536)
         if data:
-            self._take(data)
+            self._receive(data)
             return
         loop = asyncio.get_running_loop()
         loop.remove_reader(PIPE)
-        loop.call_later(LINGER_SECONDS, self._look, True)
+        loop.call_later(LINGER_SECONDS, self._check_end, True)
 
-    def _listen(self) -> None:
+    def _check_beats(self) -> None:
         """Check whether beats have stopped, and why; then plan the next check, for when the next beat is overdue."""
         patience: float = self._about["stuck"] + GRACE_SECONDS
         left = patience if self._beat_at is None else self._beat_at + patience - time.monotonic()
@@ -217,17 +217,17 @@ class Witness:
             if silent is not self._silent:
                 self._silent = silent
                 self._news.set()
-        asyncio.get_running_loop().call_later(left if left > 0 else patience / 2, self._listen)
+        asyncio.get_running_loop().call_later(left if left > 0 else patience / 2, self._check_beats)
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         if self._process.descriptor >= 0:
-            loop.add_reader(self._process.descriptor, self._look)
+            loop.add_reader(self._process.descriptor, self._check_end)
         else:
-            self._look()
+            self._check_end()
             loop.call_later(LOOK_SECONDS, self._watch)
 
-    def _look(self, let_go: bool = False) -> None:
+    def _check_end(self, let_go: bool = False) -> None:
         """Check whether the process has ended."""
         self._let_go = self._let_go or let_go
         self._news.set()
@@ -351,7 +351,7 @@ class Witness:
             if isinstance(message, Refusal):
                 raise PeerError(message.text)
             if isinstance(message, Ask) and message.action in GUARD_ACTIONS:
-                self._beside.take(message, partial(_say, connection))
+                self._beside.receive(message, partial(_say, connection))
             elif isinstance(message, Ask):
                 async with self._answering:
                     await connection.send(encode(sendable(await self._answer(message))))

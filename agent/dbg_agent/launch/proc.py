@@ -9,6 +9,9 @@ import os
 
 CGROUPS = "/sys/fs/cgroup"
 
+YAMA_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
+"""What Linux's Yama allows: 1 lets a process be traced by nobody but its ancestors and those that it names."""
+
 UNLIMITED = 1 << 60
 """Bytes from which on a limit is none: version 1 of control groups writes nearly 2**63 for no limit."""
 

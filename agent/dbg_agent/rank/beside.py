@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dbg_agent.breakpoints.log_text import LogPace
+from dbg_agent.breakpoints.line_breakpoint import LogPace
 from dbg_agent.breakpoints.wishes import BreakpointHost, LineBreakpoints
 from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.stop.loaded_sources import Loaded

@@ -121,7 +121,7 @@ def is_array(kind: type) -> bool:
     return all(isinstance(base, type) for base in bases) and issubclass(kind, bases)
 
 
-def tell_array(record: ValueRecord, array: Any) -> None:
+def write_array(record: ValueRecord, array: Any) -> None:
     """Write and feed the type and shape of an array, then its content if that can be read."""
     numpy: Any = sys.modules["numpy"]
     kind = type(array)
@@ -157,7 +157,7 @@ def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
     dtype = array.dtype
     if not record.compares:
         # Elements that are objects have no size; a comparison could still find one that can't be compared.
-        record.effort.take(0 if dtype.hasobject else array.size * dtype.itemsize)
+        record.effort.count(0 if dtype.hasobject else array.size * dtype.itemsize)
         return
     if dtype.names is not None:
         # Each field is fed by itself, since the padding between fields is not part of the value.
@@ -168,7 +168,7 @@ def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
     if dtype.hasobject or dtype.kind not in BYTES_ARE_ALL or dtype.char in PADDED:
         _feed_elements(record, array)
         return
-    record.effort.take(array.size * dtype.itemsize)
+    record.effort.count(array.size * dtype.itemsize)
     for block in _in_one_piece(record.effort, numpy, array, step=1):
         if block.nbytes:
             record.fingerprint.feed(block.view(numpy.uint8))
@@ -181,7 +181,7 @@ def _feed_elements(record: ValueRecord, array: Any) -> None:
                 record.effort.check()
                 record.fingerprint.feed_text("element", repr(element))
             else:
-                record.unseen(element)
+                record.fingerprint_only(element)
 
 
 def _in_one_piece(effort: Effort, numpy: Any, array: Any, *, step: int) -> Iterator[Any]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dbg_agent.values.fingerprint import NoFingerprint
-from dbg_agent.values.record import Effort, OutOfTime
-from dbg_agent.values.text import HEAD, ValueText
+from dbg_agent.values.record import HEAD, Effort, NoFingerprint, OutOfTime, ValueText
 from dbg_agent.values.walk import Walk
 
 

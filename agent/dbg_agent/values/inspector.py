@@ -22,8 +22,8 @@ from dbg_agent.values.evaluation import Evaluation, Namespaces, completions
 from dbg_agent.values.listing import Handles, Listing, NoSuchHandle
 from dbg_agent.values.opening import Opening
 from dbg_agent.values.part import Opened, Part, root_of
+from dbg_agent.values.record import abridged, error_text
 from dbg_agent.values.source_text import NotLoaded, source_text
-from dbg_agent.values.text import abridged, error_text
 from dbg_wire.messages import Ask, Kind
 from dbg_wire.records.inspection import (
     MAX_VARIABLES,

@@ -276,7 +276,7 @@ class _TensorElements(_Elements):
     def digest(self, begin: int, end: int) -> str:
         part = self._copy(begin, end)
         size = part.numel() * part.element_size()
-        self.effort.take(size)
+        self.effort.count(size)
         return hashlib.blake2b(ctypes.string_at(part.data_ptr(), size), digest_size=16).hexdigest()
 
     def literal(self, at: int) -> str:

@@ -35,20 +35,20 @@ def is_tensor(kind: type) -> bool:
     return base is not None and issubclass(kind, base)
 
 
-def tell_tensor(record: ValueRecord, tensor: Any) -> None:
+def write_tensor(record: ValueRecord, tensor: Any) -> None:
     """Write and feed the type and shape of a tensor, then its content if that can be read."""
     torch: Any = sys.modules["torch"]
     # The program may be inside one of torch's modes, or the tensor's class may override operations: neither must see
     # the operations here, and no gradient must record them.
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
         local = local_shard(tensor)
-        _tell_outside(record, tensor, local)
+        _write_outside(record, tensor, local)
         reason = why_unreadable(torch, local)
         if reason:
             record.effort.give_up(reason)
             return
         data = local.detach()
-        record.attempt(lambda: _tell_content(record, torch, data))
+        record.attempt(lambda: _write_content(record, torch, data))
         if record.stats:
             elements = partial(_on_cpu, record.effort, torch, data)
             write_figures(record, data.numel(), elements, partial(_add, torch))
@@ -65,7 +65,7 @@ def sharded_classes() -> tuple[type, ...]:
     return tuple(kind for kind in found if kind is not None)
 
 
-def _tell_outside(record: ValueRecord, tensor: Any, local: Any) -> None:
+def _write_outside(record: ValueRecord, tensor: Any, local: Any) -> None:
     kind = type(tensor)
     name = "tensor" if kind.__name__ == "Tensor" else kind.__name__
     shape = shape_text(tensor.shape)
@@ -107,12 +107,12 @@ def _is_stored(tensor: Any) -> bool:
     return bool(needed <= tensor.untyped_storage().nbytes() and tensor.data_ptr() != 0)
 
 
-def _tell_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
+def _write_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
     small = tensor.numel() <= SHOWN_ELEMENTS
     # Without digests only elements that are shown are worth a copy.
     if record.effort.reason and not small:
         return
-    record.effort.take(tensor.numel() * tensor.element_size())
+    record.effort.count(tensor.numel() * tensor.element_size())
     if not (record.compares or small):
         return
     for block in _on_cpu(record.effort, torch, tensor, step=1):

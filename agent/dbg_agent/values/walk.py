@@ -21,7 +21,7 @@ from types import (
 )
 from typing import Any
 
-from dbg_agent.values.arrays import is_array, tell_array
+from dbg_agent.values.arrays import is_array, write_array
 from dbg_agent.values.children import (
     EXACT,
     INSIDE,
@@ -35,9 +35,17 @@ from dbg_agent.values.children import (
     is_container,
     name_of,
 )
-from dbg_agent.values.fingerprint import Unordered, without_addresses
-from dbg_agent.values.record import MAX_REASON, Effort, NotCompared, ValueRecord, message_of, sentence_of
-from dbg_agent.values.tensors import is_tensor, tell_tensor
+from dbg_agent.values.record import (
+    MAX_REASON,
+    Effort,
+    NotCompared,
+    Unordered,
+    ValueRecord,
+    message_of,
+    sentence_of,
+    without_addresses,
+)
+from dbg_agent.values.tensors import is_tensor, write_tensor
 
 MAX_DEPTH = 100
 """Nested containers that are looked at: more than users read, and far below the recursion limit."""
@@ -106,9 +114,9 @@ class Walk(ValueRecord):
         elif kind in BYTES or _is_plain_array(kind):
             self._bytes(value, kind)
         elif is_tensor(kind):
-            self.attempt(lambda: tell_tensor(self, value))
+            self.attempt(lambda: write_tensor(self, value))
         elif is_array(kind):
-            self.attempt(lambda: tell_array(self, value))
+            self.attempt(lambda: write_array(self, value))
         elif _is_container(kind):
             self._container(value, kind)
         else:
@@ -128,7 +136,7 @@ class Walk(ValueRecord):
         self.attempt(lambda: self._compare_string(value))
 
     def _compare_string(self, value: str) -> None:
-        self.effort.take(len(value))
+        self.effort.count(len(value))
         self.fingerprint.feed_text("str", value)
 
     def _bytes(self, value: Any, kind: type) -> None:
@@ -145,7 +153,7 @@ class Walk(ValueRecord):
         self.attempt(lambda: self._compare_bytes(value, form, size))
 
     def _compare_bytes(self, value: Any, form: str, size: int) -> None:
-        self.effort.take(size)
+        self.effort.count(size)
         if not self.compares:
             return
         # The buffer is copied, since another thread can't resize it while it is hashed, and would get an error.
@@ -172,7 +180,7 @@ class Walk(ValueRecord):
             self.attempt(lambda: self._compare_attributes(value, kind))
 
     def _compare_by_repr(self, kind: type, text: str, *, is_whole: bool) -> None:
-        self.effort.take(len(text))
+        self.effort.count(len(text))
         # An object that turns into an array, such as a table, shows only some elements, with few digits.
         if is_whole and (hasattr(kind, "__array__") or ROUNDED.search(text)):
             raise NotCompared(f"the repr of {name_of(kind)} may leave out or round what differs")
@@ -189,14 +197,14 @@ class Walk(ValueRecord):
             parts = INSIDE[base](value)
             self.fingerprint.feed_text("inside", str(len(parts)))
             for part in parts:
-                self.unseen(part)
+                self.fingerprint_only(part)
             self._attributes(value, beside=vars(base))
 
         if self._counts():
             self._once(value, look)
 
     def _compare_exact(self, value: object, exact: Callable[[Any], object]) -> None:
-        self.unseen(exact(value))
+        self.fingerprint_only(exact(value))
         # There may be millions of them without attributes, such as the numbers of numpy.
         if attributes_of(value) and self._counts():
             self._once(value, lambda: self._attributes(value))
@@ -226,7 +234,7 @@ class Walk(ValueRecord):
         self.fingerprint.feed_text("attributes", str(len(attributes)))
         for name in sorted(attributes):
             self.fingerprint.feed_text("attribute", name)
-            self.unseen(attributes[name])
+            self.fingerprint_only(attributes[name])
 
     # --------------------------------------------------------------------------------------------------- containers
 
@@ -265,7 +273,7 @@ class Walk(ValueRecord):
         for field in fields:
             if self.compares and field.compare and not field.repr:
                 self.fingerprint.feed_text("unshown", field.name)
-                self.unseen(getattr(value, field.name))
+                self.fingerprint_only(getattr(value, field.name))
         self._attributes(value, beside=[field.name for field in dataclasses.fields(kind)])
 
     def _builtin_elements(self, value: Any, kind: type) -> None:
