@@ -14,8 +14,8 @@ from collections.abc import Callable
 import pytest
 
 from dbg_agent.link.outgoing import Outgoing, ReportNow
+from dbg_agent.rank.console import Terminal
 from dbg_agent.stop.stops import Stops
-from dbg_agent.stop.terminal import Terminal
 from dbg_broker.net.outbox import Outbox
 from dbg_client.attachment.attachment import Attachment
 from dbg_client.attachment.effects import Blank, Effects, Send, Show

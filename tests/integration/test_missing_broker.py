@@ -310,7 +310,8 @@ print(f"forked after {{time.monotonic() - began:.3f}} s")
 def test_an_installed_rank_tells_of_a_file_that_never_opens(processes: Processes, home: Path) -> None:
     script = f"""\
 import threading, time
-from dbg_agent import install, stderr
+from dbg_agent import install
+from dbg_agent.process import stderr
 from dbg_dial import find
 find._open_without_waiting = lambda *_: threading.Event().wait({LONG_SECONDS})
 told = threading.Event()

@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from dbg_agent.breakpoints.files import same_file
-from dbg_agent.stop.stacks import all_frames
+from dbg_agent.stop.stacks import all_frames, outward
 
 Reached = Callable[[FrameType, str, int], None]
 """Called in the program's thread with the frame, and the file and the line of a breakpoint, by which it comes."""
@@ -207,10 +207,5 @@ class Monitored:
 
 def running_codes() -> list[CodeType]:
     """Return the code objects that run now, in any thread."""
-    codes: dict[int, CodeType] = {}
-    for innermost in list(all_frames().values()):
-        frame: FrameType | None = innermost
-        while frame is not None:
-            codes[id(frame.f_code)] = frame.f_code
-            frame = frame.f_back
-    return list(codes.values())
+    running = (frame.f_code for innermost in list(all_frames().values()) for frame in outward(innermost))
+    return list({id(code): code for code in running}.values())

@@ -11,12 +11,13 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
 
 from dbg_agent.evidence.expressions import UNRESOLVED, CallSite, call_site
 from dbg_agent.evidence.variables import UNKNOWN, class_of, is_a, is_traced, is_traced_within, local
-from dbg_agent.stop.stacks import all_frames
+from dbg_agent.stop.stacks import all_frames, outward
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records.record import fitted
 from dbg_wire.targets.rank_set import format_ranks
@@ -138,12 +139,9 @@ def _pickling(frame: FrameType | None) -> FrameType | None:
     """Return the outermost frame of the pickling module that is a method which people call."""
     module = sys.modules.get(PICKLING_MODULE)
     found = None
-    for _ in range(MAX_FRAMES):
-        if frame is None or module is None:
-            break
-        if frame.f_globals is vars(module) and frame.f_code.co_name in _METHODS:
-            found = frame
-        frame = frame.f_back
+    for one in islice(outward(frame), MAX_FRAMES if module is not None else 0):
+        if one.f_globals is vars(module) and one.f_code.co_name in _METHODS:
+            found = one
     return found
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from types import FrameType
 
 from dbg_agent.evidence.process import kernel_thread
 from dbg_agent.evidence.variables import attributes, is_a, is_traced
-from dbg_agent.stop.stacks import is_own, program_threads
-from dbg_agent.stop.user_frames import is_users_file
+from dbg_agent.stop.stacks import is_own, is_users_file, outward, program_threads
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
@@ -72,12 +72,7 @@ def _place(file: str, line: int, function: str) -> Place:
 
 
 def _frames(frame: FrameType | None) -> list[FrameType]:
-    found: list[FrameType] = []
-    while frame is not None and len(found) < MAX_FRAMES:
-        if not is_own(frame):
-            found.append(frame)
-        frame = frame.f_back
-    return found
+    return list(islice((one for one in outward(frame) if not is_own(one)), MAX_FRAMES))
 
 
 def short_place(frames: list[FrameType]) -> str:

@@ -9,12 +9,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
 
 from dbg_agent.evidence.flight_recorder import NATIVE_MODULE
 from dbg_agent.evidence.variables import UNKNOWN, is_traced_within, local
-from dbg_agent.stop.stacks import all_frames
+from dbg_agent.stop.stacks import all_frames, outward
 
 MODULE = "torch.distributed.distributed_c10d"
 """The module in which torch keeps its groups."""
@@ -176,13 +177,8 @@ def _innermost(frame: FrameType | None, own: dict[str, object]) -> Call | None:
 
 
 def _frames(frame: FrameType | None, own: dict[str, object]) -> Iterator[FrameType]:
-    """Yield the frames of torch's module, the innermost one first."""
-    for _ in range(MAX_FRAMES):
-        if frame is None:
-            return
-        if frame.f_globals is own:
-            yield frame
-        frame = frame.f_back
+    """Return the frames of torch's module, the innermost one first."""
+    return (one for one in islice(outward(frame), MAX_FRAMES) if one.f_globals is own)
 
 
 def _p2p(frame: FrameType) -> Call:

@@ -7,10 +7,12 @@ UNKNOWN. All is for another thread than that whose frame is read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from types import FrameType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, Final, final
 
 from dbg_agent.stop.frame_locals import CO_OPTIMIZED, WRITES_THROUGH, empty
+from dbg_agent.stop.stacks import outward
 
 
 @final
@@ -55,12 +57,7 @@ def is_traced(frames: Sequence[FrameType]) -> bool:
 
 def is_traced_within(innermost: FrameType | None, outermost: FrameType) -> bool:
     """Tell the same of the frames from the innermost one to another one, whoever traces its callers."""
-    frames = []
-    frame = innermost
-    while frame is not None and frame is not outermost:
-        frames.append(frame)
-        frame = frame.f_back
-    return is_traced([*frames, outermost])
+    return is_traced([*takewhile(lambda one: one is not outermost, outward(innermost)), outermost])
 
 
 def _is_tracer(frame: FrameType) -> bool:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dbg_agent.launch.launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
+from dbg_agent.launch.proc import stat_of
 
 MAX_ANCESTORS = 16
 """Ancestors of a rank that are looked at. Shells and containers between a launcher and its rank are fewer."""
@@ -65,15 +66,8 @@ def processes_above(pid: int) -> Iterator[tuple[int, str]]:
 
 def parent_and_name(pid: int) -> tuple[int, str]:
     """Return the parent and the name of a process; 0 and "" if they can't be read."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            text = file.read()
-    except OSError:
-        return 0, ""
-    # "pid (name) state parent …": the name may hold any character, even parentheses.
-    before, _, after = text.rpartition(")")
-    fields = after.split()
-    return int(fields[1]) if len(fields) > 1 else 0, before.partition("(")[2]
+    name, words = stat_of(pid)
+    return int(words[1]) if len(words) > 1 else 0, name
 
 
 def sees_all_processes() -> bool:

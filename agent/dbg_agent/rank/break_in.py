@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.stop.room import make_room
-from dbg_agent.stop.stacks import is_under_ours, thread_frame
-from dbg_agent.stop.user_frames import NoSuchFrame, is_at_end
+from dbg_agent.stop.stacks import NoSuchFrame, is_at_end, is_under_ours, thread_frame
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Answer, Ask, Kind
 from dbg_wire.records.record import fitted

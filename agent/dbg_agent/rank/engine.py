@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_agent.stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove, WayOut
 from dbg_agent.stop.room import make_room
-from dbg_agent.stop.stacks import OWN_PACKAGES, is_own, is_under_ours, outward, skip_runner
-from dbg_agent.stop.user_frames import is_at_end
+from dbg_agent.stop.stacks import OWN_PACKAGES, is_at_end, is_own, is_under_ours, outward, skip_runner
 from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:

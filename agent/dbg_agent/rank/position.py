@@ -9,8 +9,21 @@ from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from dbg_agent.stop.stacks import all_frames, outward, place_of, stack_of, thread_frame, thread_stacks, traceback_of
-from dbg_agent.stop.user_frames import FrameAt, NoSuchFrame, find_frame, frames_of, frames_of_traceback, users_frame
+from dbg_agent.stop.stacks import (
+    FrameAt,
+    NoSuchFrame,
+    all_frames,
+    find_frame,
+    frames_of,
+    frames_of_traceback,
+    outward,
+    place_of,
+    stack_of,
+    thread_frame,
+    thread_stacks,
+    traceback_of,
+    users_frame,
+)
 from dbg_wire.messages import Notice
 from dbg_wire.records.ranks import Place, ThreadStack
 from dbg_wire.records.record import fitted

@@ -6,30 +6,45 @@ framework belong to the thread. Methods run in the link's thread unless they say
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from importlib import import_module
-from types import FrameType
-from typing import TYPE_CHECKING
-
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.threads import own_thread
-from dbg_agent.rank.awaited_halts import ANSWER_MARGIN, SHORTEST_SECONDS, AwaitedHalts
 from dbg_agent.rank.break_in import AT_ONCE_SECONDS
 from dbg_agent.rank.debuggers import PASSING_PDB
 from dbg_agent.rank.position import place_at
+from dbg_agent.rank.stop_work import BUSY_SECONDS
+from dbg_agent.rank.stop_work import StopWork
+from dbg_agent.rank.stop_work import not_answered
 from dbg_agent.settings import FORBIDDEN
-from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, WantedMove
-from dbg_agent.stop.stops import NOTHING_MOVES, SLOW_STEP_SECONDS
-from dbg_agent.stop.user_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
-from dbg_wire.errors import error_line, printable
-from dbg_wire.messages import Action, Answer, Ask, Kind, Look, sendable
+from dbg_agent.stop.inbox import GoOn
+from dbg_agent.stop.inbox import MOVES
+from dbg_agent.stop.inbox import Move
+from dbg_agent.stop.inbox import OpenDebugger
+from dbg_agent.stop.inbox import RunJob
+from dbg_agent.stop.inbox import WantedMove
+from dbg_agent.stop.stacks import FrameAt
+from dbg_agent.stop.stacks import NoSuchFrame
+from dbg_agent.stop.stacks import find_frame
+from dbg_agent.stop.stacks import frames_of
+from dbg_agent.stop.stacks import users_frame
+from dbg_agent.stop.stops import NOTHING_MOVES
+from dbg_wire.errors import error_line
+from dbg_wire.messages import Action
+from dbg_wire.messages import Answer
+from dbg_wire.messages import Ask
+from dbg_wire.messages import Kind
+from dbg_wire.messages import Look
+from dbg_wire.messages import sendable
 from dbg_wire.records.inspection import PartsQuestion
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
+from functools import partial
+from importlib import import_module
+from types import FrameType
+from typing import TYPE_CHECKING
+import time
 
 if TYPE_CHECKING:
     from dbg_agent.link.fork_safety import ForkSafety
@@ -45,19 +60,6 @@ STILL_SECONDS = 0.1
 
 KEEP_SECONDS = 10.0
 """Seconds for which an answered value stays available for questions about its parts."""
-
-BUSY_SECONDS = 2 * SLOW_STEP_SECONDS
-"""Seconds after which a question that waits for the program's work is answered without it: that work counts as busy."""
-
-SOMETHING_ELSE = "its thread still opens or draws the debugger, or answers another question"
-"""Why a question has not begun at a stop where the program does nothing."""
-
-MAX_SHOWN = 80
-"""Characters of a typed expression that an answer repeats."""
-
-INTERRUPT_AGAIN_SECONDS = 1.0
-"""Seconds after which work that goes on is interrupted again; the work has this time to clean up."""
-
 
 NEEDED = (
     PASSING_PDB,
@@ -79,12 +81,10 @@ class Questions:
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
-        self._awaited = AwaitedHalts(rank.call_later, self.answer, self.on_ask, self._running_text)
+        self._work = StopWork(rank, self.answer, self.on_ask)
         self._kept: tuple[str, object] | None = None
         """The digest of the last value that was answered at this stop, and the value. Only the stopped thread changes
         it, so that the value's finalizer runs there."""
-        self._stuck: tuple[int, str] | None = None
-        """The ticket of work that an interrupt has not ended, and what is said of it; of the link's thread."""
         self._inspector: Inspector | None = None
         """What IDEs have asked for; made at the first question."""
 
@@ -94,7 +94,7 @@ class Questions:
             _METHODS[ask.action](self, ask)
         except Exception as error:
             # The link must live: other questions, and the rank's stop, need it.
-            self.answer(ask, Kind.ERROR, _not_answered(error))
+            self.answer(ask, Kind.ERROR, not_answered(error))
 
     def prepare(self, fork_safety: ForkSafety) -> None:
         """Import what answers need, which may lie out of reach once the program has another root directory.
@@ -124,26 +124,26 @@ class Questions:
         own_thread(self._rank.kill, "dbg-agent-kill").start()
 
     def _continue(self, ask: Ask) -> None:
-        stop = self._halted(ask)
+        stop = self._work.halted(ask)
         if stop is not None:
-            self._put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "continued")))
+            self._work.put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "continued")))
 
     def _release(self, ask: Ask) -> None:
         stop, _ = self._rank.stops.current
         if stop is None or not self._rank.stops.is_hold:
             self.answer(ask, Kind.ERROR, "not held")
         else:
-            self._put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "released")))
+            self._work.put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "released")))
 
     def _screen(self, ask: Ask) -> None:
-        stop = self._halted(ask)
+        stop = self._work.halted(ask)
         if stop is None:
             return
         rank = self._rank
         if rank.stops.current[1] is None and not rank.debuggers.terminal.viewers:
             rank.debuggers.terminal.resize(ask.rows, ask.columns)
         rank.inbox.put(stop, OpenDebugger(rank.debuggers.wanted()))
-        self._put(ask, stop, RunJob(lambda: self._answer_screen(ask)))
+        self._work.put(ask, stop, RunJob(lambda: self._answer_screen(ask)))
 
     def _answer_screen(self, ask: Ask) -> None:
         engine = self._rank.debuggers.last
@@ -210,20 +210,15 @@ class Questions:
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
     def _eval(self, ask: Ask) -> None:
-        stop, asked = self._rank.stops.current[0], time.monotonic()
         if isinstance(ask.inquiry, PartsQuestion):
-            stop, tell = self._halted(ask), partial(self._tell_parts, ask, ask.inquiry)
-            if stop is not None:
-                self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, tell)))
-            return
-        if stop is None and ask.live:
-            break_in = self._rank.break_in
-            break_in.ask(ask, lambda frame: self._in_time(ask, asked, lambda: self._evaluate_live(ask, frame)))
-            return
-        stop = self._halted(ask)
-        if stop is not None:
-            evaluate = partial(self._evaluate_here, ask)
-            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, evaluate)))
+            self._work.at_stop(ask, partial(self._tell_parts, ask, ask.inquiry))
+        elif ask.live and self._rank.stops.current[0] is None:
+            asked = time.monotonic()
+            self._rank.break_in.ask(
+                ask, lambda frame: self._work.in_time(ask, asked, lambda: self._evaluate_live(ask, frame))
+            )
+        else:
+            self._work.at_stop(ask, lambda: self._evaluate(ask, self._rank.stopping.view.find))
 
     def _inspect(self, ask: Ask) -> None:
         if ask.live and self._rank.stops.current[0] is None:
@@ -232,9 +227,7 @@ class Questions:
             if (question := source_question(ask)) is not None:
                 answer_source(ask, question, self.answer)
                 return
-        stop, asked = self._halted(ask), time.monotonic()
-        if stop is not None:
-            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_inspected(ask))))
+        self._work.at_stop(ask, partial(self._tell_inspected, ask))
 
     def _tell_inspected(self, ask: Ask) -> None:
         from dbg_agent.values.inspector import inspected
@@ -242,10 +235,8 @@ class Questions:
         if self._inspector is None:
             from dbg_agent.values.inspector import Inspector
 
-            stopping = self._rank.stopping
-            self._inspector = Inspector(
-                self._rank.interruptible, stopping.sources, stopping.view.frames, stopping.uncaught
-            )
+            stop = self._rank.stopping
+            self._inspector = Inspector(self._rank.interruptible, stop.sources, stop.view.frames, lambda: stop.crash)
         at = self._found(ask, self._rank.stopping.view.find)
         if at is not None:
             kind, text, rows = inspected(self._inspector, ask, at, self._rank.debuggers.locals_of(at[0]))
@@ -281,9 +272,6 @@ class Questions:
         self._kept = None
         if self._inspector is not None:
             self._inspector.forget()
-
-    def _evaluate_here(self, ask: Ask) -> None:
-        self._evaluate(ask, self._rank.stopping.view.find)
 
     def _evaluate_live(self, ask: Ask, frame: FrameType) -> None:
         frames = frames_of(frame)
@@ -330,18 +318,17 @@ class Questions:
             answer_breakpoints(self._rank, ask, self.answer)
             return
         turn, asked = FirstToAnswer(self._rank, ask, self.answer), time.monotonic()
-        self._rank.inbox.put(stop, RunJob(lambda: self._in_time(ask, asked, turn.here)))
+        self._rank.inbox.put(stop, RunJob(lambda: self._work.in_time(ask, asked, turn.here)))
         # The stop may end before this work, and its debugger may be busy: running ranks take wishes as well.
         self._rank.call_later(BUSY_SECONDS, turn.beside)
 
     def _command(self, ask: Ask) -> None:
-        stop = self._halted(ask)
-        if stop is None:
-            return
         move = MOVES.get(ask.text.strip())
         if move is None or ask.frame:
-            asked = time.monotonic()
-            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._run_command(ask))))
+            self._work.at_stop(ask, partial(self._run_command, ask))
+            return
+        stop = self._work.halted(ask)
+        if stop is None:
             return
         if self._rank.stopping.crash is not None and move != "continue":
             self.answer(ask, Kind.ERROR, NOTHING_MOVES)
@@ -351,7 +338,7 @@ class Questions:
     def _put_move(self, ask: Ask, stop: int, wanted: WantedMove, printed: str) -> None:
         # Most ranks of a set have no debugger open yet. A move needs one, and leaves it open for the next move.
         self._rank.inbox.put(stop, OpenDebugger(self._rank.debuggers.wanted()))
-        self._put(ask, stop, Move(wanted, lambda: self._awaited.move_begins(ask, printed)))
+        self._work.put(ask, stop, Move(wanted, lambda: self._work.awaited.move_begins(ask, printed)))
 
     def _run_command(self, ask: Ask) -> None:
         at = self._found(ask, self._rank.stopping.view.find)
@@ -364,69 +351,16 @@ class Questions:
         else:
             self._say(ask, outcome, at)
 
-    def _in_time(self, ask: Ask, asked: float, job: Callable[[], None]) -> None:
-        """Run ``job``, which answers, in this thread, and interrupt it at the question's deadline.
-
-        No exception comes out except a KeyboardInterrupt that is not ours.
-        """
-        interruptible = self._rank.interruptible
-        patience = asked + ask.seconds * (1 - ANSWER_MARGIN) - time.monotonic()
-        if patience <= 0:
-            # The terminal no longer waits for the answer, and other questions may wait for this thread.
-            return
-        ticket = 0
-        try:
-            # Not at the module's top, where the link's thread would make the import.
-            from dbg_agent.rank.evaluate import refusing_lone_collectives
-
-            # An interrupt that comes within the context manager itself would leave torch changed.
-            with refusing_lone_collectives(ask.asked), interruptible.running() as ticket:
-                self._rank.call_later(max(SHORTEST_SECONDS, patience), lambda: self._interrupt_work(ticket))
-                still = max(SHORTEST_SECONDS, patience + ask.seconds * ANSWER_MARGIN / 2)
-                self._rank.call_later(still, lambda: self._note_stuck(ask, ticket))
-                job()
-        except KeyboardInterrupt:
-            # Our interrupt came during the answer or just after it. Any other KeyboardInterrupt is to end the program.
-            if not interruptible.was_interrupted(ticket):
-                raise
-            self.answer(ask, Kind.ERROR, f"interrupted after {ask.seconds:g} s")
-        except Exception as error:
-            # The program must not get a fault of ours as an exception.
-            self.answer(ask, Kind.ERROR, _not_answered(error))
-
-    def _interrupt_work(self, ticket: int) -> None:
-        """Interrupt work again and again, since typed code may catch the interrupt and go on; in the link's thread."""
-        self._rank.interruptible.interrupt(ticket)
-        if self._rank.interruptible.runs(ticket):
-            self._rank.call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt_work(ticket))
-
-    def _note_stuck(self, ask: Ask, ticket: int) -> None:
-        """Answer a question whose work an interrupt has not ended, and those that wait for it; in the link's thread."""
-        if self._rank.interruptible.runs(ticket):
-            typed = f"`{printable(ask.text, MAX_SHOWN)}`" if ask.text else "a question"
-            self._stuck = ticket, f"its thread is still in {typed} and can't be interrupted there"
-            waits = (
-                "; if that is a collective, it waits for the other ranks, and gloo may abort the rank when it goes on"
-            )
-            self.answer(ask, Kind.ERROR, f"not done within {ask.seconds:g} s: {self._stuck[1]}{waits}")
-
-    @property
-    def _stuck_text(self) -> str:
-        """Return what keeps the stopped thread from any other work; empty if nothing does."""
-        if self._stuck is not None and not self._rank.interruptible.runs(self._stuck[0]):
-            self._stuck = None
-        return self._stuck[1] if self._stuck is not None else ""
-
     # ----------------------------------------------------------------------------------------------------------- moves
 
     def moved(self, text: str) -> None:
         """Answer the questions whose moves end here, and those that wait for a halt; in the thread that moved."""
         self.forget()
-        self._awaited.halts(text)
+        self._work.awaited.halts(text)
 
     def cant_move(self) -> None:
         """Answer that there is no debugger to move the thread."""
-        self._awaited.cant_move()
+        self._work.awaited.cant_move()
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
@@ -436,11 +370,11 @@ class Questions:
         if rank.stops.phase is StopPhase.OPEN and engine is not None and engine.is_working and not ask.withdrawn:
             engine.interrupt()
             if ask.frame:
-                self._put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
+                self._work.put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
             else:
                 rank.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
         elif rank.stops.is_halted and not rank.stops.is_unreported and ask.frame and not ask.withdrawn:
-            self._put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
+            self._work.put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
         elif rank.stops.is_halted and not rank.stops.is_unreported:
             word = f"is {rank.stops.state_word}" if ask.withdrawn else rank.stops.state_word
             self.answer(ask, Kind.VALUE, f"{word} already")
@@ -461,54 +395,9 @@ class Questions:
 
     def _interrupted(self, ask: Ask, engine: Engine) -> None:
         if engine.is_working:
-            self.answer(ask, Kind.RUNNING, f"{self._running_text()}, interrupted; it stops when that is over")
+            self.answer(ask, Kind.RUNNING, f"{self._work.running_text()}, interrupted; it stops when that is over")
         else:
             self.answer(ask, Kind.VALUE, self._rank.stops.state_word)
-
-    def _halted(self, ask: Ask) -> int | None:
-        """Return the stop's number; answer and return None while the rank runs."""
-        stops = self._rank.stops
-        stop, _ = stops.current
-        if stop is not None and stops.is_in_short_step and self._awaited.keep(ask):
-            return None
-        if stop is None or stops.phase is StopPhase.STEPPING or stops.is_busy:
-            self.answer(ask, Kind.RUNNING, self._running_text())
-            return None
-        return stop
-
-    def _running_text(self) -> str:
-        where = self._rank.stopping.position.moving_place()
-        return f"running, {where.file}:{where.line}" if where else "running"
-
-    def _put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
-        if not self._rank.inbox.put(stop, work):
-            self.answer(ask, Kind.ERROR, "too much waits already for this rank's stopped thread")
-        else:
-            left = ask.seconds * (1 - ANSWER_MARGIN) - BUSY_SECONDS
-            self._rank.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work, left))
-
-    def _not_begun(self, ask: Ask, stop: int, work: GoOn | RunJob | Move, left: float) -> None:
-        """Answer a question that waits for the program's work, or for that of another question, which may never end.
-
-        A debugger that draws comes to an end by itself, so the question waits for it for the seconds that are left.
-        """
-        stuck, is_busy, inbox = self._stuck_text, self._rank.stops.is_busy, self._rank.inbox
-        if left > 0 and not stuck and not is_busy:
-            if inbox.has(stop, work):
-                self._rank.call_later(left, lambda: self._not_begun(ask, stop, work, 0.0))
-            return
-        if not inbox.withdraw(stop, work):
-            return
-        if stuck:
-            self.answer(ask, Kind.ERROR, stuck)
-        elif is_busy:
-            self.answer(ask, Kind.RUNNING, self._running_text())
-        else:
-            self.answer(ask, Kind.ERROR, f"not begun within {ask.seconds:g} s: {SOMETHING_ELSE}")
-
-
-def _not_answered(error: Exception) -> str:
-    return f"can't be answered ({error_line(error)})"
 
 
 _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {

@@ -18,14 +18,13 @@ from dbg_agent.process.imports import loaded
 from dbg_agent.process.log import Logger, Shown, open_log
 from dbg_agent.process.stderr import say
 from dbg_agent.rank.break_in import BreakIn
-from dbg_agent.rank.debuggers import Debuggers
+from dbg_agent.rank.debuggers import Debuggers, UserBreakpoints
 from dbg_agent.rank.from_broker import FromBroker
 from dbg_agent.rank.holding import Holding
 from dbg_agent.rank.membership import Membership
 from dbg_agent.rank.questions import Questions
 from dbg_agent.rank.stop_limits import StopLimits
 from dbg_agent.rank.stopping import Stopping
-from dbg_agent.rank.user_breakpoints import UserBreakpoints
 from dbg_agent.settings import Settings
 from dbg_agent.stop.inbox import Inbox, Loss, ProgramRaised
 from dbg_agent.stop.interruptible import Interruptible

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dbg_agent.process.stderr import say
 from dbg_agent.rank.position import Position, Viewpoint
@@ -83,23 +83,17 @@ class Stopping:
         # The tracing ends first: a step onto the stop would go on into the calls below.
         sys.settrace(None)
         local_tracers = [(one, one.f_trace) for one in outward(frame)] if tracer is not None else []
-        rank = self._rank
-        engine = rank.debuggers.last
-        mine = rank.stops.is_mine()
-        # Python resumes the wait that a break-in has interrupted, so a debugger must not run to the next line first.
-        shown_as = BEFORE_LINE if before_line or reason == "interrupt" else None
-        nested = mine and rank.stops.phase is not StopPhase.STEPPING
-        if nested or (engine is not None and engine.ignores(frame)):
-            if site is not None and not nested:
-                self._pass_by(site)
-            # A stop within an expression that was typed into the open debugger could never end.
+        if self._is_ignored(frame, site):
             sys.settrace(tracer)
             return
+        # Python resumes the wait that a break-in has interrupted, so a debugger must not run to the next line first.
+        shown_as = BEFORE_LINE if before_line or reason == "interrupt" else None
+        engine = self._rank.debuggers.last
         if site is not None:
-            rank.holding.counts.arrive(site)
+            self._rank.holding.counts.arrive(site)
         try:
             with make_room(DEBUGGER_FRAMES):
-                if mine and engine is not None:
+                if self._rank.stops.is_mine() and engine is not None:
                     if site is not None:
                         self._sites.append(site)
                     self._halt(frame, reason)
@@ -109,12 +103,27 @@ class Stopping:
                     self._serve(frame, shown_as, None)
         finally:
             # After a crash only the frames that catch the exception still run.
-            now = rank.debuggers.tracer(frame if crash is None else _program_frame(), tracer)
-            if now is tracer:
-                # bdb removes the local trace functions of all frames when it lets go. These are the program's own.
-                for traced, local_tracer in local_tracers:
-                    traced.f_trace = local_tracer
-            sys.settrace(now)
+            self._trace_again(frame if crash is None else _program_frame(), tracer, local_tracers)
+
+    def _is_ignored(self, frame: FrameType, site: str | None) -> bool:
+        """Tell whether the thread goes on at once: it is stopped already, or the user has switched the stop off."""
+        stops, engine = self._rank.stops, self._rank.debuggers.last
+        if stops.is_mine() and stops.phase is not StopPhase.STEPPING:
+            # A stop within an expression that was typed into the open debugger could never end.
+            return True
+        is_off = engine is not None and engine.ignores(frame)
+        if is_off and site is not None:
+            self._pass_by(site)
+        return is_off
+
+    def _trace_again(self, frame: FrameType | None, tracer: Any, local_tracers: list[tuple[FrameType, Any]]) -> None:
+        """Trace the thread on for a debugger from this frame on, or for the program as it was traced before."""
+        now = self._rank.debuggers.tracer(frame, tracer)
+        if now is tracer:
+            # bdb removes the local trace functions of all frames when it lets go. These are the program's own.
+            for traced, local_tracer in local_tracers:
+                traced.f_trace = local_tracer
+        sys.settrace(now)
 
     def traced_thread_halts(
         self, name: str, frame: FrameType, interact: Callable[[], WayOut], *, goes_on: bool = False

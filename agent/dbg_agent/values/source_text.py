@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 
 from dbg_agent.stop.loaded_sources import Loaded, file_of
-from dbg_agent.stop.stacks import all_frames
+from dbg_agent.stop.stacks import all_frames, outward
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.records.inspection import SourceText, written_length
@@ -53,13 +53,8 @@ def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType], 
 
 def _codes_of(path: str, frames: Iterable[FrameType]) -> set[CodeType]:
     """Return the code from this file that runs in any thread."""
-    codes = {frame.f_code for frame in frames}
-    for innermost in all_frames().values():
-        frame: FrameType | None = innermost
-        while frame is not None:
-            codes.add(frame.f_code)
-            frame = frame.f_back
-    return {code for code in codes if code.co_filename == path}
+    running = (frame for innermost in all_frames().values() for frame in outward(innermost))
+    return {frame.f_code for frame in (*frames, *running) if frame.f_code.co_filename == path}
 
 
 def _is_module(path: str) -> bool:

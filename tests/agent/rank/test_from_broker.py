@@ -99,7 +99,7 @@ def test_a_collective_that_cannot_be_interrupted_is_told_with_what_comes_of_it()
         call_later=lambda *_: None, send=sent.append, interruptible=SimpleNamespace(runs=lambda _: True)
     )
     ask = Ask(request=1, action=Action.EVAL, rows=24, columns=80, seconds=2.0, text="x.full_tensor()")
-    Questions(rank)._note_stuck(ask, 7)
+    Questions(rank)._work._note_stuck(ask, 7)
     (answer,) = sent
     assert isinstance(answer, Answer)
     assert answer.text == (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_agent.stop.terminal import Terminal
+from dbg_agent.rank.console import Terminal
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.limits import MAX_COLUMNS, MAX_DATA_BYTES, MAX_ROWS, MIN_COLUMNS, MIN_ROWS
 from dbg_wire.messages import Audience, Sender

@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from dbg_agent.stop.user_frames import (
+from dbg_agent.stop.stacks import (
     FrameAt,
     NoSuchFrame,
     find_frame,

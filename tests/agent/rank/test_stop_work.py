@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_agent.rank import awaited_halts, stopping
-from dbg_agent.rank.awaited_halts import MAX_KEPT, AwaitedHalts
+from dbg_agent.rank import stop_work, stopping
 from dbg_agent.rank.rank import Rank
+from dbg_agent.rank.stop_work import MAX_KEPT, AwaitedHalts
 from dbg_wire.messages import Action, Ask, Kind
 from tests.agent.pdb_driver import Driver, drive
 
@@ -36,7 +36,7 @@ def train(rank: Rank, begun: threading.Event, gate: threading.Event) -> int:
 
 
 def count_as_slow_after(driver: Driver, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    for module in (stopping, awaited_halts):
+    for module in (stopping, stop_work):
         monkeypatch.setattr(module, "SLOW_STEP_SECONDS", seconds)
     in_time = driver.network.later
     driver.network.later = lambda after, call: in_time(after, call) if after < NEVER else None
