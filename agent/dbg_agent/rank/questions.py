@@ -6,45 +6,30 @@ framework belong to the thread. Methods run in the link's thread unless they say
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from types import FrameType
+from typing import TYPE_CHECKING
+
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.threads import own_thread
 from dbg_agent.rank.break_in import AT_ONCE_SECONDS
 from dbg_agent.rank.debuggers import PASSING_PDB
 from dbg_agent.rank.position import place_at
-from dbg_agent.rank.stop_work import BUSY_SECONDS
-from dbg_agent.rank.stop_work import StopWork
-from dbg_agent.rank.stop_work import not_answered
+from dbg_agent.rank.stop_work import BUSY_SECONDS, StopWork, not_answered
 from dbg_agent.settings import FORBIDDEN
-from dbg_agent.stop.inbox import GoOn
-from dbg_agent.stop.inbox import MOVES
-from dbg_agent.stop.inbox import Move
-from dbg_agent.stop.inbox import OpenDebugger
-from dbg_agent.stop.inbox import RunJob
-from dbg_agent.stop.inbox import WantedMove
-from dbg_agent.stop.stacks import FrameAt
-from dbg_agent.stop.stacks import NoSuchFrame
-from dbg_agent.stop.stacks import find_frame
-from dbg_agent.stop.stacks import frames_of
-from dbg_agent.stop.stacks import users_frame
+from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, WantedMove
+from dbg_agent.stop.stacks import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from dbg_agent.stop.stops import NOTHING_MOVES
 from dbg_wire.errors import error_line
-from dbg_wire.messages import Action
-from dbg_wire.messages import Answer
-from dbg_wire.messages import Ask
-from dbg_wire.messages import Kind
-from dbg_wire.messages import Look
-from dbg_wire.messages import sendable
+from dbg_wire.messages import Action, Answer, Ask, Kind, Look, sendable
 from dbg_wire.records.inspection import PartsQuestion
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
-from functools import partial
-from importlib import import_module
-from types import FrameType
-from typing import TYPE_CHECKING
-import time
 
 if TYPE_CHECKING:
     from dbg_agent.link.fork_safety import ForkSafety
@@ -236,7 +221,7 @@ class Questions:
             from dbg_agent.values.inspector import Inspector
 
             stop = self._rank.stopping
-            self._inspector = Inspector(self._rank.interruptible, stop.sources, stop.view.frames, lambda: stop.crash)
+            self._inspector = Inspector(self._rank.interruptible, stop.sources, stop.view.frames, stop.uncaught)
         at = self._found(ask, self._rank.stopping.view.find)
         if at is not None:
             kind, text, rows = inspected(self._inspector, ask, at, self._rank.debuggers.locals_of(at[0]))
