@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from dbg_agent.launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, JobPart, claim_in, own_place, place_told
 
 if TYPE_CHECKING:
-    from dbg_agent.breakpoints.points import RankOfProcess
+    from types import ModuleType
 
 _TOOLS = frozenset(
     {
@@ -47,9 +47,10 @@ def begin() -> None:
     try:
         _begin(os.environ)
     except Exception as error:
-        from dbg_agent.stderr import say
+        from dbg_agent.process.stderr import say
+        from dbg_wire.errors import error_line
 
-        say(f"this process can't take part in the job ({type(error).__name__}: {error}); going on without a debugger")
+        say(f"this process can't take part in the job ({error_line(error)}); going on without a debugger")
 
 
 def _begin(environ: Mapping[str, str]) -> None:
@@ -84,7 +85,7 @@ def _have_stops(program: Program, *, is_rank: bool) -> None:
         importing.begin(program.file, ScriptLoader)
 
 
-def _rank_of_process() -> RankOfProcess:
+def _rank_of_process() -> ModuleType:
     """Return the module that makes this process a rank; helpers that reach no stop don't load it."""
     from dbg_agent.program import entry
 

@@ -245,9 +245,9 @@ def test_a_module_that_somebody_else_compiles_is_left_to_them(folder: Path, inde
 
 
 LATE = """\
-import dbg_agent.when_imported, dbg_agent.program.entry, sys
+import dbg_agent.process.imports, dbg_agent.program.entry, sys
 changed = []
-dbg_agent.when_imported.when_loaded("helper", changed.append)
+dbg_agent.process.imports.when_loaded("helper", changed.append)
 def told(frame, arguments, unexpected, before_line, asked_for):
     print("stopped", frame.f_code.co_name, frame.f_lineno, len(changed))
 dbg_agent.program.entry.stop_at = told
@@ -338,7 +338,7 @@ def test_what_a_child_has_told_stays_whatever_another_child_tells(monkeypatch: p
     environ: dict[str, str] = {}
     reached.share(environ)
     where = environ[reached.VARIABLE]
-    reached.tell(where, 1, reached.HELD)
-    reached.tell(where, 1, reached.REACHED)
-    assert [reached.told(where, number) for number in range(3)] == [0, reached.HELD, 0]
+    reached.note(where, 1, reached.HELD)
+    reached.note(where, 1, reached.REACHED)
+    assert [reached.noted(where, number) for number in range(3)] == [0, reached.HELD, 0]
     os.close(int(where.split(":")[1]))

@@ -11,6 +11,7 @@ from dbg_broker.events import occasions
 from dbg_broker.events.event import Event, EventKind
 from dbg_broker.events.occasions import AGAIN_SECONDS, GATHER_SECONDS, SELDOM_SECONDS, Occasions
 from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.timers import Timers
 from dbg_wire.messages import Hang, RankReport
 from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, STOP, WHERE, registration
@@ -44,9 +45,7 @@ class Broker:
     def __init__(self) -> None:
         self.clock, self.told = Clock(), list[Event]()
         clock = self.clock
-        self.occasions = Occasions(
-            self.told.append, clock=lambda: clock.now, wall=lambda: clock.now, schedule=clock.schedule
-        )
+        self.occasions = Occasions(self.told.append, Timers(lambda: clock.now, clock.schedule, wall=lambda: clock.now))
 
     def see(self, *ranks: RankRecord) -> None:
         for rank in ranks:

@@ -1,0 +1,126 @@
+"""Which method a frame is calling, read from its code alone. The method is C code, which calls back into the test."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dbg_agent.evidence.expressions import CallSite, call_site
+from dbg_agent.evidence.variables import UNKNOWN
+
+PATTERN = re.compile("a")
+HOLDER = SimpleNamespace(pattern=PATTERN)
+TEXT, COUNT = "a", 1
+seen: list[CallSite | None] = []
+
+
+def note(_: re.Match[str]) -> str:
+    """Note what the caller of the C code is calling."""
+    seen.append(call_site(sys._getframe(1)))
+    return ""
+
+
+def site_of(function: Callable[[], object]) -> CallSite | None:
+    """Return what ``note`` has noted while this function ran."""
+    seen.clear()
+    function()
+    (site,) = seen
+    return site
+
+
+def by_global() -> None:
+    PATTERN.sub(note, "a", count=1)
+
+
+def by_locals() -> str:
+    mine, text, count = PATTERN, "a", 1
+    return mine.sub(note, text, count)
+
+
+def by_attribute() -> object:
+    return HOLDER.pattern.sub(
+        note,
+        count=COUNT,
+        string=TEXT,
+    )
+
+
+def by_closure() -> None:
+    mine = PATTERN
+
+    def inner() -> bool:
+        return bool(mine.sub(note, "a", 1)) or bool(mine)
+
+    inner()
+
+
+@pytest.mark.parametrize("function", [by_global, by_locals, by_attribute, by_closure])
+def test_object_method_and_arguments_are_read(function: Callable[[], object]) -> None:
+    site = site_of(function)
+    assert site is not None
+    assert (site.called.owner, site.called.name) == (PATTERN, "sub")
+    assert [site.argument(0, "repl"), site.argument(1, "string"), site.argument(2, "count")] == [note, "a", 1]
+    assert site.argument(3, "more") is UNKNOWN
+
+
+class WithProperty:
+    """An object whose attribute is made by code of the program."""
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        return PATTERN
+
+
+def test_what_would_take_running_code_is_unknown() -> None:
+    def computed() -> None:
+        PATTERN.sub(note, "a" * len("b"), count=COUNT + 1)
+
+    def by_property() -> None:
+        thing = WithProperty()
+        thing.pattern.sub(note, "a")
+
+    site = site_of(computed)
+    assert site is not None
+    assert (site.called.owner, site.positional, site.named) == (PATTERN, (note, UNKNOWN), {"count": UNKNOWN})
+    site = site_of(by_property)
+    assert site is not None
+    # The property is not asked.
+    assert (site.called.owner, site.called.name) == (UNKNOWN, "sub")
+
+
+def test_arguments_that_do_not_stand_in_the_code_are_unknown() -> None:
+    def unpacked() -> None:
+        arguments: Any = [note, "a"]
+        PATTERN.sub(*arguments)
+
+    def chosen() -> None:
+        PATTERN.sub(note if seen is not None else str, "a")
+
+    for function in (unpacked, chosen):
+        site = site_of(function)
+        assert site is not None
+        assert (site.called.name, site.argument(0, "repl"), site.argument(2, "count", 0)) == ("sub", UNKNOWN, UNKNOWN)
+
+
+def test_a_function_is_called_by_its_name_and_without_an_object() -> None:
+    def plain_function() -> None:
+        sub = PATTERN.sub
+        sub(note, "a")
+
+    site = site_of(plain_function)
+    assert site is not None
+    assert (site.called.text, site.called.owner, site.positional) == ("sub", UNKNOWN, (note, "a"))
+
+
+def test_a_frame_that_calls_nothing_is_none() -> None:
+    def generate() -> Iterator[int]:
+        yield 1
+
+    paused = generate()
+    next(paused)
+    assert call_site(paused.gi_frame) is None  # type: ignore[attr-defined]
