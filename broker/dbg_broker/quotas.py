@@ -108,13 +108,17 @@ class LruMap(Generic[K, V]):
 
     def use(self, key: K, make: Callable[[], V]) -> V:
         """Return the entry of a key as the one used last; ``make`` returns the one to enter if there is none."""
-        value = self._entries.get(key)
-        if value is None:
-            value = make()
+        known = self._entries.get(key)
+        return self.setdefault(key, make() if known is None else known)
+
+    def setdefault(self, key: K, value: V) -> V:
+        """Return the entry of a key as the one used last; enter this one if there is none."""
+        known = self._entries.get(key)
+        if known is None:
             self.put(key, value)
-        else:
-            self._entries.move_to_end(key)
-        return value
+            return value
+        self._entries.move_to_end(key)
+        return known
 
     def put(self, key: K, value: V) -> None:
         """Enter something as used last, in place of what the key had."""

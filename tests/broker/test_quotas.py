@@ -69,7 +69,7 @@ def test_equal_texts_are_one_object() -> None:
     texts: LruMap[str, str] = LruMap(8)
     first, second = "".join(["/home/", "me"]), "".join(["/home/m", "e"])
     assert first is not second
-    assert texts.use(first, lambda: first) is texts.use(second, lambda: second) is first
+    assert texts.setdefault(first, first) is texts.setdefault(second, second) is first
 
 
 def test_what_was_used_least_lately_is_forgotten_by_number_and_by_size() -> None:

@@ -154,10 +154,12 @@ class PeerConnection(asyncio.Protocol):
         try:
             has_more = self._has_work
             while has_more:
-                if not self._has_frames:
+                websocket = self._websocket
+                if websocket is None or not websocket.frames:
                     self._receive(self._incoming.piece())
-                if self._websocket is not None and self._websocket.frames and self.is_open == was_open:
-                    self._handle_next(self._websocket)
+                    websocket = self._websocket
+                if websocket is not None and websocket.frames and self.is_open == was_open:
+                    self._handle_next(websocket)
                 has_more = self._has_work
                 # Most peers have said one thing; the clock is asked only if there is more.
                 if self.is_open != was_open or (has_more and is_over()):
@@ -169,7 +171,7 @@ class PeerConnection(asyncio.Protocol):
             logger.exception("the connection from %s is closed after an error of the broker", self.peer)
             self._drop_incoming()
             self.abort()
-        if self._was_lost and not self._incoming and not self._has_frames:
+        if self._transport is None and self._was_lost and not self._incoming and not self._has_frames:
             self._end()
         self._mind_reading()
         if self.is_open and not was_open:
@@ -182,7 +184,9 @@ class PeerConnection(asyncio.Protocol):
 
     @property
     def _has_work(self) -> bool:
-        return self._has_frames or (bool(self._incoming) and (not self._is_resting or self._was_lost))
+        if self._websocket is not None and self._websocket.frames:
+            return True
+        return bool(self._incoming) and (not self._is_resting or self._was_lost)
 
     @property
     def _has_frames(self) -> bool:

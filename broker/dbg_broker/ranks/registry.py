@@ -10,7 +10,6 @@ import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from dbg_broker.quotas import LruMap
 from dbg_broker.ranks.memory import EndedRanks
@@ -301,7 +300,7 @@ _SHARED = ("job", "run", "host", "release", "python", "kernel", "script", "direc
 def _sharing(said: Register, texts: LruMap[str, str]) -> Register:
     """Return a registration that shares the texts which all ranks of a job have in common."""
     mine = {name: getattr(said, name) for name in _SHARED}
-    return said.replace(**{name: texts.use(text, partial(str, text)) for name, text in mine.items()})
+    return said.replace(**{name: texts.setdefault(text, text) for name, text in mine.items()})
 
 
 def describe_signal(number: int, core: str, cause: str = "") -> str:
