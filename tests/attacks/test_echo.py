@@ -32,7 +32,7 @@ def test_an_attack_that_does_nothing_is_not_felt(attacked: Attacked) -> None:
 
 BUSY = """
 import runpy, time
-from dbg_broker.net.measured_loop import MeasuredSelector
+from dbg_broker.net.loop import MeasuredSelector
 select = MeasuredSelector.select
 def compute_and_select(self, timeout=None):
     end = time.thread_time() + 0.06

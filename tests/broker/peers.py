@@ -20,9 +20,11 @@ from dbg_broker.home.tokens import Tokens, load_tokens
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.listener import listen
+from dbg_broker.net.connections import Connections
 from dbg_broker.net.server import Server
-from dbg_broker.ranks.probe_schedule import ProbeIntervals
+from dbg_broker.net.tcp import listen
+from dbg_broker.ranks.liveness import ProbeIntervals
+from dbg_broker.timers import Timers
 from dbg_dial.deadline import within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
@@ -254,18 +256,12 @@ async def running_broker(
     loop = asyncio.get_running_loop()
     listener: socket.socket = listen("127.0.0.1", 0)
     tokens = load_tokens(home)
-    hub = Hub(
-        host="login1",
-        pid=4711,
-        kernel=kernel,
-        clock=loop.time,
-        schedule=loop.call_later,
-        intervals=intervals,
-    )
+    timers = Timers(loop.time, loop.call_later)
+    hub = Hub(timers, Connections(timers), host="login1", pid=4711, kernel=kernel, intervals=intervals)
     reception = WatchedReception(hub, tokens)
     shown = load_own(home) if tls else None
     context, fingerprint = (None, None) if shown is None else (shown.context, shown.fingerprint)
-    server = Server(reception, listener, context, sweep_seconds=0.01)
+    server = Server(hub.connections, listener, context, sweep_seconds=0.01)
     server.start()
     endpoint = Endpoint(host="127.0.0.1", port=listener.getsockname()[1], secure=tls, fingerprint=fingerprint)
     broker = Broker(hub, reception, server, tokens, endpoint)

@@ -14,15 +14,17 @@ from typing import TypeVar
 from websockets.frames import Frame, Opcode
 
 from dbg_broker.audit.entries import Entry, What, decode_entry, encode_entry
+from dbg_broker.classic.callers import answer_to_noise
 from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import ScreenSession
 from dbg_broker.classic.session import ClassicSession
-from dbg_broker.classic.strangers import answer_to_noise
 from dbg_broker.home.bearer import ISSUED_FILE, Bearer, IssuedToken, Role, load_issued, save_issued
 from dbg_broker.home.tokens import make_throw_away_tokens
-from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.connection import PeerConnection, logger
-from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit
+from dbg_broker.net.connections import Connections, Handlers
+from dbg_broker.net.http import Connected, admit
+from dbg_broker.net.places import Capacity
+from dbg_broker.timers import Timers
 from dbg_broker.verbs.log import shown
 from dbg_wire.errors import BadSecretFile
 from dbg_wire.limits import MAX_FRAME_BYTES
@@ -80,30 +82,42 @@ class FakeTransport(asyncio.Transport):
     resume_reading = pause_reading
 
 
-class Owner:
+class Owner(Connections):
     """Owner of one connection, that admits as the broker does and takes what comes at once."""
 
     def __init__(self) -> None:
+        super().__init__(Timers(LOOP.time, lambda _seconds, _call: None))
         self.unfinished_bytes = 0
         self.opened_as: Bearer | None = None
+        nothing: Callable[..., None] = lambda *_: None  # noqa: E731
+        self.handlers = Handlers(
+            admit=lambda _, upgrade: admit(upgrade, TOKENS, Connected(ranks=0, drivers=0, watchers=0), CAPACITY, 0.0),
+            opened=nothing,
+            types=lambda _: False,
+            text=nothing,
+            data=nothing,
+            frame=nothing,
+            drained=nothing,
+            overflowed=nothing,
+            lost=nothing,
+            sweep=nothing,
+            close_all=nothing,
+            abort_all=nothing,
+        )
 
-    def admit(self, _connection: PeerConnection, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
-        return admit(upgrade, TOKENS, Connected(ranks=0, drivers=0, watchers=0), CAPACITY, 0.0)
-
-    def opened(self, _connection: PeerConnection, bearer: Bearer) -> None:
+    def opened(self, connection: PeerConnection, bearer: Bearer) -> None:
+        """Take note of whose connection it is."""
         self.opened_as = bearer
 
     def has_bytes(self, connection: PeerConnection) -> bool:
+        """Read all that came."""
         while connection.work(lambda: False):
             pass
         return False
 
-    def unfinished(self, _connection: PeerConnection, size: int, *, is_new: bool) -> None:
+    def note_unfinished(self, connection: PeerConnection, size: int, *, is_new: bool) -> None:
+        """Take note of the bytes."""
         self.unfinished_bytes = size
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        """Return what takes messages and events and does nothing."""
-        return lambda *_: None
 
 
 CAPACITY = Capacity()

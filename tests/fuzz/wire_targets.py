@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from dbg_agent.guard.ras import parse_reply
 from dbg_broker.audit.entries import text_of as text_of_question
-from dbg_broker.terminals.deeds import deed_of
+from dbg_broker.terminals.notices import visible_action
 from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs
 from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerError
 from dbg_wire.finding.endpoint import parse_endpoint, parse_fingerprint, parse_token
@@ -116,7 +116,7 @@ def inquiries(data: bytes) -> None:
             assert isinstance(question, Question)
             assert length_of(question.inquiry) <= MAX_TEXT
             text_of_question(question, audits_input=True)
-            deed = deed_of(question)
+            deed = visible_action(question)
             assert deed is None or deed.text.isprintable()
 
 

@@ -13,11 +13,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from dbg_broker.audit.entries import Entry, What, encode_entry
 from dbg_broker.audit.files import append
+from dbg_broker.quotas import LruMap, TokenBucket
 
 logger = logging.getLogger("dbg_broker")
 
@@ -109,12 +109,6 @@ Key = tuple[str, str]
 """Role and name of a token; requests that were refused have a share together."""
 
 
-@dataclass(slots=True)
-class _Share:
-    left: float
-    since: float
-
-
 class Shares:
     """What passes entries to the log while their token has a share left, and counts the others."""
 
@@ -129,7 +123,7 @@ class Shares:
         self._write = write
         self._clock = clock
         self._schedule = schedule
-        self._shares: dict[Key, _Share] = {}
+        self._buckets: LruMap[Key, TokenBucket] = LruMap(MAX_TOKENS)
         self._left_out: Counter[Key] = Counter()
         self.lost = 0
         """How many entries have been left out since the start."""
@@ -155,17 +149,8 @@ class Shares:
 
     def _spend(self, key: Key, size: int) -> bool:
         now = self._clock()
-        share = self._shares.pop(key, None) or _Share(SHARE_BYTES, now)
-        # The order of the dictionary is that of use.
-        self._shares[key] = share
-        if len(self._shares) > MAX_TOKENS:
-            del self._shares[next(iter(self._shares))]
-        share.left = min(SHARE_BYTES, share.left + (now - share.since) * SHARE_BYTES_PER_SECOND)
-        share.since = now
-        if share.left < size:
-            return False
-        share.left -= size
-        return True
+        bucket = self._buckets.use(key, lambda: TokenBucket(now, SHARE_BYTES_PER_SECOND, SHARE_BYTES))
+        return bucket.take(size, now)
 
 
 def _key_of(entry: Entry) -> Key | None:

@@ -7,25 +7,87 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import heapq
 import logging
 import os
 import typing
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
-from dbg_broker.classic.crowd import OURS
+from dbg_broker.classic.callers import OURS, answer_to_noise, party_of, sentence
 from dbg_broker.classic.session import ClassicSession, Deed, Write
-from dbg_broker.classic.strangers import answer_to_noise, sentence
-from dbg_broker.classic.turns import SLICE_BYTES, CallerTurns
-from dbg_broker.classic.users import party_of
 from dbg_broker.hub import departures, from_ranks
 from dbg_broker.hub.links import RankLink
-from dbg_broker.hub.state import Hub
 from dbg_broker.net import tcp
+from dbg_broker.quotas import TokenBucket
+from dbg_broker.timers import Timers
 from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode_data, encode_data
 from dbg_wire.messages import Goodbye, Message, Sender
+
+SLICE_BYTES = 4 * limits.KIB
+"""Bytes looked at in one turn: they take some milliseconds, for which a key of another session may have to wait."""
+
+MICROSECONDS_PER_SECOND = 200_000
+"""Processor time for all callers together, a fifth of a core: no caller has shown a token."""
+
+BYTES_PER_SECOND = 4 * limits.MIB
+"""Bytes of all callers together, a thousand screens."""
+
+
+class CallerTurns:
+    """Turns of callers with bytes: the caller that has used least is first, so that a flood delays no other caller.
+
+    ``take`` looks at a slice of one caller's bytes, and returns its size and whether there is more. A turn is
+    scheduled, never taken at once.
+    """
+
+    def __init__(self, take: Callable[[int], tuple[int, bool]], timers: Timers) -> None:
+        self._take, self._timers = take, timers
+        self._work = TokenBucket(timers.clock(), MICROSECONDS_PER_SECOND)
+        self._bytes = TokenBucket(timers.clock(), BYTES_PER_SECOND)
+        self._used: dict[int, float] = {}
+        # (seconds used, whether it goes on, number): at equal use a caller that comes precedes one that goes on.
+        self._waiting: list[tuple[float, bool, int]] = []
+        # The least seconds used among waiting callers; a silent caller counts with these, so that it saves nothing up.
+        self._level = 0.0
+        self._is_scheduled = False
+
+    def add(self, number: int) -> None:
+        """Have a caller wait for a turn; it must not wait for one already."""
+        heapq.heappush(self._waiting, (max(self._level, self._used.get(number, 0.0)), False, number))
+        self._continue(0.0)
+
+    def forget(self, number: int) -> None:
+        """Forget a caller that has gone."""
+        self._used.pop(number, None)
+        self._waiting = [entry for entry in self._waiting if entry[2] != number]
+        heapq.heapify(self._waiting)
+
+    def _continue(self, seconds: float) -> None:
+        if self._waiting and not self._is_scheduled:
+            self._is_scheduled = True
+            self._timers.schedule(seconds, self._turn)
+
+    def _turn(self) -> None:
+        self._is_scheduled = False
+        if not self._waiting:
+            return
+        self._level, _, number = heapq.heappop(self._waiting)
+        began = self._timers.spent()
+        size, has_more = self._take(number)
+        used = self._timers.spent() - began
+        self._used[number] = self._level + used
+        if has_more:
+            heapq.heappush(self._waiting, (self._used[number], True, number))
+        now = self._timers.clock()
+        wait = max(self._work.spend(int(used * 1e6), now), self._bytes.spend(size, now))
+        self._continue(wait)
+
+
+if typing.TYPE_CHECKING:
+    from dbg_broker.classic.sessions import StockSessions
 
 logger = logging.getLogger("dbg_broker")
 
@@ -39,30 +101,13 @@ READ_BYTES = 16 * limits.KIB
 """Bytes read at once and kept until their turns; further bytes stay in the kernel and hold the debugger back."""
 
 
-class ClassicOwner(typing.Protocol):
-    """Owner of the connections of stock debuggers."""
-
-    hub: Hub
-    loop: asyncio.AbstractEventLoop
-    turns: CallerTurns
-
-    def joined(self, connection: ClassicConnection, address: str) -> None:
-        """Take a new connection."""
-
-    def left(self, connection: ClassicConnection) -> None:
-        """Forget a connection that has ended."""
-
-    def list_session(self, connection: ClassicConnection, host: str) -> str:
-        """Have the hub list a session, and return its key."""
-
-
 class ClassicConnection(asyncio.Protocol):
     """One connection, from accept or dialling to its end.
 
     ``listed`` gets the session's key when the hub lists the session, and None if the connection ends before.
     """
 
-    def __init__(self, number: int, owner: ClassicOwner, session: ClassicSession) -> None:
+    def __init__(self, number: int, owner: StockSessions, session: ClassicSession) -> None:
         self.number = number
         self.peer = "?"
         self.came = owner.loop.time()
@@ -147,9 +192,9 @@ class ClassicConnection(asyncio.Protocol):
             self.listed.set_result(None)
         try:
             if self.link is not None and self.link.rank is not None:
-                from_ranks.take(self._hub, self.link, Goodbye(exit=None))
+                from_ranks.receive(self._hub, self.link, Goodbye(exit=None))
             if self.link is not None:
-                departures.lost(self._hub, self)
+                departures.connection_closed(self._hub, self)
         except Exception:
             logger.exception("an error of the broker after the classic connection from %s ended", self.peer)
         self._owner.left(self)
@@ -160,6 +205,17 @@ class ClassicConnection(asyncio.Protocol):
         """Take a message to an agent; the session answers in a later turn of the event loop, as an agent does."""
         self._later(message)
         return True
+
+    def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Take a message as :meth:`send_message` does; its form on the wire is of no use here."""
+        return self.send_message(message, instead_of)
+
+    def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Drop what many ranks are told of others: a stock session never waits for other ranks."""
+        return True
+
+    is_ready = True
+    """Whether a frame sent now would not wait."""
 
     def send_data(self, data: bytes, reserve: int) -> bool:
         """Take keys; return False if too many wait because the debugger doesn't read."""
@@ -217,9 +273,9 @@ class ClassicConnection(asyncio.Protocol):
             elif self.link is None or self.link.rank is None:
                 continue
             elif isinstance(deed, Output):
-                from_ranks.take_output(self._hub, self.link, encode_data(deed))
+                from_ranks.receive_output(self._hub, self.link, encode_data(deed))
             else:
-                from_ranks.take(self._hub, self.link, deed)
+                from_ranks.receive(self._hub, self.link, deed)
         self._schedule()
 
     # ---------------------------------------------------------------------------------------------------------- inner

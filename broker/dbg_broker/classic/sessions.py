@@ -8,24 +8,86 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
+import re
 import secrets
 import socket
 import threading
-import time
+from collections import defaultdict
 
-from dbg_broker.classic.connection import ClassicConnection
-from dbg_broker.classic.crowd import FRESH_SECONDS, MAX_CALLERS_OF_ONE, Caller, who_goes
-from dbg_broker.classic.hosts import SessionNumbers, host_name, is_loopback, plain_address, short_name
+from dbg_broker.classic.callers import FRESH_SECONDS, MAX_CALLERS_OF_ONE, Caller, who_goes
+from dbg_broker.classic.connection import CallerTurns, ClassicConnection
 from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import ScreenSession
 from dbg_broker.classic.session import ClassicSession
-from dbg_broker.classic.turns import CallerTurns
 from dbg_broker.hub import from_ranks
-from dbg_broker.hub.state import Hub
+from dbg_broker.hub.state import Hub, refuse
 from dbg_dial.deadline import within
 from dbg_wire.errors import printable
 from dbg_wire.messages import Dialled, RefusalCode
+
+MAX_HOST = 63
+"""Characters of a host's name, DNS's own bound for a label."""
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class SessionNumbers:
+    """Numbers of sessions: each has the smallest number that is free on its host until it ends."""
+
+    def __init__(self) -> None:
+        self._taken: defaultdict[str, set[int]] = defaultdict(set)
+
+    def take(self, host: str) -> int:
+        """Return a number that no other session on this host has."""
+        taken = self._taken[host]
+        number = next(number for number in range(1, len(taken) + 2) if number not in taken)
+        taken.add(number)
+        return number
+
+    def give_back(self, host: str, number: int) -> None:
+        """Let the number be taken again."""
+        self._taken[host].discard(number)
+        if not self._taken[host]:
+            del self._taken[host]
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether an address, or ``localhost``, is this host's loopback; no other name is looked up."""
+    if address.lower() == "localhost":
+        return True
+    try:
+        found = ipaddress.ip_address(address.strip("[]"))
+    except ValueError:
+        return False
+    mapped = getattr(found, "ipv4_mapped", None)
+    return (mapped or found).is_loopback
+
+
+def host_name(address: str, own_name: str) -> str:
+    """Return the name that ranks on the host with this address most likely use for it.
+
+    It is the short name, or the address if no name is found. The look-up may wait for the network.
+    """
+    if is_loopback(address):
+        return short_name(own_name)
+    try:
+        name = socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0]
+    except (OSError, UnicodeError):
+        return plain_address(address)
+    return short_name(name)
+
+
+def plain_address(address: str) -> str:
+    """Return an address as it can stand in a target: dashes replace the colons of IPv6."""
+    return _NOT_IN_NAMES.sub("-", address.removeprefix("::ffff:").partition("%")[0])[:MAX_HOST]
+
+
+def short_name(name: str) -> str:
+    """Return a host's name up to its first dot, reduced to what may stand in an address."""
+    return _NOT_IN_NAMES.sub("-", name.partition(".")[0])[:MAX_HOST] or "unknown"
+
 
 logger = logging.getLogger("dbg_broker")
 
@@ -44,9 +106,6 @@ DIAL_SECONDS = 5.0
 LOCALHOST = "127.0.0.1"
 """What ``localhost`` means: where ``remote_pdb`` listens."""
 
-PREFIX = "?"
-"""Stands before a session's number in its address, as this number is not the number of a rank."""
-
 
 class StockSessions:
     """The connections of stock debuggers for a hub; the length is their number.
@@ -62,7 +121,7 @@ class StockSessions:
         self._numbers = SessionNumbers()
         self._last_number = 0
         self._connections: dict[int, ClassicConnection] = {}
-        self.turns = CallerTurns(self._take_turn, spent=time.thread_time, clock=loop.time, schedule=loop.call_later)
+        self.turns = CallerTurns(self._take_turn, hub.timers)
         self._dialled: dict[tuple[str, int], ClassicConnection] = {}
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._lookups = threading.BoundedSemaphore(MAX_LOOKUPS)
@@ -110,8 +169,8 @@ class StockSessions:
 
     def joined(self, connection: ClassicConnection, address: str) -> None:
         """Take a new connection, or tell it what the broker lacks; close one of too many that no user seems to need."""
-        if self.hub.lacks:
-            connection.refuse_in_words(self.hub.lacks)
+        if self.hub.connections.lacks:
+            connection.refuse_in_words(self.hub.connections.lacks)
             return
         others = tuple(self._connections.values())
         self._connections[connection.number] = connection
@@ -137,10 +196,10 @@ class StockSessions:
         """Have the hub list a session, and return its key."""
         number = self._numbers.take(host)
         connection.listed_as = (host, number)
-        connection.link = self.hub.link_rank(connection, PREFIX)
+        connection.link = self.hub.link_rank(connection)
         key = f"classic/{secrets.token_hex(8)}"
         register = connection.session.registration(key, host, number, self.loop.time())
-        from_ranks.take(self.hub, connection.link, register)
+        from_ranks.receive(self.hub, connection.link, register)
         return key
 
     # ---------------------------------------------------------------------------------------------------------- inner
@@ -161,7 +220,7 @@ class StockSessions:
             drawn=connection.drawn,
             is_listed=connection.link is not None,
             is_fresh=self.loop.time() - connection.came < FRESH_SECONDS,
-            is_attended=rank is not None and bool(self.hub.seats.viewers(rank.key)),
+            is_attended=rank is not None and bool(self.hub.terminals.seats.viewers(rank.key)),
         )
 
     def _send_away(self, connection: ClassicConnection) -> None:
@@ -212,7 +271,7 @@ class StockSessions:
         else:
             if key is None:
                 self._refuse(terminal, f"what answers at {place} is no pdb, or has ended")
-            elif (link := self.hub.terminals.get(terminal)) is not None:
+            elif (link := self.hub.terminals.links.get(terminal)) is not None:
                 link.connection.send_message(Dialled(key=key))
 
     async def _connect(self, host: str, port: int) -> ClassicConnection:
@@ -232,6 +291,6 @@ class StockSessions:
             return connection.listed.result() if connection.listed.done() else None
 
     def _refuse(self, terminal: int, text: str) -> None:
-        link = self.hub.terminals.get(terminal)
+        link = self.hub.terminals.links.get(terminal)
         if link is not None:
-            self.hub.refuse(link.connection, RefusalCode.CANT_DIAL, text)
+            refuse(link.connection, RefusalCode.CANT_DIAL, text)

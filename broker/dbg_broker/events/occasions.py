@@ -13,8 +13,7 @@ from functools import partial
 
 from dbg_broker.events import event
 from dbg_broker.events.event import Event, EventKind, Seen
-from dbg_broker.ranks.crashes import CRASH
-from dbg_broker.ranks.first_failures import has_failed
+from dbg_broker.ranks.failures import CRASH, has_failed
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Hang

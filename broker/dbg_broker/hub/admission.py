@@ -10,13 +10,11 @@ from functools import partial
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.hub import close_codes
-from dbg_broker.hub.audited import Refusals
+from dbg_broker.hub import departures
 from dbg_broker.hub.links import RankLink
-from dbg_broker.hub.state import Hub
-from dbg_broker.net import tcp
-from dbg_broker.net.budgets import Budget, Payer
+from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.frames import CloseCode
 from dbg_broker.net.http import (
     BEARER,
     METRICS,
@@ -36,7 +34,12 @@ from dbg_broker.net.http import (
     path_shown,
     too_many,
 )
-from dbg_wire.errors import DbgError
+from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_wire import limits
+from dbg_wire.errors import DbgError, PeerError
+from dbg_wire.messages import RefusalCode, Register
+from dbg_wire.records.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
 
@@ -71,7 +74,6 @@ class Admission:
         self._hub = hub
         self._tokens = tokens
         self._read_tokens = read_tokens
-        self._refusals = Refusals(hub)
         self._wait_for_tokens: list[PeerConnection] = []
         self._figures: tuple[float, HttpAnswer] | None = None
         """Until when strangers see which figures."""
@@ -87,23 +89,25 @@ class Admission:
             answer = self._reload(connection, upgrade)
             return answer and self._refused(connection, upgrade, answer)
         hub = self._hub
-        clients, watchers = len(hub.terminals), len(hub.watchers)
+        clients, watchers = len(hub.terminals.links), len(hub.terminals.watchers)
         connected = Connected(ranks=len(hub.links) - clients, drivers=clients - watchers, watchers=watchers)
         if path == BEARER:
             told = describe_bearer(upgrade, self._tokens, time.time())
             return told if told.status == 200 else self._refused(connection, upgrade, told)
-        decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
-        if isinstance(decided, Bearer) and (why := hub.lacks or self._why_too_many(decided, connection.network)):
+        decided = admit(upgrade, self._tokens, connected, hub.connections.capacity, time.time())
+        if isinstance(decided, Bearer) and (
+            why := hub.connections.lacks or self._why_too_many(decided, connection.network)
+        ):
             decided = HttpAnswer(503, f"{why}\n")
         return self._refused(connection, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
 
     def _why_too_many(self, bearer: Bearer, address: str) -> str:
         """Return why a token or an address may have no further connection, empty if it may."""
         if bearer.role is Role.RANK:
-            return self._hub.rank_places.refusal(bearer.shared_digest, address)
+            return self._hub.connections.rank_places.refusal(bearer.shared_digest, address)
         if not bearer.name:
             return ""
-        of_token = sum(link.bearer.digest == bearer.digest for link in self._hub.terminals.values())
+        of_token = sum(link.bearer.digest == bearer.digest for link in self._hub.terminals.links.values())
         if of_token < MAX_TERMINALS_OF_TOKEN:
             return ""
         return f"{MAX_TERMINALS_OF_TOKEN} terminals use the token {bearer.name} already; close one of them"
@@ -113,19 +117,19 @@ class Admission:
         left = expires - time.time()
         if left > 0:
             look_again = partial(self.look_at_end, connection, expires)
-            self._hub.schedule(min(left, MAX_TIMER_SECONDS), look_again)
+            self._hub.timers.schedule(min(left, MAX_TIMER_SECONDS), look_again)
         elif connection.number in self._hub.links:
             logger.info("the connection from %s is closed: its token has expired", connection.peer)
-            connection.close(close_codes.REVOKED, "its token has expired")
+            connection.close(CloseCode.REVOKED, "its token has expired")
 
     # ------------------------------------------------------------------------------------------------------- refusals
 
     def _page(self, connection: PeerConnection, upgrade: Upgrade) -> HttpAnswer | None:
-        hub, now = self._hub, self._hub.clock()
-        if not hub.standings.may_ask(connection.network, now):
-            hub.meters.budgets.hit(Payer.STRANGER, Budget.REQUESTS)
-            hub.meters.refusals[429] += 1
-            hub.standings.failed(connection.network, now)
+        hub, now = self._hub, self._hub.timers.clock()
+        if not hub.connections.reputation.may_ask(connection.network, now):
+            hub.connections.meters.budgets.hit(Payer.STRANGER, Budget.REQUESTS)
+            hub.connections.meters.refusals[429] += 1
+            hub.connections.reputation.failed(connection.network, now)
             return too_many("requests", PAGES_RETRY_SECONDS)
         has_figures = path_of(upgrade.path) == METRICS
         if has_figures and upgrade.authorization is not None:
@@ -134,37 +138,37 @@ class Admission:
                 return self._refused(connection, upgrade, refusal)
         elif has_figures and self._figures is not None and now < self._figures[0]:
             return self._figures[1]
-        answer = page(upgrade.path, hub.meters, hub.gauges(), hub.times, self._tokens) or not_found(upgrade.path)
+        answer = page(
+            upgrade.path, hub.connections.meters, hub.gauges(), hub.connections.times, self._tokens
+        ) or not_found(upgrade.path)
         if has_figures and upgrade.authorization is None:
             self._figures = now + FIGURES_SECONDS, answer
         return answer
 
     def _refused(self, connection: PeerConnection, upgrade: Upgrade, answer: HttpAnswer) -> HttpAnswer | None:
         """Count a refusal; return it, or None if it waits, as too many attempts of this address came to nothing."""
-        hub, now = self._hub, self._hub.clock()
+        hub, now = self._hub, self._hub.timers.clock()
         if answer.status in (401, 403):
-            self._refusals.note(connection.peer, answer.body)
-            if hub.occasions is not None:
-                hub.occasions.refused(tcp.host_of(connection.peer), answer.body)
+            hub.journal.note_refusal(connection.peer, answer.body)
         if answer.status == 503:
-            hub.meters.budgets.hit(Payer.STRANGER, Budget.PLACES)
+            hub.connections.meters.budgets.hit(Payer.STRANGER, Budget.PLACES)
         delay = 0.0
         if answer.status in FAILED:
-            hub.standings.failed(connection.network, now)
-            delay = hub.standings.delay(connection.network, now)
-        waits = delay > 0 and hub.standings.may_hold(connection.network, now)
+            hub.connections.reputation.failed(connection.network, now)
+            delay = hub.connections.reputation.delay(connection.network, now)
+        waits = delay > 0 and hub.connections.reputation.may_hold(connection.network, now)
         if delay > 0:
-            hub.meters.budgets.hit(Payer.STRANGER, Budget.FAILURES)
+            hub.connections.meters.budgets.hit(Payer.STRANGER, Budget.FAILURES)
             answer = answer if waits else too_many("failed attempts", math.ceil(delay))
-        hub.meters.refusals[answer.status] += 1
+        hub.connections.meters.refusals[answer.status] += 1
         shown = path_shown(upgrade.path)
         logger.info("a request of %s for %s is refused: %d", connection.peer, shown, answer.status)
         if waits:
-            hub.schedule(delay, partial(self._respond_late, connection, answer))
+            hub.timers.schedule(delay, partial(self._respond_late, connection, answer))
         return None if waits else answer
 
     def _respond_late(self, connection: PeerConnection, answer: HttpAnswer) -> None:
-        self._hub.standings.let_go(connection.network)
+        self._hub.connections.reputation.let_go(connection.network)
         connection.respond(answer)
 
     # --------------------------------------------------------------------------------------------------------- tokens
@@ -203,4 +207,50 @@ class Admission:
             stays = isinstance(link, RankLink) and not link.bearer.name
             if not stays and not tokens.still_know(link.bearer):
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
-                link.connection.close(close_codes.REVOKED, "its token was revoked, or replaced by another")
+                link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
+
+
+def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
+    """Turn away another process than the one that has this rank's key, if that one is there; tell whether it was.
+
+    If that one is gone, the key changes hands: terminals that sat there are told, and may attach again.
+    """
+    known = hub.ranks.registry.find(message.key)
+    if known is None or known.is_same_process(message.secret):
+        return False
+    if _is_connected(hub, known):
+        text = f"another process is {known.address} already, and it is connected"
+        refuse(link.connection, RefusalCode.TAKEN, text)
+        link.connection.close(CloseCode.DONE, "another process is this rank")
+        return True
+    former = hub.ranks.links.get(known.key)
+    if former is not None:
+        former.connection.abort()
+        departures.connection_closed(hub, former.connection)
+    if known.state is not RankState.EXITED:
+        hub.ranks.registry.forget(known)
+        departures.forget(hub, known.key, f"another process is {known.address} by now; attach again to reach that one")
+    return False
+
+
+def _is_connected(hub: Hub, known: RankRecord) -> bool:
+    former = hub.ranks.links.get(known.key)
+    return former is not None and former.connection.seconds_since_ack() < limits.SILENT_SECONDS
+
+
+def is_of_other_job(link: RankLink, key: str, said: Register | None) -> bool:
+    """Turn away a rank or guard that its token does not admit to a job; tell whether it was turned away.
+
+    ``key`` is that of the rank of which it speaks, and ``said`` the rank's registration, if it brings one. Raise
+    PeerError if the key does not name the job: nobody takes a key that the true rank of another job would come with.
+    """
+    jobs = [key.partition("/")[0], *([] if said is None else [said.job])]
+    other = next((job for job in jobs if not link.bearer.may_see(job)), None)
+    if other is not None:
+        text = f"the token is for ranks of job {link.bearer.job}, and this one is of job {other}"
+        refuse(link.connection, RefusalCode.ROLE, text)
+        link.connection.close(CloseCode.DONE, "its token is for another job")
+        return True
+    if len(set(jobs)) > 1:
+        raise PeerError("register.key does not begin with the rank's job and a slash")
+    return False

@@ -5,28 +5,76 @@ from __future__ import annotations
 import logging
 
 from dbg_broker.audit.entries import What
-from dbg_broker.hub import audited, close_codes, lost_ranks, to_guards
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
-from dbg_broker.hub.state import Hub
-from dbg_broker.net.budgets import Budget, Payer
+from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.frames import CloseCode
+from dbg_broker.net.metrics import Budget, Meters, Payer
+from dbg_broker.ranks.liveness import is_dead
 from dbg_broker.ranks.questions import passed_on
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_wire.messages import Answer, Probe, RefusalCode
+from dbg_wire.messages import GUARD_ACTIONS, Answer, Ask, Kind, Probe, RankAnswer, RefusalCode
 from dbg_wire.records.ranks import RankState
+
+
+def fell_silent(hub: Hub, rank: RankRecord) -> None:
+    """Note that a rank, if it is connected, does not answer."""
+    if rank.is_live and rank.state is not RankState.UNRESPONSIVE:
+        hub.ranks.registry.fell_silent(rank)
+        hub.rank_changed(rank)
+        hub.terminals.listing.changed(rank.key)
+        hub.ranks.liveness.silent.add(rank.key)
+
+
+def look_for_process(hub: Hub, rank: RankRecord) -> None:
+    """Look whether the process of a rank that lost its connection is gone as well, now and again later."""
+    if hub.ranks.liveness.kernel is not None and rank.said.kernel == hub.ranks.liveness.kernel:
+        _check_death(hub, rank.key, 0, hub.timers.clock())
+
+
+def check_deaths(hub: Hub, now: float) -> None:
+    """Look again for the processes that are due."""
+    for key, attempt in hub.ranks.liveness.deaths.due(now):
+        _check_death(hub, key, attempt, now)
+
+
+def forget(hub: Hub, key: str, why: str = "the rank ended long ago and is forgotten") -> None:
+    """Forget a rank that the registry has removed, and tell its terminals."""
+    hub.terminals.listing.changed(key)
+    hub.journal.forget(key)
+    hub.ranks.forget(key)
+    for number in hub.terminals.seats.rank_gone(key):
+        refuse(hub.terminals.links[number].connection, RefusalCode.GONE, why)
+
+
+def note_failure(hub: Hub, rank: RankRecord) -> None:
+    """Note how a rank has ended, and tell of the ranks that were ended since another one of their run had failed."""
+    for other in hub.ranks.failures.note(rank, hub.ranks.registry.ranks):
+        hub.ranks.registry.killed(other)
+        hub.terminals.listing.changed(other.key)
+
+
+def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
+    rank = hub.ranks.registry.find(key)
+    if rank is None or rank.state is not RankState.LOST:
+        return
+    if is_dead(rank.said.pid):
+        hub.ranks.registry.found_dead(rank, now)
+        hub.rank_changed(rank)
+        hub.terminals.listing.changed(key)
+        note_failure(hub, rank)
+    else:
+        hub.ranks.liveness.deaths.put(key, attempt, now)
+
 
 logger = logging.getLogger("dbg_broker")
 
 
-def lost(hub: Hub, connection: RankPeer) -> None:
+def connection_closed(hub: Hub, connection: RankPeer) -> None:
     """Forget a connection; an unknown one is no error."""
     logger.debug("connection %d has ended", connection.number)
-    hub.arrivals.leave(connection.number)
-    hub.unfinished.drop(connection.number)
-    hub.rank_places.leave(connection.number)
+    hub.connections.left(connection.number)
     link = hub.links.pop(connection.number, None)
-    if link is not None:
-        hub.turns.forget(link.share)
     if isinstance(link, RankLink):
         _guard_left(hub, link)
         _rank_left(hub, link)
@@ -34,39 +82,39 @@ def lost(hub: Hub, connection: RankPeer) -> None:
         _terminal_left(hub, link)
     if hub.on_unused is not None and link is not None and not hub.links:
         hub.on_unused()
-    if hub.on_empty is not None and not hub.links and not hub.arrivals:
+    if hub.on_empty is not None and not hub.links and not hub.connections.arrivals:
         hub.on_empty()
 
 
-def lose(hub: Hub, rank: RankRecord) -> None:
+def mark_disconnected(hub: Hub, rank: RankRecord) -> None:
     """Note that neither a rank nor its guard is connected any more."""
-    hub.registry.disconnected(rank, hub.clock())
+    hub.ranks.registry.disconnected(rank, hub.timers.clock())
     if rank.state is RankState.LOST:
-        lost_ranks.look_for_process(hub, rank)
+        look_for_process(hub, rank)
     hub.rank_changed(rank)
-    hub.listing.changed(rank.key)
+    hub.terminals.listing.changed(rank.key)
 
 
 def give_way(hub: Hub, number: int, why: str) -> None:
     """Close a terminal that only looks, since its place is needed."""
-    connection = hub.terminals[number].connection
+    connection = hub.terminals.links[number].connection
     logger.info("the terminal at %s gives way: %s", connection.peer, why)
-    hub.refuse(connection, RefusalCode.FULL, why)
-    connection.close(close_codes.GIVES_WAY, why)
+    refuse(connection, RefusalCode.FULL, why)
+    connection.close(CloseCode.GIVES_WAY, why)
     # Its place is free at once, even if the terminal takes note of the close later.
-    lost(hub, connection)
+    connection_closed(hub, connection)
 
 
-def close_slow(hub: Hub, connection: PeerConnection) -> None:
+def close_slow(meters: Meters, connection: PeerConnection) -> None:
     """Close a terminal that doesn't read; what waits for it is dropped."""
-    hub.meters.disconnected += 1
+    meters.disconnected += 1
     logger.info("the terminal at %s does not keep up and is disconnected", connection.peer)
-    connection.close(close_codes.SLOW, "the terminal did not keep up", flush=False)
+    connection.close(CloseCode.SLOW, "the terminal did not keep up", flush=False)
 
 
-def drop_silent(hub: Hub, connection: PeerConnection) -> None:
+def drop_silent(meters: Meters, connection: PeerConnection) -> None:
     """End the connection of a terminal of which nothing is heard; its seat is free."""
-    hub.meters.disconnected += 1
+    meters.disconnected += 1
     logger.info("the terminal at %s is silent and is disconnected", connection.peer)
     connection.abort()
 
@@ -74,8 +122,8 @@ def drop_silent(hub: Hub, connection: PeerConnection) -> None:
 def settle(hub: Hub, key: str, answer: Answer) -> None:
     """Give the answer of a rank or its guard to all questions that it is for."""
     text = passed_on(key, answer)
-    for number in hub.glances.answered(key, answer.request, text, hub.clock()):
-        finished = hub.questions.answer(key, number, text)
+    for number in hub.ranks.glances.answered(key, answer.request, text, hub.timers.clock()):
+        finished = hub.ranks.questions.answer(key, number, text)
         bound_answers(hub)
         if finished is not None:
             hub.deliver(finished)
@@ -83,50 +131,45 @@ def settle(hub: Hub, key: str, answer: Answer) -> None:
 
 def bound_answers(hub: Hub) -> None:
     """Close the terminal with most waiting answers, until those of all terminals are within their bound."""
-    while (number := hub.questions.budget.heaviest()) is not None:
-        hub.questions.budget.drop(number)
-        hub.meters.budgets.hit(Payer.DRIVER, Budget.MEMORY)
-        if (link := hub.terminals.get(number)) is not None:
+    while (number := hub.ranks.questions.budget.heaviest()) is not None:
+        hub.ranks.questions.budget.drop(number)
+        hub.connections.meters.budgets.hit(Payer.DRIVER, Budget.MEMORY)
+        if (link := hub.terminals.links.get(number)) is not None:
             logger.info("the terminal at %s is closed: it has most of too many answers", link.connection.peer)
-            link.connection.close(close_codes.SLOW, "its answers take too much memory; ask fewer ranks", flush=False)
+            link.connection.close(CloseCode.SLOW, "its answers take too much memory; ask fewer ranks", flush=False)
             # A terminal that doesn't read takes no note of the close. Its open questions would gather more
             # answers, and these would count against terminals that read.
-            lost(hub, link.connection)
+            connection_closed(hub, link.connection)
 
 
 def bound_ranks(hub: Hub, key: str) -> None:
     """Close this rank if it takes more memory than one may, and the heaviest ones until all are within their bound."""
-    if hub.live_bytes.is_too_much(key):
+    if hub.ranks.live_bytes.is_too_much(key):
         _close_heavy(hub, key, Budget.MEMORY_OF_RANK, "it says too much to keep")
-    while (heaviest := hub.live_bytes.heaviest() or hub.held_ranks.heaviest()) is not None:
+    while (heaviest := hub.ranks.live_bytes.heaviest() or hub.ranks.held.heaviest()) is not None:
         _close_heavy(hub, heaviest, Budget.MEMORY, "all ranks say too much to keep, and it most")
 
 
 def _close_heavy(hub: Hub, key: str, budget: Budget, why: str) -> None:
     """Close a rank and its guard, which speaks for the rank; both may come back."""
-    hub.live_bytes.forget(key)
-    hub.held_ranks.came_back(key)
-    hub.meters.budgets.hit(Payer.RANK, budget)
-    for link in (hub.ranks.get(key), hub.guards.get(key)):
+    hub.ranks.live_bytes.drop(key)
+    hub.ranks.held.came_back(key)
+    hub.connections.meters.budgets.hit(Payer.RANK, budget)
+    for link in (hub.ranks.links.get(key), hub.ranks.guards.get(key)):
         if link is not None:
             logger.warning("the rank at %s is closed: %s", link.connection.peer, why)
-            link.connection.close(close_codes.SLOW, "what it reports takes too much memory", flush=False)
-            lost(hub, link.connection)
+            link.connection.close(CloseCode.SLOW, "what it reports takes too much memory", flush=False)
+            connection_closed(hub, link.connection)
 
 
 def _rank_left(hub: Hub, link: RankLink) -> None:
     rank = link.rank
     if rank is None:
         return
-    del hub.ranks[rank.key]
-    hub.host_looks.remove(rank.key)
-    hub.glances.forget(rank.key)
-    hub.ask_rates.forget(rank.key)
-    hub.live_bytes.forget(rank.key)
-    hub.probe_schedule.remove(rank.key)
-    lose(hub, rank)
+    hub.ranks.left(rank.key)
+    mark_disconnected(hub, rank)
     ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"
-    for finished in hub.questions.rank_ended(rank.key, ended, hub.given_to_guard(rank.key)):
+    for finished in hub.ranks.questions.rank_ended(rank.key, ended, hub.ranks.given_to_guard(rank.key)):
         hub.deliver(finished)
     logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
@@ -134,28 +177,38 @@ def _rank_left(hub: Hub, link: RankLink) -> None:
 def _guard_left(hub: Hub, link: RankLink) -> None:
     """Note that a guard's connection ended: its rank may go on, and answers for itself then."""
     key = link.guard_of
-    if key is None or hub.guards.get(key) is not link:
+    if key is None or hub.ranks.guards.get(key) is not link:
         return
-    del hub.guards[key]
-    if key not in hub.ranks:
-        hub.live_bytes.forget(key)
-    rank = hub.registry.find(key)
-    if rank is not None and rank.is_live and key not in hub.ranks:
+    del hub.ranks.guards[key]
+    if key not in hub.ranks.links:
+        hub.ranks.live_bytes.drop(key)
+    rank = hub.ranks.registry.find(key)
+    if rank is not None and rank.is_live and key not in hub.ranks.links:
         # The rank itself has never connected, and its guard is gone now.
-        lose(hub, rank)
+        mark_disconnected(hub, rank)
     elif rank is not None and rank.state is RankState.UNRESPONSIVE:
-        hub.tell_rank(key, Probe(), "probe")
-    for unanswered in to_guards.lose(hub, link):
-        hub.tell_rank(key, unanswered)
+        hub.ranks.tell(key, Probe(), "probe")
+    for unanswered in settle_orphaned_asks(hub, link):
+        hub.ranks.tell(key, unanswered)
+
+
+def settle_orphaned_asks(hub: Hub, guard: RankLink) -> list[Ask]:
+    """Settle what a guard whose connection has ended was asked; return what its rank can be asked instead."""
+    left, guard.asks = list(guard.asks.values()), {}
+    for ask in left:
+        if ask.action in GUARD_ACTIONS and guard.guard_of is not None:
+            text = "its guard has gone, and has ended what it had begun"
+            hub.settle(ask.request, RankAnswer(key=guard.guard_of, kind=Kind.ERROR, text=text))
+    return [ask for ask in left if ask.action not in GUARD_ACTIONS]
 
 
 def _terminal_left(hub: Hub, link: TerminalLink) -> None:
-    del hub.terminals[link.number]
-    viewer = hub.seats.viewer(link.number)
+    del hub.terminals.links[link.number]
+    viewer = hub.terminals.seats.viewer(link.number)
     if link.name is not None:
-        audited.note(hub, link, What.LEAVE, [viewer.key] if viewer is not None else [])
-    hub.watchers.pop(link.number, None)
-    hub.log_listeners.set(link.number, wants=False)
-    for finished in hub.questions.drop_client(link.number):
+        hub.journal.note(link, What.LEAVE, [viewer.key] if viewer is not None else [])
+    hub.terminals.watchers.pop(link.number, None)
+    hub.terminals.log_listeners.set(link.number, wants=False)
+    for finished in hub.ranks.questions.drop_client(link.number):
         hub.deliver(finished)
-    hub.carry_out(hub.seats.leave(link.number))
+    hub.carry_out(hub.terminals.seats.leave(link.number))

@@ -7,18 +7,11 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dbg_broker.hub import (
-    close_codes,
-    departures,
-    from_guards,
-    impostors,
-    log_texts,
-    lost_ranks,
-    other_jobs,
-)
+from dbg_broker.hub import admission, departures, guards, notices
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net import tcp
+from dbg_broker.net.frames import CloseCode
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.codec import encode
@@ -50,13 +43,13 @@ OUTPUT_KIND = 1
 OUTPUT_HEADER = struct.calcsize(">BIQ")
 
 
-def take(hub: Hub, link: RankLink, message: Message) -> None:
+def receive(hub: Hub, link: RankLink, message: Message) -> None:
     """Do what a rank's message asks. Raise PeerError if it breaks the protocol."""
     if isinstance(message, Testimony):
-        from_guards.testify(hub, link, message)
+        guards.testify(hub, link, message)
         return
     if link.guard_of is not None:
-        from_guards.take(hub, link, message)
+        guards.receive(hub, link, message)
         return
     if isinstance(message, Register):
         _register(hub, link, message)
@@ -75,14 +68,14 @@ def keeps_unread(hub: Hub, link: RankLink, text: str) -> bool:
     rank = link.rank
     if rank is None or not text.startswith(PULSE_BEGINS):
         return False
-    if rank.steps or rank.waits_in or hub.seats.is_attended(rank.key):
+    if rank.steps or rank.waits_in or hub.terminals.seats.is_attended(rank.key):
         return False
     _heard(hub, rank)
     rank.keep_pulse(text)
     return True
 
 
-def take_output(hub: Hub, link: RankLink, data: bytes) -> None:
+def receive_output(hub: Hub, link: RankLink, data: bytes) -> None:
     """Pass terminal bytes on, unread. Raise PeerError if they are none."""
     if link.rank is None:
         raise PeerError("terminal bytes before `register`")
@@ -95,79 +88,77 @@ def take_output(hub: Hub, link: RankLink, data: bytes) -> None:
 
 
 def _register(hub: Hub, link: RankLink, message: Register) -> None:
-    now = hub.clock()
+    now = hub.timers.clock()
     if link.rank is not None and link.rank.key != message.key:
         raise PeerError("a second `register` with another key")
-    if other_jobs.is_turned_away(hub, link, message.key, message) or impostors.is_turned_away(hub, link, message):
+    if admission.is_of_other_job(link, message.key, message) or admission.is_impostor(hub, link, message):
         return
-    registration = hub.registry.register(message, now, link.prefix)
+    registration = hub.ranks.registry.register(message, now)
     rank = registration.rank
     if registration.gone is not None:
-        lost_ranks.forget(hub, registration.gone, f"its process is {rank.address} of job {rank.said.job} by now")
-    former = hub.ranks.get(rank.key)
+        departures.forget(hub, registration.gone, f"its process is {rank.address} of job {rank.said.job} by now")
+    former = hub.ranks.links.get(rank.key)
     if former is not None and former is not link:
         _replace(hub, former, rank.key)
     link.rank = rank
-    hub.ranks[rank.key] = link
-    hub.probe_schedule.add(rank.key, now)
+    hub.ranks.links[rank.key] = link
     # Hosts behind one address are silent each by itself, and so are two ways to one host.
-    hub.host_looks.add(rank.key, (tcp.host_of(link.connection.peer), rank.said.host), now)
+    hub.ranks.liveness.add(rank.key, (tcp.host_of(link.connection.peer), rank.said.host), now)
     hub.welcome(link.connection, rank.address, rank.child)
     for child in registration.renamed:
-        if (below := hub.ranks.get(child.key)) is not None:
+        if (below := hub.ranks.links.get(child.key)) is not None:
             hub.welcome(below.connection, child.address, child.child)
-        hub.listing.changed(child.key)
-    hub.listing.changed(rank.key)
-    hub.held_ranks.came_back(rank.key)
-    hub.crashed_ranks.came_back(rank.key)
+        hub.terminals.listing.changed(child.key)
+    hub.terminals.listing.changed(rank.key)
+    hub.ranks.came_back(rank.key)
     hub.rank_changed(rank)
-    hub.carry_out(hub.seats.rank_came(rank.key, message.report.generation))
-    if message.report.session is not None and hub.seats.viewers(rank.key):
+    hub.carry_out(hub.terminals.seats.rank_came(rank.key, message.report.generation))
+    if message.report.session is not None and hub.terminals.seats.viewers(rank.key):
         # What it drew while it had no connection has reached no terminal.
-        hub.want_repaint(rank.key)
+        hub.ranks.want_repaint(rank.key)
     logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
 
 def _replace(hub: Hub, former: RankLink, key: str) -> None:
     """Close a rank's former connection after a newer one took over; its open questions stay without an answer."""
     former.rank = None
-    former.connection.close(close_codes.REPLACED, "a newer connection of this rank took over")
-    for finished in hub.questions.rank_ended(key, "it connected anew", hub.given_to_guard(key)):
+    former.connection.close(CloseCode.REPLACED, "a newer connection of this rank took over")
+    for finished in hub.ranks.questions.rank_ended(key, "it connected anew", hub.ranks.given_to_guard(key)):
         hub.deliver(finished)
 
 
 def _heard(hub: Hub, rank: RankRecord) -> None:
-    now = hub.clock()
+    now = hub.timers.clock()
     # The rank lives: the program has caught the signal that seemed to end it, as some do with their own faults.
     rank.signal = None
-    hub.probe_schedule.heard(rank.key, now)
-    if hub.registry.heard(rank, now):
+    hub.ranks.liveness.probes.heard(rank.key, now)
+    if hub.ranks.registry.heard(rank, now):
         hub.rank_changed(rank)
-        hub.listing.changed(rank.key)
+        hub.terminals.listing.changed(rank.key)
 
 
 def _report(hub: Hub, rank: RankRecord, message: Report) -> None:
-    if hub.registry.report(rank, message.report, hub.clock()):
-        hub.listing.changed(rank.key)
-        hub.glances.changed(rank.key)
+    if hub.ranks.registry.report(rank, message.report, hub.timers.clock()):
+        hub.terminals.listing.changed(rank.key)
+        hub.ranks.glances.changed(rank.key)
     hub.rank_changed(rank)
-    hub.tell_terminals(rank.key, message)
+    hub.terminals.tell(rank.key, message)
     if not rank.steps:
         rank.waits_in = ""
-    elif (link := hub.ranks.get(rank.key)) is not None:
+    elif (link := hub.ranks.links.get(rank.key)) is not None:
         # Its stack says whether the step has gone into a collective that waits for others.
         link.connection.send_message(Probe(), "probe")
 
 
 def _pass_on(hub: Hub, rank: RankRecord, message: Applied | Discarded | Replied | Completions) -> None:
-    hub.tell_terminals(rank.key, message)
+    hub.terminals.tell(rank.key, message)
 
 
 def _notice(hub: Hub, rank: RankRecord, message: Notice) -> None:
     if message.is_log:
-        log_texts.tell(hub, rank, message)
+        notices.tell_log(hub, rank, message)
     else:
-        hub.tell_terminals(rank.key, message)
+        hub.terminals.tell(rank.key, message)
 
 
 def _pulse(hub: Hub, rank: RankRecord, message: Pulse) -> None:
@@ -175,29 +166,29 @@ def _pulse(hub: Hub, rank: RankRecord, message: Pulse) -> None:
     waits_in = collective_of(message.frames) if rank.steps else ""
     if waits_in != rank.waits_in:
         rank.waits_in = waits_in
-        hub.listing.changed(rank.key)
-    hub.tell_terminals(rank.key, message, "pulse")
+        hub.terminals.listing.changed(rank.key)
+    hub.terminals.tell(rank.key, message, "pulse")
 
 
 def _source(hub: Hub, rank: RankRecord, message: Source) -> None:
-    hub.tell_terminals(rank.key, message, "source")
+    hub.terminals.tell(rank.key, message, "source")
 
 
 def _answer(hub: Hub, rank: RankRecord, message: Answer) -> None:
     departures.settle(hub, rank.key, message)
-    hub.answered(rank.key)
+    hub.ranks.answered(rank.key)
 
 
 def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
-    hub.registry.goodbye(rank, message.exit, hub.clock())
+    hub.ranks.registry.goodbye(rank, message.exit, hub.timers.clock())
     if message.frames or message.detail:
-        hub.registry.last_words(rank, message.frames, message.detail)
-    hub.probe_schedule.remove(rank.key)
-    for finished in hub.questions.rank_ended(rank.key, "the process has ended"):
+        hub.ranks.registry.last_words(rank, message.frames, message.detail)
+    hub.ranks.liveness.probes.remove(rank.key)
+    for finished in hub.ranks.questions.rank_ended(rank.key, "the process has ended"):
         hub.deliver(finished)
     hub.rank_changed(rank)
-    hub.listing.changed(rank.key)
-    lost_ranks.note_failure(hub, rank)
+    hub.terminals.listing.changed(rank.key)
+    departures.note_failure(hub, rank)
 
 
 _METHODS: Mapping[type[Message], Callable[[Hub, RankRecord, Any], None]] = {

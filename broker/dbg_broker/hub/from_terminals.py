@@ -10,11 +10,10 @@ from typing import Any
 
 from dbg_broker.audit.entries import What
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import audited, departures, from_asking_terminals, from_line_terminals, hang_verdicts
-from dbg_broker.hub.from_asking_terminals import with_status
-from dbg_broker.hub.from_line_terminals import FOR_DRIVERS
+from dbg_broker.hub import asking, departures
+from dbg_broker.hub.asking import with_status
 from dbg_broker.hub.links import TerminalLink
-from dbg_broker.hub.state import Hub
+from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.glances import FOR_WATCHERS
 from dbg_broker.terminals.seats import InputVerdict
@@ -45,6 +44,57 @@ from dbg_wire.messages import (
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import fitted
 
+REPLAY_COST = limits.MAX_INPUT_PER_SECOND
+"""Bytes that a replay counts: one a second for a terminal, since it may be 1 MiB for each terminal at the rank."""
+
+FOR_DRIVERS = (Reply, Complete, Interrupt)
+"""What only the driver may send."""
+
+
+def _pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt) -> None:
+    """Pass a message of the driver on to the rank, and refuse it from another terminal.
+
+    The message is lost if the rank is lost: the terminal gets a new seat when the rank is back, and sends it again.
+    """
+    verdict = hub.terminals.seats.judge_input(link.number, message.generation)
+    viewer = hub.terminals.seats.viewer(link.number)
+    if verdict is InputVerdict.NOT_ATTACHED or viewer is None:
+        refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
+    elif verdict is InputVerdict.NOT_DRIVING:
+        text = "another terminal types at this rank; take the keyboard first"
+        refuse(link.connection, RefusalCode.NOT_DRIVING, text)
+    elif verdict is InputVerdict.STALE:
+        text = "it was typed for an earlier turn at the keyboard"
+        refuse(link.connection, RefusalCode.NOT_DRIVING, text)
+    else:
+        if isinstance(message, Interrupt):
+            hub.journal.note(link, What.INTERRUPT, [viewer.key])
+        elif isinstance(message, Reply) and hub.journal.audits_input:
+            hub.journal.note(link, What.INPUT, [viewer.key], text=message.text)
+        if isinstance(message, Reply):
+            hub.journal.recorded.typed(viewer.key, f"{message.text}\r".encode("utf-8", "replace"))
+        hub.ranks.tell(viewer.key, message)
+
+
+def _replay(hub: Hub, link: TerminalLink, message: Replay) -> None:
+    """Ask the rank for its log for a terminal that sits there; the log goes to all terminals there."""
+    viewer = hub.terminals.seats.viewer(link.number)
+    if viewer is None:
+        refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
+        return
+    seconds = link.rate.spend(REPLAY_COST, hub.timers.clock())
+    if seconds > 0:
+        link.connection.rest(seconds)
+    hub.ranks.tell(viewer.key, message)
+
+
+def _verdict(hub: Hub, link: TerminalLink, message: Hang) -> None:
+    """Pass a verdict on; one of a watcher, or on a job that its token is not for, is dropped."""
+    if hub.journal.occasions is None or link.role is Role.WATCHER or link.bearer.job not in (None, message.job):
+        return
+    hub.journal.occasions.hang(message, link.bearer.shown if link.bearer.name else "")
+
+
 CONTROL_RESERVE = 128 * limits.KIB
 """Bytes of a rank's queue that input leaves free, so that control messages have room even if the rank doesn't read."""
 
@@ -54,7 +104,7 @@ LISTED_COST = 8
 _ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
 
 
-def take(hub: Hub, link: TerminalLink, message: Message) -> None:
+def receive(hub: Hub, link: TerminalLink, message: Message) -> None:
     """Do what a terminal's message asks. Raise PeerError if it breaks the protocol."""
     if isinstance(message, Greet):
         _greet(hub, link, message)
@@ -62,12 +112,12 @@ def take(hub: Hub, link: TerminalLink, message: Message) -> None:
         raise PeerError("the first message of a terminal is not `greet`")
     elif link.role is Role.WATCHER and not _may_watcher(message):
         request = message.request if isinstance(message, Question) else None
-        hub.refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS, request)
+        refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS, request)
     else:
         _METHODS[type(message)](hub, link, message)
 
 
-def take_input(hub: Hub, link: TerminalLink, data: bytes) -> None:
+def receive_input(hub: Hub, link: TerminalLink, data: bytes) -> None:
     """Pass keys on to the rank, if this terminal types there. Raise PeerError if they are none."""
     if link.name is None:
         raise PeerError("terminal bytes before `greet`")
@@ -75,14 +125,14 @@ def take_input(hub: Hub, link: TerminalLink, data: bytes) -> None:
     if not isinstance(keys, Input):
         raise PeerError("a binary frame that no client sends")
     if link.role is Role.WATCHER:
-        hub.refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
+        refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
         return
-    verdict = hub.seats.judge_input(link.number, keys.generation)
+    verdict = hub.terminals.seats.judge_input(link.number, keys.generation)
     if verdict is InputVerdict.NOT_ATTACHED:
         _refuse_not_attached(hub, link)
     elif verdict is InputVerdict.NOT_DRIVING:
         text = "another terminal types at this rank; take the keyboard first"
-        hub.refuse(link.connection, RefusalCode.NOT_DRIVING, text)
+        refuse(link.connection, RefusalCode.NOT_DRIVING, text)
     elif verdict is InputVerdict.STALE:
         _discard(hub, link, keys, "it was typed for an earlier turn at the keyboard")
     else:
@@ -98,18 +148,18 @@ def _may_watcher(message: Message) -> bool:
 
 
 def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
-    viewer = hub.seats.viewer(link.number)
-    rank_link = hub.ranks.get(viewer.key) if viewer else None
+    viewer = hub.terminals.seats.viewer(link.number)
+    rank_link = hub.ranks.links.get(viewer.key) if viewer else None
     if rank_link is None:
         # A lost rank may come back: the terminal keeps keys that aren't settled, and its new seat tells it what to do.
         return
-    if hub.audits_input and viewer is not None:
-        audited.note(hub, link, What.INPUT, [viewer.key], text=keys.data.decode("utf-8", "backslashreplace"))
-    hub.times.key_is_passed_on()
+    if hub.journal.audits_input and viewer is not None:
+        hub.journal.note(link, What.INPUT, [viewer.key], text=keys.data.decode("utf-8", "backslashreplace"))
+    hub.connections.times.key_is_passed_on()
     if rank_link.connection.send_data(data, CONTROL_RESERVE):
         if viewer is not None:
-            hub.recorded.typed(viewer.key, keys.data)
-        hub.meters.bytes_to_ranks += len(keys.data)
+            hub.journal.recorded.typed(viewer.key, keys.data)
+        hub.connections.meters.bytes_to_ranks += len(keys.data)
     else:
         _discard(hub, link, keys, "the rank does not read")
 
@@ -124,47 +174,47 @@ def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
     if link.name is not None:
         raise PeerError("a second `greet`")
     link.name = message.name
-    audited.note(hub, link, What.CONNECT)
+    hub.journal.note(link, What.CONNECT)
     hub.welcome(link.connection, role=link.role.value)
 
 
 def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
-    keys = hub.registry.keys()
-    hub.slow_down(link, len(keys) * LISTED_COST)
+    keys = hub.ranks.registry.keys()
+    hub.connections.charge(link.connection, link.rate, len(keys) * LISTED_COST)
     # A page leaves out what the terminal may not see.
     link.changes.subscribe(keys, once=message.once)
-    hub.listing.supply(link)
-    hub.log_listeners.set(link.number, wants=message.logs)
+    hub.terminals.listing.supply(link)
+    hub.terminals.log_listeners.set(link.number, wants=message.logs)
 
 
 def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
-    rank = hub.registry.find(message.key) if hub.listing.may_see(link, message.key) else None
+    rank = hub.ranks.registry.find(message.key) if hub.terminals.listing.may_see(link, message.key) else None
     if rank is None:
         text = f"no rank has the key {message.key!r}"
-        hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
+        refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
     elif rank.state is RankState.EXITED:
-        hub.refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{with_status(rank)}")
-    elif hub.seats.is_full(message.key, link.number) and not _makes_room(hub, rank, message):
+        refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{with_status(rank)}")
+    elif hub.terminals.seats.is_full(message.key, link.number) and not _makes_room(hub, rank, message):
         text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals already"
-        hub.refuse(link.connection, RefusalCode.FULL, text)
+        refuse(link.connection, RefusalCode.FULL, text)
     else:
         name = link.name or "?"
-        audited.note(hub, link, What.ATTACH, [message.key], action=message.mode.value)
-        hub.carry_out(hub.seats.attach(link.number, name, message, rank.report.generation))
-        hub.recorded.tell(link.number, message.key)
+        hub.journal.note(link, What.ATTACH, [message.key], action=message.mode.value)
+        hub.carry_out(hub.terminals.seats.attach(link.number, name, message, rank.report.generation))
+        hub.journal.recorded.tell(link.number, message.key)
         if rank.report.session is not None:
-            hub.want_repaint(rank.key)
+            hub.ranks.want_repaint(rank.key)
 
 
 def _makes_room(hub: Hub, rank: RankRecord, message: Attach) -> bool:
     """Tell whether a terminal gets a seat at a full rank: a driver does, and a watcher may be closed for it."""
-    if hub.seats.driver(rank.key) is None:
+    if hub.terminals.seats.driver(rank.key) is None:
         return message.mode is not Mode.WATCH
     if message.mode is not Mode.TAKE and message.resume is None:
         return False
-    looking = list(hub.seats.last_to_look(rank.key))
+    looking = list(hub.terminals.seats.last_to_look(rank.key))
     # Terminals with a watcher's token go first: the others wait for the keyboard.
-    gives_way = next((number for number in looking if hub.terminals[number].role is Role.WATCHER), looking[0])
+    gives_way = next((number for number in looking if hub.terminals.links[number].role is Role.WATCHER), looking[0])
     departures.give_way(hub, gives_way, f"{rank.address} has as many terminals as it may, and one that types came")
     return True
 
@@ -172,49 +222,49 @@ def _makes_room(hub: Hub, rank: RankRecord, message: Attach) -> bool:
 def _take(hub: Hub, link: TerminalLink, _: Take) -> None:
     rank = _rank_of(hub, link)
     if rank is not None:
-        audited.note(hub, link, What.TAKE, [rank.key])
-        hub.carry_out(hub.seats.take(link.number, rank.report.generation))
+        hub.journal.note(link, What.TAKE, [rank.key])
+        hub.carry_out(hub.terminals.seats.take(link.number, rank.report.generation))
 
 
 def _detach(hub: Hub, link: TerminalLink, _: Detach) -> None:
-    viewer = hub.seats.viewer(link.number)
+    viewer = hub.terminals.seats.viewer(link.number)
     if viewer is not None:
-        audited.note(hub, link, What.DETACH, [viewer.key])
-    hub.carry_out(hub.seats.leave(link.number))
+        hub.journal.note(link, What.DETACH, [viewer.key])
+    hub.carry_out(hub.terminals.seats.leave(link.number))
 
 
 def _resize(hub: Hub, link: TerminalLink, message: Resize) -> None:
     if _rank_of(hub, link) is not None:
-        hub.carry_out(hub.seats.resize(link.number, message.rows, message.columns))
+        hub.carry_out(hub.terminals.seats.resize(link.number, message.rows, message.columns))
 
 
 def _repaint(hub: Hub, link: TerminalLink, _: Repaint) -> None:
     rank = _rank_of(hub, link)
     if rank is not None:
-        hub.want_repaint(rank.key)
+        hub.ranks.want_repaint(rank.key)
 
 
 def _dial(hub: Hub, link: TerminalLink, message: Dial) -> None:
     if hub.dial is None:
-        hub.refuse(link.connection, RefusalCode.CANT_DIAL, "this broker dials nobody")
+        refuse(link.connection, RefusalCode.CANT_DIAL, "this broker dials nobody")
     elif link.bearer.job is not None:
-        hub.refuse(link.connection, RefusalCode.ROLE, f"this token is for job {link.bearer.job} alone")
+        refuse(link.connection, RefusalCode.ROLE, f"this token is for job {link.bearer.job} alone")
     else:
-        audited.note(hub, link, What.QUESTION, action="dial", text=f"{message.host}:{message.port}")
+        hub.journal.note(link, What.QUESTION, action="dial", text=f"{message.host}:{message.port}")
         hub.dial(link.number, message.host, message.port)
 
 
 def _rank_of(hub: Hub, link: TerminalLink) -> RankRecord | None:
     """Return the rank where a terminal sits; it is refused if it sits nowhere."""
-    viewer = hub.seats.viewer(link.number)
-    rank = hub.registry.find(viewer.key) if viewer else None
+    viewer = hub.terminals.seats.viewer(link.number)
+    rank = hub.ranks.registry.find(viewer.key) if viewer else None
     if rank is None:
         _refuse_not_attached(hub, link)
     return rank
 
 
 def _refuse_not_attached(hub: Hub, link: TerminalLink) -> None:
-    hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
+    refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
 
 
 _METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
@@ -224,11 +274,11 @@ _METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
     Detach: _detach,
     Resize: _resize,
     Repaint: _repaint,
-    Question: from_asking_terminals.take,
-    Reply: from_line_terminals.pass_on,
-    Complete: from_line_terminals.pass_on,
-    Interrupt: from_line_terminals.pass_on,
-    Replay: from_line_terminals.replay,
+    Question: asking.receive,
+    Reply: _pass_on,
+    Complete: _pass_on,
+    Interrupt: _pass_on,
+    Replay: _replay,
     Dial: _dial,
-    Hang: hang_verdicts.take,
+    Hang: _verdict,
 }

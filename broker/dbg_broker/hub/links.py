@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer, Role
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.line import Share
-from dbg_broker.net.outbox import RepaintRate
-from dbg_broker.net.rate import RateLimit
+from dbg_broker.net.turns import Account
+from dbg_broker.quotas import TokenBucket
 from dbg_broker.ranks.questions import Finished
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_broker.terminals.changes import PendingChanges
-from dbg_broker.terminals.deeds import DeedPaces
+from dbg_broker.terminals.notices import NoticePaces
 from dbg_wire.messages import Ask, Finding, Message
 
 
@@ -32,6 +30,16 @@ class RankPeer(Protocol):
         Return False if it had no room.
         """
 
+    def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a message of which ``frame`` is the form on the wire, as :meth:`send_message` does."""
+
+    def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a control message that many ranks are sent, as :meth:`send_message` does."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether a frame sent now would not wait."""
+
     def send_data(self, data: bytes, reserve: int) -> bool:
         """Send a frame of keys unless less than ``reserve`` bytes of room would be left; tell whether it was taken."""
 
@@ -45,29 +53,82 @@ class RankPeer(Protocol):
         """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
 
 
+REPAINT_SECONDS = 0.1
+"""Least seconds between two repaints of a rank: ten screens a second are as many as a person can follow."""
+
+
 @dataclass(slots=True, eq=False)
 class RankLink:
     """A rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
 
-    ``prefix`` stands before a number that is not a rank's. If a guard is at the other end, ``guard_of`` is the key of
+    If a guard is at the other end, ``guard_of`` is the key of
     its rank, ``finding`` is what it has said last, and ``asks`` are the questions that it has not answered.
     """
 
     connection: RankPeer
-    rate: RateLimit
+    rate: TokenBucket
     rank: RankRecord | None = None
-    prefix: str = ""
     guard_of: str | None = None
     finding: Finding | None = None
     asks: dict[int, Ask] = field(default_factory=dict)
-    repaints: RepaintRate = field(default_factory=RepaintRate)
+    repaints: TokenBucket = field(default_factory=lambda: TokenBucket(0.0, 1 / REPAINT_SECONDS, 1))
+    repaint_is_due: bool = False
     bearer: Bearer = ANY_RANK
-    share: Share = field(init=False)
+    account: Account = field(init=False)
     """Whose time its work takes."""
 
     def __post_init__(self) -> None:
         """Note whose time it takes, which every message is asked for."""
-        self.share = share_of(self.bearer, self.connection)
+        self.account = account_of(self.bearer, self.connection)
+
+
+class PendingChanges:
+    """Backlog of one subscriber to the list of ranks, or of a terminal that follows a single rank.
+
+    A subscriber gets the snapshot first, then every change, with no gap between. Only keys wait here: the state of a
+    rank is looked up when the terminal can take it.
+    """
+
+    def __init__(self) -> None:
+        self._snapshot: list[str] = []
+        self._in_snapshot = False
+        self._changed: dict[str, None] = {}
+        self.subscribed = False
+
+    def subscribe(self, keys: Iterable[str], *, once: bool) -> None:
+        """Begin a snapshot of these ranks; unless ``once`` changes follow it, in place of an earlier subscription."""
+        # Reversed, as taking from the end of a list is cheap.
+        self._snapshot = list(keys)[::-1]
+        self._in_snapshot = True
+        self.subscribed = not once
+        if self.subscribed:
+            self._changed.clear()
+
+    def add(self, key: str) -> None:
+        """Note that a rank changed, or is gone."""
+        self._changed[key] = None
+
+    @property
+    def has_snapshot(self) -> bool:
+        """Tell whether a page of a snapshot is next."""
+        return self._in_snapshot
+
+    def next_listed(self) -> str | None:
+        """Return the next rank of the snapshot, or None after the last one."""
+        return self._snapshot.pop() if self._snapshot else None
+
+    def end_page(self) -> bool:
+        """End a page of the snapshot, and tell whether it was the last one."""
+        self._in_snapshot = bool(self._snapshot)
+        return not self._in_snapshot
+
+    def change(self) -> str | None:
+        """Return a rank to tell of, or None; none before the snapshot is complete."""
+        if self._in_snapshot or not self._changed:
+            return None
+        key = next(iter(self._changed))
+        del self._changed[key]
+        return key
 
 
 @dataclass(slots=True, eq=False)
@@ -87,21 +148,21 @@ class TerminalLink:
 
     connection: PeerConnection
     bearer: Bearer
-    rate: RateLimit
+    rate: TokenBucket
     name: str | None = None
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: deque[Unread] = field(default_factory=deque)
     told: set[str] | None = None
-    deeds: DeedPaces | None = None
+    deeds: NoticePaces | None = None
     """What it is told of the deeds of others at the rank where it sits."""
     is_supplied: bool = False
     """Whether what waits for it is being sent, in slices."""
-    share: Share = field(init=False)
+    account: Account = field(init=False)
     """Whose time its work takes."""
 
     def __post_init__(self) -> None:
         """Note whose time it takes, which every message is asked for."""
-        self.share = share_of(self.bearer, self.connection)
+        self.account = account_of(self.bearer, self.connection)
 
     @property
     def role(self) -> Role:
@@ -114,10 +175,10 @@ class TerminalLink:
         return self.connection.number
 
 
-def share_of(bearer: Bearer, peer: RankPeer | PeerConnection) -> Share:
+def account_of(bearer: Bearer, peer: RankPeer | PeerConnection) -> Account:
     """Return whose time is taken by work for a peer: one token's, one address's of it, one connection's of that."""
-    return Share((bearer.role, bearer.digest), tcp.host_of(peer.peer), peer.number)
+    return Account((bearer.role, bearer.digest), tcp.host_of(peer.peer), peer.number)
 
 
-NOBODY = Share("", "", 0)
+NOBODY = Account("", "", 0)
 """Whose time the broker's own work takes, which many peers have caused together."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from dbg_broker.hub.links import NOBODY, TerminalLink
 from dbg_broker.net.frames import pack_message, pack_text
-from dbg_broker.net.line import Share
+from dbg_broker.net.turns import Turns
 from dbg_broker.ranks.questions import OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.terminals.seats import Seats
+from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.messages import Change, Gone, Snapshot
 from dbg_wire.records.ranks import RankInfo
@@ -50,17 +50,14 @@ class Listing:
         terminals: dict[int, TerminalLink],
         questions: OpenQuestions,
         *,
-        clock: Callable[[], float],
-        schedule: Callable[[float, Callable[[], None]], object],
-        begin: Callable[[Iterator[None], Share], None],
+        timers: Timers,
+        turns: Turns,
     ) -> None:
         self._registry = registry
         self._seats = seats
         self._terminals = terminals
         self._questions = questions
-        self._clock = clock
-        self._schedule = schedule
-        self._begin = begin
+        self._timers, self._turns = timers, turns
         self._dirty: dict[str, None] = {}
         self._is_spreading = False
         self._frames: dict[str, bytes] = {}
@@ -70,7 +67,7 @@ class Listing:
         """Return a rank as it is listed."""
         return rank.info(
             # Computed anew each time: the wall clock is set now and then, and goes on while the host sleeps.
-            epoch=time.time() - self._clock(),
+            epoch=self._timers.wall() - self._timers.clock(),
             driver=self._seats.driver(rank.key),
             watchers=self._seats.watchers(rank.key),
             driver_silent=self._seats.is_driver_silent(rank.key),
@@ -84,7 +81,7 @@ class Listing:
     def changed(self, key: str) -> None:
         """Note that a rank's listing changed; terminals are told once per round of the event loop."""
         if not self._dirty and not self._is_spreading:
-            self._schedule(0, self._spread)
+            self._timers.schedule(0, self._spread)
         self._dirty[key] = None
         self._frames.pop(key, None)
 
@@ -92,7 +89,7 @@ class Listing:
         """Send a terminal what waits for it, in slices and as long as it takes frames."""
         if not link.is_supplied and link.connection.is_ready:
             link.is_supplied = True
-            self._begin(self._supplying(link), link.share)
+            self._turns.begin(self._supplying(link), link.account)
 
     def _supplying(self, link: TerminalLink) -> Iterator[None]:
         try:
@@ -120,7 +117,7 @@ class Listing:
         self._is_spreading = True
         dirty, self._dirty = self._dirty, {}
         self._frames.clear()
-        self._begin(self._spreading(dirty), NOBODY)
+        self._turns.begin(self._spreading(dirty), NOBODY)
 
     def _spreading(self, dirty: dict[str, None]) -> Iterator[None]:
         concerned: dict[int, TerminalLink] = {}
@@ -142,7 +139,7 @@ class Listing:
             yield
         self._is_spreading = False
         if self._dirty:
-            self._schedule(0, self._spread)
+            self._timers.schedule(0, self._spread)
 
     def _is_news(self, link: TerminalLink, key: str) -> bool:
         if link.told is None:

@@ -6,13 +6,89 @@ not on the number of connections.
 
 from __future__ import annotations
 
-from dbg_broker.hub import departures, lost_ranks
-from dbg_broker.hub.silences import Silences
+from collections.abc import Iterator
+from itertools import islice
+
+from dbg_broker.hub import departures
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.frames import pack_message
 from dbg_wire import limits
 from dbg_wire.messages import Probe
 from dbg_wire.records.ranks import RankState
+
+LOOK_SECONDS = 1.0
+"""Seconds between two rounds of looks at what is due, so that a silence is known within six."""
+
+LOOKS_AT_ONCE = 2000
+"""Ranks that are looked at in one sweep: they take 5 ms."""
+
+PING_SECONDS = 2.5
+"""Seconds of a terminal's silence after which it is pinged; by itself it pings every two."""
+
+SEAT_SECONDS = 25.0
+"""Seconds of a terminal's silence after which its seat is free: it may come back, but others wait for the keyboard."""
+
+ABSENCE_SECONDS = 3.0
+"""Seconds between two looks that show that the broker itself, or its host, was suspended."""
+
+
+class Silences:
+    """Regular looks at the hosts of a hub's ranks, and at its terminals."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._looked_at = hub.timers.clock()
+        self._looked_for = self._looked_at
+        self._round: Iterator[str] = iter(())
+
+    def look(self, now: float) -> None:
+        """Look at the connections that are due."""
+        absent = now - self._looked_for >= ABSENCE_SECONDS
+        self._looked_for = now
+        looks = self._look_at_ranks(now, LOOKS_AT_ONCE)
+        if looks < LOOKS_AT_ONCE and now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            self._round = self._hub.ranks.liveness.hosts.due(now)
+            self._look_at_ranks(now, LOOKS_AT_ONCE - looks)
+            self._look_at_terminals(now, absent)
+
+    def _look_at_ranks(self, now: float, most: int) -> int:
+        """Go on with the round for so many ranks, and return how many it was: fewer at its end."""
+        looks = 0
+        for key in islice(self._round, most):
+            self._look_at_rank(key, now)
+            looks += 1
+        return looks
+
+    def _look_at_rank(self, key: str, now: float) -> None:
+        hub = self._hub
+        link, rank = hub.ranks.links.get(key), hub.ranks.registry.find(key)
+        if link is None:
+            return
+        unheard = link.connection.seconds_since_ack()
+        if not hub.ranks.liveness.hosts.seen(key, unheard, now) or rank is None:
+            return
+        if unheard >= limits.SILENT_SECONDS:
+            departures.fell_silent(hub, rank)
+        elif rank.state is RankState.UNRESPONSIVE:
+            # Its host is back; the rank's answer ends its silence.
+            link.connection.send_message(Probe(), "probe")
+
+    def _look_at_terminals(self, now: float, absent: bool) -> None:
+        for link in tuple(self._hub.terminals.links.values()):
+            connection = link.connection
+            if absent:
+                connection.heard_at = max(now, connection.heard_at)
+            unheard = now - connection.heard_at
+            if unheard >= SEAT_SECONDS:
+                departures.drop_silent(self._hub.connections.meters, connection)
+                continue
+            if unheard >= PING_SECONDS:
+                connection.ping()
+            key = self._hub.terminals.seats.note_silence(link.number, unheard >= limits.SILENT_SECONDS)
+            if key is not None:
+                self._hub.terminals.listing.changed(key)
+
 
 STALL_SECONDS = 60.0
 """Seconds for which a terminal may take nothing of what waits for it: a suspended terminal attaches again."""
@@ -29,7 +105,7 @@ class Sweeper:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._ack_check_at = hub.clock()
+        self._ack_check_at = hub.timers.clock()
         self._silences = Silences(hub)
 
     def sweep(self, now: float) -> None:
@@ -37,34 +113,34 @@ class Sweeper:
         self._probe(now)
         self._silences.look(now)
         self._check_silent(now)
-        lost_ranks.check_deaths(self._hub, now)
+        departures.check_deaths(self._hub, now)
         self._drop_stalled(now)
-        for key in self._hub.registry.expire(now):
-            lost_ranks.forget(self._hub, key)
+        for key in self._hub.ranks.registry.expire(now):
+            departures.forget(self._hub, key)
 
     def _probe(self, now: float) -> None:
         hub = self._hub
-        due = hub.probe_schedule.due(now)
+        due = hub.ranks.liveness.probes.due(now)
         for key in due.probe:
-            hub.tell_rank_frame(key, PROBE, PROBE_FRAME, "probe")
+            hub.ranks.tell_packed(key, PROBE, PROBE_FRAME, "probe")
         for key in due.silent:
-            rank = hub.registry.find(key)
+            rank = hub.ranks.registry.find(key)
             if rank is not None:
-                lost_ranks.fell_silent(hub, rank)
+                departures.fell_silent(hub, rank)
 
     def _check_silent(self, now: float) -> None:
         """End the connections of silent ranks whose hosts are silent, too: the host of a suspended process answers."""
         if now < self._ack_check_at:
             return
         self._ack_check_at = now + ACK_CHECK_SECONDS
-        for key in tuple(self._hub.silent):
-            rank, link = self._hub.registry.find(key), self._hub.ranks.get(key)
+        for key in tuple(self._hub.ranks.liveness.silent):
+            rank, link = self._hub.ranks.registry.find(key), self._hub.ranks.links.get(key)
             if rank is None or link is None or rank.state is not RankState.UNRESPONSIVE:
-                self._hub.silent.discard(key)
+                self._hub.ranks.liveness.silent.discard(key)
             elif link.connection.seconds_since_ack() >= limits.CONNECTION_DEAD_SECONDS:
                 link.connection.abort()
 
     def _drop_stalled(self, now: float) -> None:
-        for link in tuple(self._hub.terminals.values()):
+        for link in tuple(self._hub.terminals.links.values()):
             if link.connection.is_stalled(now, STALL_SECONDS):
-                departures.close_slow(self._hub, link.connection)
+                departures.close_slow(self._hub.connections.meters, link.connection)

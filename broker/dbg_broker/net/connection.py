@@ -19,19 +19,29 @@ from websockets.server import ServerProtocol
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.net import tcp
-from dbg_broker.net.frames import Fragments, pack_data, pack_message, whole_frame
-from dbg_broker.net.http import HttpAnswer, Upgrade
-from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, read_request, switching, upgrade_of
-from dbg_broker.net.incoming import UNREAD_BYTES, IncomingBytes
-from dbg_broker.net.outgoing import OutgoingFrames
-from dbg_broker.net.owner import Owner
-from dbg_broker.net.standings import network_of
+from dbg_broker.net.frames import UNREAD_BYTES, Fragments, IncomingBytes, pack_data, pack_message, whole_frame
+from dbg_broker.net.http import (
+    HttpAnswer,
+    NoRequest,
+    Upgrade,
+    answer_bytes,
+    read_head,
+    read_request,
+    switching,
+    upgrade_of,
+)
+from dbg_broker.net.outbox import OutgoingFrames
+from dbg_broker.net.reputation import network_of
 from dbg_broker.net.tls import SecureTransport
+from dbg_broker.net.turns import Account
 from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.log_form import LogForm
 from dbg_wire.messages import Message
+
+if typing.TYPE_CHECKING:
+    from dbg_broker.net.connections import Connections
 
 logger = logging.getLogger("dbg_broker")
 
@@ -66,6 +76,7 @@ class PeerConnection(asyncio.Protocol):
         "_waits_its_turn",
         "_was_lost",
         "_websocket",
+        "account",
         "cancel_start",
         "has_failed",
         "heard_at",
@@ -80,7 +91,7 @@ class PeerConnection(asyncio.Protocol):
         self,
         number: int,
         peer: str,
-        owner: Owner[PeerConnection],
+        owner: Connections,
         loop: asyncio.AbstractEventLoop,
         secure: SecureTransport | None = None,
     ) -> None:
@@ -90,6 +101,8 @@ class PeerConnection(asyncio.Protocol):
         self.was_made = False
         self.has_failed = False
         """Whether the owner has counted it as a stranger's."""
+        self.account: Account | None = None
+        """Whose time its work takes, once that is known."""
         self.is_open = False
         self.heard_at = loop.time()
         """When the peer was heard last, or will be read again, on the loop's clock."""
@@ -227,7 +240,7 @@ class PeerConnection(asyncio.Protocol):
             self._websocket.reader.buffer.clear()
             self._websocket.parser.close()
         try:
-            self._owner.lost(self)
+            self._owner.handlers.lost(self)
         except Exception:
             logger.exception("an error of the broker after the connection from %s ended", self.peer)
 
@@ -293,7 +306,7 @@ class PeerConnection(asyncio.Protocol):
             if head.rest:
                 self._receive(head.rest)
         else:
-            answer = self._owner.admit(self, Upgrade(head.target, None, None, (), head.method))
+            answer = self._owner.handlers.admit(self, Upgrade(head.target, None, None, (), head.method))
             self._is_decided_later = answer is None
             if isinstance(answer, HttpAnswer):
                 self.respond(answer, with_body=head.method != "HEAD")
@@ -304,7 +317,7 @@ class PeerConnection(asyncio.Protocol):
         except NoRequest as error:
             self._fail(str(error))
             return
-        answer = self._owner.admit(self, upgrade_of(request))
+        answer = self._owner.handlers.admit(self, upgrade_of(request))
         if isinstance(answer, HttpAnswer):
             self.respond(answer)
             return
@@ -341,7 +354,7 @@ class PeerConnection(asyncio.Protocol):
         size = len(websocket.reader.buffer) + len(self._fragments)
         if size or self._has_unfinished:
             self._has_unfinished = size > 0
-            self._owner.unfinished(self, size, is_new=self._has_finished)
+            self._owner.note_unfinished(self, size, is_new=self._has_finished)
         self._has_finished = False
 
     def _handle_frame(self, frame: Frame) -> None:
@@ -349,15 +362,15 @@ class PeerConnection(asyncio.Protocol):
         if whole is not None:
             self._handle_message(*whole)
         if not frame.fin or frame.opcode in (Opcode.PING, Opcode.PONG):
-            self._owner.frame_received(self)
+            self._owner.handlers.frame(self)
 
     def _handle_message(self, opcode: Opcode, payload: bytes) -> None:
         self._has_finished = True
         if opcode is Opcode.BINARY:
-            self._owner.data_received(self, payload)
+            self._owner.handlers.data(self, payload)
         else:
             # A wrong byte becomes a character that no known name has, so the text is refused like any wrong message.
-            self._owner.text_received(self, payload.decode("utf-8", "replace"))
+            self._owner.handlers.text(self, payload.decode("utf-8", "replace"))
 
     # ---------------------------------------------------------------------------------------------------- what goes out
 
@@ -397,7 +410,7 @@ class PeerConnection(asyncio.Protocol):
             return False
         if self._outgoing.send_control(frame, instead_of):
             return True
-        self._owner.overflowed(self)
+        self._owner.handlers.overflowed(self)
         return False
 
     def send_output(self, frame: bytes, most: int | None = None) -> bool:
@@ -466,7 +479,7 @@ class PeerConnection(asyncio.Protocol):
             return
         self._outgoing.pump()
         if self.is_ready:
-            self._owner.drained(self)
+            self._owner.handlers.drained(self)
 
     def _write_library_frames(self, websocket: ServerProtocol) -> None:
         """Write what the library answers by itself: pongs and closes."""

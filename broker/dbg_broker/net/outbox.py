@@ -1,4 +1,4 @@
-"""The bounded queue of frames for one peer, and when a rank is asked to repaint for terminals that missed output.
+"""The bounded queue of frames for one peer.
 
 Pure: frames are bytes that the caller hands to its transport as the transport takes them. ``held`` is the number of
 bytes that the transport itself still holds; they count against the bound.
@@ -6,16 +6,16 @@ bytes that the transport itself still holds; they count against the bound.
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import NamedTuple
+
+from dbg_wire import limits
 
 FRAME_COST = 120
 """Bytes of memory that a frame takes beside its own bytes; without them the bound would not hold for tiny frames."""
-
-REPAINT_SECONDS = 0.1
-"""Least seconds between two repaints of a rank: ten screens a second are as many as a person can follow."""
 
 
 class Fate(enum.Enum):
@@ -162,23 +162,99 @@ class Outbox:
         self._outputs = 0
 
 
-class RepaintRate:
-    """When one rank is asked to repaint: at once, but at most every ``REPAINT_SECONDS``."""
+TRANSPORT_SLACK = 128 * limits.KIB
+"""Bytes that TLS and its transport may hold beside what they report: one frame each, and 64 KiB in asyncio."""
 
-    __slots__ = ("_is_due", "_sent_at")
+OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
+"""Bytes that may wait for one peer, a rank or a terminal."""
 
-    def __init__(self) -> None:
-        self._sent_at: float | None = None
-        self._is_due = False
 
-    def want(self, now: float) -> float | None:
-        """Return the seconds after which to ask, or None if a repaint that was wanted before is still to be asked."""
-        if self._is_due:
-            return None
-        self._is_due = True
-        return 0.0 if self._sent_at is None else max(0.0, self._sent_at + REPAINT_SECONDS - now)
+class OutgoingFrames:
+    """The frames to one transport, kept in an outbox while it is paused."""
 
-    def sent(self, now: float) -> None:
-        """Note that the rank was asked."""
-        self._sent_at = now
-        self._is_due = False
+    __slots__ = ("_outbox", "is_paused", "transport")
+
+    def __init__(self, now: float) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.is_paused = False
+        self._outbox = Outbox(OUTBOX_BYTES, now)
+
+    @property
+    def is_free(self) -> bool:
+        """Tell whether a frame sent now would not wait."""
+        return not self.is_paused and not self._outbox
+
+    @property
+    def held(self) -> int:
+        """Return how many bytes the transport holds."""
+        return self.transport.get_write_buffer_size() if self.transport else 0
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Return how many bytes wait for the peer, in the outbox and in the transport."""
+        return self._outbox.waiting + self.held
+
+    def has_room(self, size: int) -> bool:
+        """Tell whether a frame of ``size`` bytes could wait."""
+        return self._outbox.has_room(size, self.held)
+
+    def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a control message, or let it wait; it replaces a waiting one of the same name. False without room."""
+        if self.is_free:
+            self._pass(frame)
+            return True
+        return self._outbox.offer_control(frame, self.held, instead_of) is not Fate.OVERFLOW
+
+    def send_output(self, frame: bytes, most: int | None = None) -> bool:
+        """Send terminal output, or let it wait beside no more than ``most`` bytes; False if it was dropped."""
+        if self.is_free and not self._outbox.is_skipping:
+            self._pass(frame)
+            return True
+        return self._outbox.offer_output(frame, self.held, most) is Fate.QUEUED
+
+    def write(self, data: bytes) -> None:
+        """Write bytes past all that waits."""
+        # asyncio logs a warning when a connection that has failed is written to.
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def write_to_end(self, pieces: Iterable[bytes]) -> bool:
+        """Write the library's own frames past all that waits; tell whether an empty piece now ends the output.
+
+        The library ends its output again when more bytes come. The output ends once: after a second close all methods
+        of asyncio's TLS transport fail.
+        """
+        if self.transport is None or self.transport.is_closing():
+            return False
+        whole = list(pieces)
+        is_end = b"" in whole
+        # A flood of pings is answered by one write.
+        if data := b"".join(whole[: whole.index(b"")] if is_end else whole):
+            self.write(data)
+        return is_end
+
+    def pump(self) -> None:
+        """Write what waits for as long as the transport takes it."""
+        while not self.is_paused and (frame := self._outbox.take()) is not None:
+            self.write(frame)
+
+    def flush(self) -> None:
+        """Write all that waits."""
+        while (frame := self._outbox.take()) is not None:
+            self.write(frame)
+
+    def clear(self) -> None:
+        """Forget all that waits."""
+        self._outbox.clear()
+
+    def missed(self) -> bool:
+        """Tell, once and as soon as nothing waits, that output was dropped and the peer is ready for a repaint."""
+        return self._outbox.missed()
+
+    def is_stalled(self, now: float, seconds: float) -> bool:
+        """Tell whether the peer has taken nothing for ``seconds`` although things wait."""
+        return self._outbox.is_stalled(self.held, now, seconds)
+
+    def _pass(self, frame: bytes) -> None:
+        self._outbox.passed(len(frame))
+        self.write(frame)

@@ -8,13 +8,11 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.owner import Owner
+from dbg_broker.net.connections import Connections
 from dbg_broker.net.spare import NO_DESCRIPTORS
 from dbg_broker.net.tls import SecureTransport
 from dbg_broker.settings import EVERYBODY, Allowed
@@ -43,41 +41,12 @@ ABORT_SECONDS = 0.25
 """Seconds for the rounds of the loop in which aborted connections end."""
 
 
-class ServerOwner(Owner[PeerConnection], Protocol):
-    """Owner of the connections that a server accepts."""
-
-    @property
-    def can_accept(self) -> bool:
-        """Tell whether one more connection may come now."""
-
-    def turned_away(self, peer: str) -> None:
-        """Take note of a peer whose address is not allowed; its connection is closed already."""
-
-    def make_room(self, error: OSError) -> bool:
-        """Have a descriptor free for an accept that found none; return whether it may be tried again at once."""
-
-    def accepted(self, connection: PeerConnection) -> None:
-        """Take a connection of which nothing has come yet."""
-
-    def begins(self, connection: PeerConnection, begin: Callable[[], None]) -> None:
-        """Call ``begin``, which reads the first bytes of a connection, when it is its turn."""
-
-    def sweep(self, late: float) -> None:
-        """Do what is due by the clock, ``late`` seconds after its time."""
-
-    def close_all(self, then: Callable[[], None]) -> None:
-        """Close all connections, and call ``then`` when none is left, at once if there is none."""
-
-    def abort_all(self) -> None:
-        """End at once what :meth:`close_all` has not closed."""
-
-
 class Server:
     """Server that accepts connections for their owner until it is stopped."""
 
     def __init__(
         self,
-        owner: ServerOwner,
+        owner: Connections,
         listener: socket.socket,
         context: ssl.SSLContext | None,
         *,
@@ -116,12 +85,12 @@ class Server:
         if self._sweeping is not None:
             self._sweeping.cancel()
         empty = asyncio.Event()
-        self._owner.close_all(empty.set)
+        self._owner.handlers.close_all(empty.set)
         try:
             await within(SHUTDOWN_SECONDS, empty.wait())
         except asyncio.TimeoutError:
             logger.info("some connections did not close in time")
-            self._owner.abort_all()
+            self._owner.handlers.abort_all()
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(ABORT_SECONDS, empty.wait())
         for task in self._starting:
@@ -202,7 +171,7 @@ class Server:
         connection.cancel_start = None
         accepted.close()
         self._owner.failed(connection, reason)
-        self._owner.lost(connection)
+        self._owner.handlers.lost(connection)
 
     def _accept_later(self, seconds: float) -> None:
         self._loop.remove_reader(self.listener)
@@ -228,7 +197,7 @@ class Server:
             if not connection.was_made:
                 accepted.close()
                 self._owner.failed(connection, reason)
-                self._owner.lost(connection)
+                self._owner.handlers.lost(connection)
 
     def _sweep(self, due: float) -> None:
         try:

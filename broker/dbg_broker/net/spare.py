@@ -13,7 +13,7 @@ import os
 import resource
 from collections.abc import Callable
 
-from dbg_broker.net.capacity import MORE_DESCRIPTORS
+from dbg_broker.net.places import MORE_DESCRIPTORS
 from dbg_wire import limits
 
 logger = logging.getLogger("dbg_broker")

@@ -1,4 +1,4 @@
-"""Shares of the broker's time for connections, so that bytes of one connection don't delay keys of another. Pure.
+"""Fair queues of the broker's time, so that bytes of one connection don't delay keys of another. Pure.
 
 What came on a connection is taken at once while the present turn of the event loop has time left and nobody waits.
 Otherwise the connection waits in line, and the line has a bounded part of each of the next turns. Keys of a terminal
@@ -8,11 +8,13 @@ ranks or terminals waits in the same line, for the one who sent the message.
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from typing import NamedTuple
 
-from dbg_broker.net.line import Line, Share, Worker
+from dbg_broker.timers import Timers
 
 logger = logging.getLogger("dbg_broker")
 
@@ -24,17 +26,132 @@ TURN_SECONDS = 0.002
 """Time of one turn of the event loop for keys and their echo, and as much again for all else. Either may end one
 message late; the longest takes 20 ms. The sum is below 50 ms, the longest time that a flood may delay a key."""
 
-
 COUNTED_SECONDS = TURN_SECONDS / 2
 """Time of one or several turns that is counted as one's. A turn of its own only to begin the count anew, for each short
 message, would cost a third of what the message does."""
+
+STRANGERS_SECONDS = 0.001
+"""Time of one turn of the event loop for all strangers. The last one may end a TLS handshake late, 1 ms; with the 10 ms
+that others have, a turn stays far below 50 ms."""
+
+
+class Account(NamedTuple):
+    """Whose time some work takes: a token's, there an address's, and there one connection's."""
+
+    token: Hashable
+    address: Hashable
+    connection: Hashable
+
+
+Work = Callable[[Callable[[], bool]], bool]
+"""Work of a connection, or other work that can be done in slices.
+
+It is told how to learn that the slice is over, does at least one piece, and returns whether there is more to do now.
+"""
+
+
+class _Node:
+    """A token, an address or a connection, and those below it that wait."""
+
+    __slots__ = ("below", "level", "used", "waiting", "waits", "work")
+
+    def __init__(self) -> None:
+        self.used = 0.0
+        self.level = 0.0
+        """Seconds used by the one below that was served last."""
+        self.waits = False
+        self.waiting: list[tuple[float, int, Hashable]] = []
+        """The names of those below that wait, as a heap by seconds used and order of coming."""
+        self.below: dict[Hashable, _Node] = {}
+        self.work: Work | None = None
+
+
+class FairQueue:
+    """Fair queue of work: every token, every address of it and every connection of that has a fair share of the time.
+
+    Who has used least time is first. A thousand connections of one token have the share of one, and among themselves
+    the connection that asks for little does not wait for those that ask for much. Who comes into the queue counts as
+    having used as much as the one that was served last, so that nobody saves up time by being silent. The length is
+    the number of those that wait.
+    """
+
+    def __init__(self) -> None:
+        self._root = _Node()
+        self._serial = 0
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def put(self, work: Work, account: Account) -> None:
+        """Have work wait, which must not wait already."""
+        place = self._root
+        for name in account:
+            below = place.below.get(name)
+            if below is None:
+                below = place.below[name] = _Node()
+            self._join(place, name, below)
+            place = below
+        place.work = work
+        self._size += 1
+
+    def take(self) -> tuple[Work, Account]:
+        """Take the first one out; :meth:`charge` follows when its slice is over. Raise IndexError if empty."""
+        place, names = self._root, []
+        while place.work is None:
+            place.level, _, name = heapq.heappop(place.waiting)
+            place = place.below[name]
+            place.waits = False
+            names.append(name)
+        work, place.work = place.work, None
+        self._size -= 1
+        return work, Account(*names)
+
+    def charge(self, account: Account, seconds: float) -> None:
+        """Note the seconds that work has used which was taken out."""
+        path: list[tuple[_Node, Hashable, _Node]] = []
+        above = self._root
+        for name in account:
+            below = above.below.get(name)
+            if below is None:
+                break
+            below.used += seconds
+            path.append((above, name, below))
+            above = below
+        # From below, as a token waits if one of its addresses does.
+        for above, name, place in reversed(path):
+            if place.waiting:
+                self._join(above, name, place)
+        if not self._size:
+            # Nobody is to be compared with anybody.
+            self._root = _Node()
+
+    def forget(self, account: Account) -> None:
+        """Forget a connection that has ended, unless it waits."""
+        token = self._root.below.get(account.token)
+        address = token.below.get(account.address) if token is not None else None
+        if token is None or address is None:
+            return
+        for above, name in ((address, account.connection), (token, account.address), (self._root, account.token)):
+            place = above.below.get(name)
+            if place is None or place.waits or place.below:
+                return
+            del above.below[name]
+
+    def _join(self, above: _Node, name: Hashable, place: _Node) -> None:
+        if place.waits:
+            return
+        place.waits = True
+        place.used = max(place.used, above.level)
+        self._serial += 1
+        heapq.heappush(above.waiting, (place.used, self._serial, name))
 
 
 class _Lane:
     """A line, and the seconds that it has used of the present turn, or of the last ones if those were short."""
 
     def __init__(self) -> None:
-        self.line = Line()
+        self.line = FairQueue()
         self.spent = 0.0
 
     @property
@@ -42,31 +159,29 @@ class _Lane:
         return not self.line and self.spent < TURN_SECONDS
 
 
-class _Work:
-    """Work in steps, of which each takes less than a slice; an error ends this work and nothing else."""
+def _in_steps(steps: Iterator[object]) -> Work:
+    """Return work in steps, of which each takes less than a slice; an error ends this work and nothing else."""
 
-    def __init__(self, steps: Iterator[object]) -> None:
-        self._steps = steps
-
-    def work(self, is_over: Callable[[], bool]) -> bool:
+    def work(is_over: Callable[[], bool]) -> bool:
         try:
-            for _ in self._steps:
+            for _ in steps:
                 if is_over():
                     return True
         except Exception:
             logger.exception("an error of the broker in work that was done in slices")
         return False
 
+    return work
+
 
 class Turns:
-    """The order in which connections take their bytes; ``spent`` returns the broker's processor time."""
+    """The order in which connections take their bytes."""
 
-    def __init__(self, spent: Callable[[], float], schedule: Callable[[float, Callable[[], None]], object]) -> None:
-        self._clock = spent
-        self._schedule = schedule
+    def __init__(self, timers: Timers) -> None:
+        self._clock, self._schedule = timers.spent, timers.schedule
         self._keys, self._others = _Lane(), _Lane()
         # When each one that waits came or had its last slice, in this order.
-        self._since: OrderedDict[Worker, int] = OrderedDict()
+        self._since: OrderedDict[Work, int] = OrderedDict()
         self._count = 0
         self._due: deque[tuple[int, Callable[[], None]]] = deque()
         self._is_scheduled = False
@@ -74,46 +189,46 @@ class Turns:
     def __len__(self) -> int:
         return len(self._since)
 
-    def take(self, worker: Worker, share: Share, *, types: bool) -> bool:
-        """Have a worker that doesn't wait here take its bytes, now if there is time; ``types`` if these are keys.
+    def take(self, work: Work, account: Account, *, types: bool) -> bool:
+        """Do work that doesn't wait here, now if there is time; ``types`` if these are keys.
 
         Return whether it waits here now.
         """
         lane = self._keys if types else self._others
-        waits = not lane.is_free or self._serve(lane, worker, SLICE_SECONDS)
+        waits = not lane.is_free or self._serve(lane, work, SLICE_SECONDS)
         if waits:
-            self._put(lane, worker, share)
+            self._put(lane, work, account)
         if waits or lane.spent >= COUNTED_SECONDS:
             self._begin_later()
         return waits
 
-    def begin(self, steps: Iterator[object], share: Share) -> None:
+    def begin(self, steps: Iterator[object], account: Account) -> None:
         """Begin work whose steps are the iterator's, and go on in slices; each step takes well below a millisecond."""
         self._count += 1
-        own = Share(share.token, share.address, (share.connection, self._count))
-        self.take(_Work(steps), own, types=False)
+        own = Account(account.token, account.address, (account.connection, self._count))
+        self.take(_in_steps(steps), own, types=False)
 
-    def after(self, call: Callable[[], None]) -> None:
+    def call_after_current_queue(self, call: Callable[[], None]) -> None:
         """Call something when all that wait now have had a slice; at once if none waits."""
         if self._since:
             self._due.append((self._count, call))
         else:
             call()
 
-    def forget(self, share: Share) -> None:
+    def forget(self, account: Account) -> None:
         """Forget what a connection that has ended has used."""
-        self._keys.line.forget(share)
-        self._others.line.forget(share)
+        self._keys.line.forget(account)
+        self._others.line.forget(account)
 
-    def _put(self, lane: _Lane, worker: Worker, share: Share) -> None:
+    def _put(self, lane: _Lane, work: Work, account: Account) -> None:
         self._count += 1
-        self._since[worker] = self._count
-        lane.line.put(worker, share)
+        self._since[work] = self._count
+        lane.line.put(work, account)
 
-    def _serve(self, lane: _Lane, worker: Worker, seconds: float) -> bool:
+    def _serve(self, lane: _Lane, work: Work, seconds: float) -> bool:
         began = self._clock()
         ends = began + seconds
-        has_more = worker.work(lambda: self._clock() >= ends)
+        has_more = work(lambda: self._clock() >= ends)
         lane.spent += self._clock() - began
         return has_more
 
@@ -133,12 +248,85 @@ class Turns:
             self._begin_later()
 
     def _serve_first(self, lane: _Lane) -> None:
-        worker, share = lane.line.take()
-        del self._since[worker]
+        work, account = lane.line.take()
+        del self._since[work]
         before = lane.spent
-        has_more = self._serve(lane, worker, min(SLICE_SECONDS, TURN_SECONDS - before))
-        lane.line.charge(share, lane.spent - before)
+        has_more = self._serve(lane, work, min(SLICE_SECONDS, TURN_SECONDS - before))
+        lane.line.charge(account, lane.spent - before)
         if has_more:
-            self._put(lane, worker, share)
+            self._put(lane, work, account)
         while self._due and (not self._since or next(iter(self._since.values())) > self._due[0][0]):
             self._due.popleft()[1]()
+
+
+_Queue = OrderedDict[str, deque[Work]]
+"""Connections that wait, by address; the address at the front is the next."""
+
+
+class Entrance:
+    """The order in which strangers take their bytes: those whose token is not known yet.
+
+    All of them together have a bounded part of each turn of the event loop, whatever they ask for: a TLS handshake, a
+    page, or a refusal. Addresses take it in turn, and the connections of one address in the order in which they sent
+    something. So no address delays another one. Addresses with many failed attempts wait in a slow line: it has one
+    connection's share of each turn, and all the time that the other line leaves.
+    """
+
+    def __init__(self, timers: Timers) -> None:
+        self._clock, self._schedule = timers.spent, timers.schedule
+        self._line: _Queue = OrderedDict()
+        self._slow_line: _Queue = OrderedDict()
+        self._is_scheduled = False
+
+    def __len__(self) -> int:
+        return sum(len(works) for line in (self._line, self._slow_line) for works in line.values())
+
+    def take(self, work: Work, address: str, *, is_slow: bool, is_ahead: bool = False) -> None:
+        """Do work that doesn't wait here when it is its turn.
+
+        One that ``is_ahead`` of others, as its TLS handshake is complete, goes first among those of its address: it
+        needs one step more, and what was spent on it isn't lost.
+        """
+        line = self._slow_line if is_slow else self._line
+        waiting = line.setdefault(address, deque())
+        if is_ahead:
+            waiting.appendleft(work)
+        else:
+            waiting.append(work)
+        self._begin_later()
+
+    def call(self, begin: Callable[[], None], address: str, *, is_slow: bool) -> None:
+        """Call something when a new connection of an address has its turn."""
+
+        def work(_is_over: Callable[[], bool]) -> bool:
+            begin()
+            return False
+
+        self.take(work, address, is_slow=is_slow)
+
+    def _begin_later(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._schedule(0, self._begin)
+
+    def _begin(self) -> None:
+        self._is_scheduled = False
+        ends = self._clock() + STRANGERS_SECONDS
+        while self._line and self._clock() < ends:
+            self._serve(self._line)
+        # The slow line moves even if the other one takes all the time.
+        is_first = True
+        while self._slow_line and (is_first or self._clock() < ends):
+            self._serve(self._slow_line)
+            is_first = False
+        if self._line or self._slow_line:
+            self._begin_later()
+
+    def _serve(self, line: _Queue) -> None:
+        """Let the first connection of the first address read one piece, and put both at the end of their lines."""
+        address, works = line.popitem(last=False)
+        work = works.popleft()
+        if work(lambda: True):
+            works.append(work)
+        if works:
+            line[address] = works

@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from dbg_broker.ranks.broadcast import Broadcast
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
-from dbg_broker.ranks.spread import Telling
 from dbg_wire.messages import Chosen, ChosenRank, Waiting
 from dbg_wire.records.ranks import RankState
 
@@ -66,7 +66,7 @@ class HeldRanks:
         """Ranks that others wait for, counted once for each group."""
 
     def changed(self, rank: RankRecord) -> bool:
-        """Take in a change of a rank; tell whether :meth:`tell` has something for a rank."""
+        """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
         run = (rank.said.job, rank.said.run)
         if rank.child is None and (rank.is_live or (run, rank.said.rank) not in self._keys):
             # A rank that ended may still change when a relaunched rank has its number already.
@@ -79,7 +79,7 @@ class HeldRanks:
                 self._due[group] = None
         return bool(self._due)
 
-    def tell(self) -> Iterator[Telling]:
+    def news(self) -> Iterator[Broadcast]:
         """Return what is to be told to which ranks now, in order for each rank; it counts as told then."""
         due, self._due = self._due, {}
         for group in due:
@@ -192,7 +192,7 @@ class HeldRanks:
 
     def _tellings(
         self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], name: Hashable
-    ) -> Iterator[Telling]:
+    ) -> Iterator[Broadcast]:
         """Return how far these ranks are, for each of these keys; ranks that are told the same share a telling."""
         said = [self._said(group, number) for number in numbers]
         ends = sorted({ended for status, ended in said if status.state in (RankState.LOST, RankState.EXITED)})
@@ -204,7 +204,7 @@ class HeldRanks:
         for earlier, listeners in together.items():
             former = ends[earlier - 1] if earlier else None
             ranks = tuple(_as_of_now(status, ended, former) for status, ended in said)
-            yield Telling(Chosen(site=group.site, ranks=ranks), tuple(listeners), name)
+            yield Broadcast(Chosen(site=group.site, ranks=ranks), tuple(listeners), name)
 
 
 def _as_of_now(status: ChosenRank, ended: float, former: float | None) -> ChosenRank:

@@ -1,12 +1,150 @@
-"""Whether a process is alive, where this host's kernel can tell.
+"""Heartbeat: when ranks are probed, their hosts looked at, and the processes of lost ranks looked for. Pure.
 
-A rank's pid means something here only if the rank names the same kernel as :func:`dbg_dial.kernel.kernel_name` here.
+Time is an argument. One heap holds all ranks that are probed, so that the cost of a sweep depends on those that are
+due. While a host answers, the connection of one of its ranks is looked at, of another one each time, and not before the
+silence of that host could have become long enough. All ranks of a silent host are looked at each time.
 """
 
 from __future__ import annotations
 
+import heapq
 import os
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+
+from dbg_wire import limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeIntervals:
+    """Seconds between two probes of a rank that a terminal looks at, and of any other rank."""
+
+    attended: float = limits.PROBE_ATTENDED_SECONDS
+    idle: float = limits.PROBE_IDLE_SECONDS
+
+
+@dataclass(slots=True)
+class _Probed:
+    """A rank's schedule; ``due`` may lie behind ``entry``, its place in the heap, and is looked at again then."""
+
+    idle_due: float
+    due: float
+    entry: float
+    unanswered: int = 0
+    attended: bool = False
+    asked: bool = False
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The ranks to probe now, and those that have left their probes unanswered."""
+
+    probe: list[str]
+    silent: list[str]
+
+
+class ProbeSchedule:
+    """For each connected rank, when its next probe is due and how many wait for an answer.
+
+    The length is the number of entries that wait for their time; some are out of date.
+    A silent rank is not probed again: it answers the waiting probes when it goes on, and more would only pile up.
+    """
+
+    def __init__(self, intervals: ProbeIntervals) -> None:
+        self._intervals = intervals
+        self._ranks: dict[str, _Probed] = {}
+        self._heap: list[tuple[float, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, key: str, now: float) -> None:
+        """Begin with a rank that was just heard."""
+        due = now + self._intervals.idle
+        self._ranks[key] = _Probed(idle_due=due, due=due, entry=due)
+        heapq.heappush(self._heap, (due, key))
+
+    def remove(self, key: str) -> None:
+        """End with a rank; an unknown one is no error."""
+        self._ranks.pop(key, None)
+
+    def heard(self, key: str, now: float) -> None:
+        """Note that a rank has sent something."""
+        probed = self._ranks.get(key)
+        if probed is None:
+            return
+        probed.unanswered = 0
+        if probed.silent:
+            probed.silent = False
+            self._was_probed(key, probed, now)
+
+    def attend(self, key: str, attended: bool, now: float) -> None:
+        """Note whether a terminal looks at a rank; a rank that was not looked at before is probed at the next sweep."""
+        probed = self._ranks.get(key)
+        if probed is None or probed.attended == attended:
+            return
+        probed.attended = attended
+        if attended:
+            self._schedule(key, probed, now)
+
+    def asked(self, key: str, now: float) -> None:
+        """Note that a rank is asked something: that counts as a probe, and a next one follows if no answer comes."""
+        probed = self._ranks.get(key)
+        if probed is None or probed.asked:
+            return
+        probed.asked = True
+        # Questions without an end must not put off the probe that is due.
+        if not probed.attended and now < probed.idle_due:
+            probed.unanswered = max(probed.unanswered, 1)
+            self._schedule(key, probed, now + self._intervals.attended)
+
+    def ask_ended(self, key: str) -> None:
+        """Note that nothing that a rank was asked is open any more."""
+        probed = self._ranks.get(key)
+        if probed is not None and probed.asked:
+            probed.asked = False
+            if not probed.attended:
+                # Its entry in the heap, which may come earlier, is moved on when it comes.
+                probed.due = probed.idle_due
+
+    def due(self, now: float) -> Due:
+        """Return what is to be done by now; the next probe of each rank is scheduled."""
+        due = Due([], [])
+        while self._heap and self._heap[0][0] <= now:
+            at, key = heapq.heappop(self._heap)
+            probed = self._ranks.get(key)
+            # A rank that was scheduled or registered anew has another entry.
+            if probed is None or probed.entry != at or probed.silent:
+                continue
+            if probed.due > now:
+                probed.entry = probed.due
+                heapq.heappush(self._heap, (probed.entry, key))
+                continue
+            if probed.unanswered >= limits.SILENT_PROBES:
+                probed.silent = True
+                due.silent.append(key)
+                continue
+            probed.unanswered += 1
+            due.probe.append(key)
+            self._was_probed(key, probed, now)
+        return due
+
+    def _was_probed(self, key: str, probed: _Probed, now: float) -> None:
+        probed.idle_due = now + self._intervals.idle
+        is_frequent = probed.attended or probed.asked
+        probed.due = probed.entry = now + self._intervals.attended if is_frequent else probed.idle_due
+        heapq.heappush(self._heap, (probed.entry, key))
+
+    def _schedule(self, key: str, probed: _Probed, due: float) -> None:
+        """Have a rank probed at another time; one that is silent is not."""
+        probed.due = due
+        if due < probed.entry and not probed.silent:
+            probed.entry = due
+            heapq.heappush(self._heap, (due, key))
+
 
 _PROC = Path("/proc")
 
@@ -33,3 +171,119 @@ def _is_there(pid: int) -> bool:
     except OSError:
         return True
     return True
+
+
+class _Host:
+    """The ranks of a host, the next one to be looked at first."""
+
+    __slots__ = ("due", "keys", "name", "silent")
+
+    def __init__(self, name: Hashable, due: float) -> None:
+        self.name = name
+        self.due = due
+        self.keys: dict[str, None] = {}
+        self.silent: set[str] = set()
+
+
+class HostLooks:
+    """For each connected rank, its host; for each host, when to look at one of its ranks and which are silent."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[Hashable, _Host] = {}
+        self._host_of: dict[str, _Host] = {}
+
+    def add(self, key: str, name: Hashable, now: float) -> None:
+        """Begin with a rank that was just heard; ``name`` is the same for all ranks that are silent together."""
+        self.remove(key)
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = _Host(name, now + limits.SILENT_SECONDS)
+        host.keys[key] = None
+        self._host_of[key] = host
+
+    def remove(self, key: str) -> None:
+        """End with a rank; an unknown one is no error."""
+        host = self._host_of.pop(key, None)
+        if host is None:
+            return
+        del host.keys[key]
+        host.silent.discard(key)
+        if not host.keys:
+            del self._hosts[host.name]
+
+    def due(self, now: float) -> Iterator[str]:
+        """Go through the ranks to look at now; the caller calls :meth:`seen` for each before it takes another one."""
+        for host in tuple(self._hosts.values()):
+            if host.silent:
+                yield from tuple(host.keys)
+            elif host.due <= now:
+                # The host's last rank may have left while the caller was elsewhere.
+                yield from tuple(islice(host.keys, 1))
+                if host.silent:
+                    yield from tuple(host.keys)
+
+    def seen(self, key: str, unheard: float, now: float) -> bool:
+        """Note that a rank's host was heard ``unheard`` seconds ago; return whether its silence has begun or ended."""
+        host = self._host_of.get(key)
+        if host is None:
+            return False
+        was_silent, is_silent = key in host.silent, unheard >= limits.SILENT_SECONDS
+        host.due = now + limits.SILENT_SECONDS - unheard
+        del host.keys[key]
+        host.keys[key] = None
+        if is_silent:
+            host.silent.add(key)
+        else:
+            host.silent.discard(key)
+        return was_silent != is_silent
+
+
+DEATH_CHECKS = (0.2, 1.0, 5.0)
+"""Seconds after which a lost rank of this host is looked for again: its socket closes before it is a dead process."""
+
+DEATH_CHECK_LATER = 30.0
+"""Seconds between later checks: the rank may have lost only its connection, and end at any time."""
+
+
+class DeathChecks:
+    """The keys of lost ranks, by when each is to be looked for next."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str, int]] = []
+
+    def put(self, key: str, attempt: int, now: float) -> None:
+        """Have a rank looked for again after the attempt of this number, counted from zero."""
+        delay = DEATH_CHECKS[attempt] if attempt < len(DEATH_CHECKS) else DEATH_CHECK_LATER
+        heapq.heappush(self._heap, (now + delay, key, attempt + 1))
+
+    def due(self, now: float) -> list[tuple[str, int]]:
+        """Take out the ranks that are to be looked for by now, each with the number of its attempt."""
+        found = []
+        while self._heap and self._heap[0][0] <= now:
+            _, key, attempt = heapq.heappop(self._heap)
+            found.append((key, attempt))
+        return found
+
+
+class Liveness:
+    """What is looked at by the clock: ranks by probes, their hosts, and the processes of lost ranks of this host.
+
+    ``silent`` are the ranks that do not answer; ``kernel`` is the name of this host's kernel.
+    """
+
+    def __init__(self, kernel: str | None, intervals: ProbeIntervals) -> None:
+        self.kernel = kernel
+        self.probes = ProbeSchedule(intervals)
+        self.hosts = HostLooks()
+        self.deaths = DeathChecks()
+        self.silent: set[str] = set()
+
+    def add(self, key: str, host: Hashable, now: float) -> None:
+        """Begin with a rank that was just heard; ``host`` is the same for all ranks that are silent together."""
+        self.probes.add(key, now)
+        self.hosts.add(key, host, now)
+
+    def remove(self, key: str) -> None:
+        """End with a rank that is not connected any more."""
+        self.probes.remove(key)
+        self.hosts.remove(key)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from sys import getsizeof
 
-from dbg_broker.ranks.answer_budget import MAX_TERMINAL_BYTES, AnswerBudget
+from dbg_broker.quotas import ByteBudget, TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Action, Answer, Kind, Progress, Question, RankAnswer
@@ -32,11 +32,25 @@ LONG_BYTES = 4 * limits.KIB
 RANK_COST = 300
 """Bytes that a rank costs a question beside its key and what it says: an entry, an answer and its empty parts."""
 
+MAX_TERMINAL_BYTES = 128 * limits.MIB
+"""Bytes of answers that wait for one terminal, as they lie in memory: gathered for a question that is open, or not read
+yet. 4096 ranks with a PuDB screen of 200 by 50 each come to 97 MB."""
+
+MAX_BYTES = 256 * limits.MIB
+"""Bytes for all terminals, twice the bound of one: a login node has other users, too."""
+
 MAX_WAITING = 64
 """Ranks that have not answered and are named meanwhile: a line on a terminal has room for fewer."""
 
 MIN_SECONDS = 0.05
 """Shortest deadline of a question: no rank can answer within less than a round trip."""
+
+
+ASKS_PER_SECOND = 200
+"""Questions to one rank in a second, and as many at once: a person's tools ask some ten for each step."""
+
+MAX_OPEN_AT_RANK = 64
+"""Questions that wait for one rank at once: each keeps a slot of the broker, and the rank answers one after another."""
 
 
 class TooMuchWaits(Exception):
@@ -103,7 +117,8 @@ class OpenQuestions:
     """
 
     def __init__(self, lacks_memory: Callable[[], str] = str) -> None:
-        self.budget = AnswerBudget()
+        self.budget: ByteBudget[int] = ByteBudget(MAX_BYTES)
+        """Bytes of answers by terminal. At the bound of all, the terminal with most is closed."""
         self._lacks_memory = lacks_memory
         self._open: dict[int, _OpenQuestion] = {}
         self._asked: dict[str, set[int]] = {}
@@ -141,7 +156,7 @@ class OpenQuestions:
         asked. Raise TooMuchWaits if the terminal has to read other answers first.
         """
         size = sum(map(getsizeof, question.keys)) + RANK_COST * len(question.keys)
-        if not self.budget.take(client, size):
+        if not self._count(client, size):
             raise TooMuchWaits
         self._last += 1
         seconds = max(MIN_SECONDS, min(question.seconds, limits.MAX_ASK_SECONDS))
@@ -205,7 +220,7 @@ class OpenQuestions:
             text = _left_out(key, f"an answer of {size} bytes, above {MAX_ANSWER_BYTES}")
         elif size > LONG_BYTES and (why := self._lacks_memory()):
             text = _left_out(key, f"an answer of {size} bytes is left out: {why}")
-        elif self.budget.take(question.client, size):
+        elif self._count(question.client, size):
             question.size += size
         else:
             text = _left_out(
@@ -243,7 +258,9 @@ class OpenQuestions:
 
     def was_read(self, finished: Finished) -> None:
         """Note that a terminal has taken all answers to a question."""
-        self.budget.give_back(finished.client, finished.size)
+        # A terminal that has left is forgotten already.
+        if finished.client in self.budget:
+            self.budget.add(finished.client, -finished.size)
 
     def drop_client(self, client: int) -> list[Finished]:
         """End the questions of a terminal that left, and return them."""
@@ -251,6 +268,13 @@ class OpenQuestions:
         ended = [self.finish(number) for number in numbers]
         self.budget.drop(client)
         return [question for question in ended if question is not None]
+
+    def _count(self, client: int, size: int) -> bool:
+        """Count bytes that are to wait for a terminal; return False if they would be too many."""
+        if self.budget.of(client) + size > MAX_TERMINAL_BYTES:
+            return False
+        self.budget.add(client, size)
+        return True
 
     def _settle(self, number: int, key: str, answer: bytes) -> Finished | None:
         question = self._open[number]
@@ -264,6 +288,31 @@ class OpenQuestions:
         numbers.discard(number)
         if not numbers:
             del self._asked[key]
+
+
+class AskRates:
+    """A token bucket of questions for each rank. The length is their number."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[str, TokenBucket] = {}
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def refusal(self, key: str, open_already: int, now: float) -> str | None:
+        """Count a question to a rank; return a sentence that says why the rank is not asked, None if it is."""
+        if open_already > MAX_OPEN_AT_RANK:
+            return f"{MAX_OPEN_AT_RANK} questions wait for this rank already; ask again when they are answered"
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = TokenBucket(now, ASKS_PER_SECOND)
+        if not bucket.take(1, now):
+            return f"this rank has been asked more than {ASKS_PER_SECOND} times in a second; ask again in a moment"
+        return None
+
+    def forget(self, key: str) -> None:
+        """Forget a rank that is not connected any more; an unknown one is no error."""
+        self._buckets.pop(key, None)
 
 
 def passed_on(key: str, answer: Answer) -> bytes:

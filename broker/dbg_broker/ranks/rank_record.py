@@ -6,7 +6,7 @@ import hmac
 import logging
 from dataclasses import dataclass
 
-from dbg_broker.ranks.weight import weight
+from dbg_broker.ranks.memory import weight
 from dbg_wire.errors import printable
 from dbg_wire.messages import Pulse, RankReport, Register
 from dbg_wire.records.bounds import InvalidMessage
@@ -52,8 +52,6 @@ class RankRecord:
     """What :attr:`detail` says of the signal, which may become known better."""
     left: float = 0.0
     """When its connection ended, or when it said goodbye."""
-    prefix: str = ""
-    """What stands before its number in the address of a session that has no rank."""
     _place: Place | None = None
     _frames: tuple[Place, ...] = ()
     _unread: str = ""
@@ -67,7 +65,12 @@ class RankRecord:
     def address(self) -> str:
         """Return ``host:rank`` or ``host:rank.child``; of a stock session ``host:?number``."""
         child = "" if self.child is None else f".{self.child}"
-        return f"{self.said.host}:{self.prefix}{self.said.rank}{child}"
+        return f"{self.said.host}:{'?' if self.is_stock else ''}{self.said.rank}{child}"
+
+    @property
+    def is_stock(self) -> bool:
+        """Tell whether it is a session of a stock debugger: nobody knows its process, and its number is no rank's."""
+        return self.said.pid == 0
 
     @property
     def place(self) -> Place | None:
@@ -183,7 +186,7 @@ class RankRecord:
             release=said.release,
             python=said.python,
             # A stock debugger has one number for all its stops.
-            stop=stop.number if stop and not self.prefix else None,
+            stop=stop.number if stop and not self.is_stock else None,
             passed=report.passed,
         )
 

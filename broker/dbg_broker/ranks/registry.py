@@ -8,23 +8,105 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
-from dbg_broker.ranks.children import Children
-from dbg_broker.ranks.ended import EndedRanks
-from dbg_broker.ranks.rank_record import RankRecord, family_of
-from dbg_broker.ranks.shared_texts import SharedTexts
+from dbg_broker.quotas import LruMap
+from dbg_broker.ranks.memory import EndedRanks
+from dbg_broker.ranks.rank_record import FamilyName, RankRecord, family_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
 from dbg_wire.records.ranks import LIVE_STATES, Place, RankState
 from dbg_wire.states import RankEvent, move_rank
+
+
+@dataclass(slots=True)
+class _Family:
+    """Index of the ranks of one (job, run, host, rank), by what tells a parent from a child."""
+
+    by_pid: dict[int, str] = field(default_factory=dict)
+    below: dict[int, set[str]] = field(default_factory=dict)
+    children: dict[int, str] = field(default_factory=dict)
+    size: int = 0
+    last_child: int = 0
+
+
+class Children:
+    """The places of the ranks of each address; ``ranks`` are all by key. The length is the number of addresses."""
+
+    def __init__(self, ranks: Mapping[str, RankRecord]) -> None:
+        self._ranks = ranks
+        self._families: dict[FamilyName, _Family] = {}
+
+    def __len__(self) -> int:
+        return len(self._families)
+
+    def join(self, rank: RankRecord, wanted: int | None) -> tuple[RankRecord, ...]:
+        """Give a rank its place among those of its address, and return the ranks that became children by it.
+
+        A rank is a child if one of its ancestors is in the family as well, or if it was a child before.
+        """
+        family = self._families.setdefault(rank.family, _Family())
+        has_parent = any(pid in family.by_pid for pid in rank.said.ancestors)
+        rank.child = None
+        if has_parent or wanted is not None:
+            self._number(family, rank, wanted)
+        renamed = [self._ranks[key] for key in sorted(family.below.get(rank.said.pid, ()))]
+        renamed = [child for child in renamed if child.child is None and child.state is not RankState.EXITED]
+        for child in renamed:
+            self._number(family, child, None)
+        family.size += 1
+        if rank.state is not RankState.EXITED:
+            family.by_pid[rank.said.pid] = rank.key
+        for pid in rank.said.ancestors:
+            family.below.setdefault(pid, set()).add(rank.key)
+        return tuple(renamed)
+
+    def leave(self, rank: RankRecord) -> None:
+        """Take a rank out."""
+        family = self._families[rank.family]
+        family.size -= 1
+        if family.size == 0:
+            del self._families[rank.family]
+            return
+        if family.by_pid.get(rank.said.pid) == rank.key:
+            del family.by_pid[rank.said.pid]
+        for pid in rank.said.ancestors:
+            keys = family.below[pid]
+            keys.discard(rank.key)
+            if not keys:
+                del family.below[pid]
+        if rank.child is not None and family.children.get(rank.child) == rank.key:
+            del family.children[rank.child]
+
+    def ended(self, rank: RankRecord) -> None:
+        """Note that a rank has exited: a later process may have its pid, and the children of that are not its own."""
+        family = self._families[rank.family]
+        if family.by_pid.get(rank.said.pid) == rank.key:
+            del family.by_pid[rank.said.pid]
+
+    def _number(self, family: _Family, rank: RankRecord, wanted: int | None) -> None:
+        holder = self._ranks.get(family.children.get(wanted, "")) if wanted is not None else None
+        taken = holder is not None and holder is not rank and holder.state is not RankState.EXITED
+        # A number is given again only to its owner: a listed `.1` must not be two processes one after another.
+        rank.child = family.last_child + 1 if wanted is None or taken else wanted
+        family.last_child = max(family.last_child, rank.child)
+        family.children[rank.child] = rank.key
+
 
 _EVENT_OF_REPORT = {
     RankState.RUNNING: RankEvent.RUNS,
     RankState.STOPPED: RankEvent.STOPS,
     RankState.HELD: RankEvent.HOLDS,
 }
+
+MAX_TEXTS = 8192
+"""Texts that many ranks have in common, kept once: two of each host and six of each job, for the largest job there is.
+Strangers choose them, and Python 3.12 never frees a text of ``sys.intern``."""
+
+MAX_TEXT_CHARACTERS = 1024 * 1024
+"""Characters of all these texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +130,7 @@ class Registry:
         self._ended = EndedRanks()
         self._lost: dict[tuple[str, int], str] = {}
         """The keys of lost ranks by the process that each was: it may come back as another rank."""
-        self._texts = SharedTexts()
+        self._texts: LruMap[str, str] = LruMap(MAX_TEXTS, size_of=len, most_size=MAX_TEXT_CHARACTERS)
         self.counts: Counter[RankState] = Counter()
 
     def find(self, key: str) -> RankRecord | None:
@@ -69,20 +151,15 @@ class Registry:
 
     # ------------------------------------------------------------------------------------------------ what ranks say
 
-    def register(self, message: Register, now: float, prefix: str = "") -> Registration:
-        """Enter a rank, or one that came back. Raise PeerError if it has no pid.
-
-        A message with a ``prefix`` is the broker's own, for a stock debugger.
-        """
-        if message.pid == 0 and not prefix:
-            raise PeerError("register.pid is 0, which is no rank's")
+    def register(self, message: Register, now: float) -> Registration:
+        """Enter a rank, or one that came back."""
         message = _sharing(message, self._texts)
         old = self._ranks.get(message.key)
         if old is not None and old.state is RankState.EXITED:
             self._remove(old)
             old = None
         if old is None:
-            return self._enter(message, now, prefix)
+            return self._enter(message, now)
         same_family = old.family == family_of(message)
         self.children.leave(old)
         self._forget_lost(old)
@@ -92,7 +169,7 @@ class Registry:
         self._ended.drop(old.key)
         return Registration(old, renamed)
 
-    def _enter(self, message: Register, now: float, prefix: str) -> Registration:
+    def _enter(self, message: Register, now: float) -> Registration:
         state = move_rank(None, _EVENT_OF_REPORT[message.report.state])
         rank = RankRecord(
             said=message,
@@ -102,7 +179,6 @@ class Registry:
             since=_began(message.report, now),
             heard=now,
             entered=now,
-            prefix=prefix,
         )
         lost = self._ranks.get(self._lost.get((message.kernel, message.pid), "")) if message.kernel else None
         # Anybody may name a kernel and a pid; its secret says that this is the process which was lost.
@@ -197,7 +273,7 @@ class Registry:
             self._lost[rank.said.kernel, rank.said.pid] = rank.key
         else:
             self._forget_lost(rank)
-        self._ended.put(rank.key, rank.said.job, rank.weight(), now, is_stock=bool(rank.prefix))
+        self._ended.put(rank.key, rank.said.job, rank.weight(), now, is_stock=rank.is_stock)
         if rank.state is RankState.EXITED:
             self.children.ended(rank)
 
@@ -219,18 +295,13 @@ class Registry:
         self.counts[rank.state] -= 1
 
 
-def _sharing(said: Register, texts: SharedTexts) -> Register:
+_SHARED = ("job", "run", "host", "release", "python", "kernel", "script", "directory")
+
+
+def _sharing(said: Register, texts: LruMap[str, str]) -> Register:
     """Return a registration that shares the texts which all ranks of a job have in common."""
-    return said.replace(
-        job=texts.share(said.job),
-        run=texts.share(said.run),
-        host=texts.share(said.host),
-        release=texts.share(said.release),
-        python=texts.share(said.python),
-        kernel=texts.share(said.kernel),
-        script=texts.share(said.script),
-        directory=texts.share(said.directory),
-    )
+    mine = {name: getattr(said, name) for name in _SHARED}
+    return said.replace(**{name: texts.use(text, partial(str, text)) for name, text in mine.items()})
 
 
 def describe_signal(number: int, core: str, cause: str = "") -> str:

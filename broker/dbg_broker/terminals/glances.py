@@ -6,10 +6,10 @@ they get its last answer.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from dbg_broker.quotas import LruMap, TokenBucket
 from dbg_wire import limits
 from dbg_wire.messages import Action, Ask
 
@@ -49,19 +49,23 @@ class Glances:
     """
 
     def __init__(self) -> None:
-        self._said: OrderedDict[tuple[str, Hashable], _Said] = OrderedDict()
-        self._names: dict[str, set[Hashable]] = {}
-        self.size = 0
-        """Bytes of all answers that are kept."""
+        self._said: LruMap[str, dict[Hashable, _Said]] = LruMap(
+            limits.MAX_RANKS, size_of=lambda said: sum(len(one.text) for one in said.values()), most_size=MAX_BYTES
+        )
         self._open: dict[str, dict[Hashable, _OpenGlance]] = {}
-        self._free_at: dict[str, float] = {}
+        self._asks: dict[str, TokenBucket] = {}
 
     def __len__(self) -> int:
-        return len(self._said)
+        return sum(len(self._said.get(key) or ()) for key in self._said)
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all answers that are kept."""
+        return self._said.size
 
     def known(self, key: str, ask: Ask, now: float) -> bytes | None:
         """Return what a rank said lately to the same question, or None."""
-        said = self._said.get((key, _name(ask)))
+        said = (self._said.get(key) or {}).get(_name(ask))
         return said.text if said is not None and _is_fresh(said, now) else None
 
     def wait(self, key: str, ask: Ask, now: float) -> float | None:
@@ -74,12 +78,13 @@ class Glances:
         if same is not None and now < same.until:
             same.numbers.append(ask.request)
             return None
-        at = max(now, self._free_at.get(key, now))
-        if at - now > ask.seconds:
+        asks = self._asks.setdefault(key, TokenBucket(now, 1 / GLANCE_SECONDS, 1))
+        delay = asks.seconds_until(1, now)
+        if delay > ask.seconds:
             return None
-        self._free_at[key] = at + GLANCE_SECONDS
-        asked[_name(ask)] = _OpenGlance([ask.request], at + ask.seconds)
-        return at - now
+        asks.spend(1, now)
+        asked[_name(ask)] = _OpenGlance([ask.request], now + delay + ask.seconds)
+        return delay
 
     def answered(self, key: str, number: int, text: bytes, now: float) -> list[int]:
         """Keep the answer to the question of this number, as a text.
@@ -90,34 +95,24 @@ class Glances:
         name = next((name for name, same in asked.items() if same.numbers[0] == number), None)
         if name is None:
             return [number]
-        self._drop((key, name))
-        self._said[key, name] = _Said(text, now)
-        self._names.setdefault(key, set()).add(name)
-        self.size += len(text)
-        while self._said and (self.size > MAX_BYTES or not _is_fresh(next(iter(self._said.values())), now)):
-            self._drop(next(iter(self._said)))
+        fresh = {other: said for other, said in (self._said.get(key) or {}).items() if _is_fresh(said, now)}
+        self._said.put(key, {**fresh, name: _Said(text, now)})
+        while (oldest := next(iter(self._said), None)) is not None and not self._has_fresh(oldest, now):
+            self._said.drop(oldest)
         return asked.pop(name).numbers
 
     def changed(self, key: str) -> None:
         """Forget the answers of a rank whose state has changed."""
-        for name in tuple(self._names.get(key, ())):
-            self._drop((key, name))
+        self._said.drop(key)
 
     def forget(self, key: str) -> None:
         """Forget a rank that is not connected any more; its open questions are ended elsewhere."""
         self.changed(key)
         self._open.pop(key, None)
-        self._free_at.pop(key, None)
+        self._asks.pop(key, None)
 
-    def _drop(self, name: tuple[str, Hashable]) -> None:
-        said = self._said.pop(name, None)
-        if said is None:
-            return
-        self.size -= len(said.text)
-        names = self._names.get(name[0], set())
-        names.discard(name[1])
-        if not names:
-            self._names.pop(name[0], None)
+    def _has_fresh(self, key: str, now: float) -> bool:
+        return any(_is_fresh(said, now) for said in (self._said.get(key) or {}).values())
 
 
 def _is_fresh(said: _Said, now: float) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.tokens import THROW_AWAY_DIRECTORY, TOKENS_DIRECTORY
-from dbg_broker.net.listener import BACKLOG, PortTaken, listen
+from dbg_broker.net.tcp import BACKLOG, PortTaken, listen
 from dbg_broker.settings import LOOPBACK, Listen, ServeSettings, ports_to_try
 from dbg_wire.errors import BadInput
 from dbg_wire.finding.endpoint import Endpoint

@@ -30,17 +30,17 @@ from dbg_broker.home.tokens import (
 )
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
-from dbg_broker.net.capacity import MANY, Capacity
-from dbg_broker.net.loop_times import LoopTimes
-from dbg_broker.net.measured_loop import new_times, run_measured
+from dbg_broker.net.connections import Connections
+from dbg_broker.net.loop import GarbageCollection, LoopTimes, new_times, run_measured
+from dbg_broker.net.places import MANY, Capacity
 from dbg_broker.net.server import Server
 from dbg_broker.net.spare import SpareMemory
 from dbg_broker.recording.recorder import Recorder
 from dbg_broker.recording.writer import RecordingDirectory, RecordingWriter, open_directory
 from dbg_broker.settings import RecordSettings, ServeSettings
+from dbg_broker.timers import Timers
 from dbg_broker.verbs.broker_client import answers
 from dbg_broker.verbs.credentials import Material, Sources, open_socket, token_source
-from dbg_broker.verbs.garbage import GarbageCollection
 from dbg_broker.verbs.listening import (
     address_of,
     announce,
@@ -107,9 +107,9 @@ def start_recorder(settings: RecordSettings, hub: Hub) -> Recorder:
     """Return what records the stops of a hub, with its thread begun."""
     return Recorder(
         RecordingWriter(RecordingDirectory(Path(settings.directory), settings.max_bytes)),
-        clock=hub.clock,
-        schedule=hub.schedule,
-        want_repaint=hub.want_repaint,
+        clock=hub.timers.clock,
+        schedule=hub.timers.schedule,
+        want_repaint=hub.ranks.want_repaint,
         records_input=settings.records_input,
     )
 
@@ -190,13 +190,13 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
     hub = _new_hub(loop, setup, times)
     # What is begun ends in the reverse order, at the end and after an error.
     async with contextlib.AsyncExitStack() as ending:
-        for spare in (hub.descriptors, hub.memory):
+        for spare in (hub.connections.descriptors, hub.connections.memory):
             spare.begin()
             ending.callback(spare.close)
         note = _keep_account(hub, setup, ending)
         reread = material.read_again if material.endpoint.secure else None
         reception = Reception(hub, material.tokens, reread)
-        server = Server(reception, setup.listener, material.context, allowed=settings.allowed)
+        server = Server(hub.connections, setup.listener, material.context, allowed=settings.allowed)
         material.show = server.show
         classic = StockSessions(hub, loop, stock.size)
         memory = None
@@ -233,18 +233,11 @@ def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
 
 
 def _new_hub(loop: asyncio.AbstractEventLoop, setup: _Setup, times: LoopTimes) -> Hub:
-    hub = Hub(
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        kernel=kernel_name(),
-        clock=loop.time,
-        schedule=loop.call_later,
-        capacity=Capacity(_descriptors()),
-        times=times,
-        memory=setup.memory,
-    )
+    timers = Timers(loop.time, loop.call_later)
+    connections = Connections(timers, Capacity(_descriptors()), times, setup.memory)
+    hub = Hub(timers, connections, host=socket.gethostname(), pid=os.getpid(), kernel=kernel_name())
     hub.max_lease = setup.settings.max_lease
-    GarbageCollection(lambda: hub.seats.counts()[1] > 0, loop.time, loop.call_later).begin()
+    GarbageCollection(lambda: hub.terminals.seats.counts()[1] > 0, timers).begin()
     return hub
 
 
@@ -254,19 +247,21 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     if settings.on_event:
         on_event = OnEvent(settings.on_event, os.environ, directory=settings.event_directory)
         ending.callback(on_event.close)
-        hub.occasions = Occasions(on_event.tell, clock=hub.clock, wall=time.time, schedule=hub.schedule)
+        hub.journal.occasions = Occasions(
+            on_event.tell, clock=hub.timers.clock, wall=time.time, schedule=hub.timers.schedule
+        )
     audit = AuditLog(setup.home)
     ending.callback(audit.close)
     ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))
-    shares = Shares(audit.note, clock=hub.clock, schedule=hub.schedule)
+    shares = Shares(audit.note, clock=hub.timers.clock, schedule=hub.timers.schedule)
     ending.callback(shares.tell)
-    hub.audit, hub.audits_input = shares.note, settings.audits_input
-    hub.meters.audit_lost = lambda: audit.lost + shares.lost
+    hub.journal.audit, hub.journal.audits_input = shares.note, settings.audits_input
+    hub.connections.meters.audit_lost = lambda: audit.lost + shares.lost
     records = "" if settings.record is None else f", records to {settings.record.directory}"
     audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.material.endpoint.url}, pid {pid}{records}"))
     if settings.record is not None:
-        hub.recorded.recorder = start_recorder(settings.record, hub)
-    ending.callback(hub.recorded.close)
+        hub.journal.recorded.recorder = start_recorder(settings.record, hub)
+    ending.callback(hub.journal.recorded.close)
     return shares.note
 
 

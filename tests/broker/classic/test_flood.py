@@ -20,9 +20,9 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from dbg_broker.classic.crowd import MAX_CALLERS, MIN_DRAWN
+from dbg_broker.classic.callers import MAX_CALLERS, MIN_DRAWN
+from dbg_broker.classic.connection import MICROSECONDS_PER_SECOND, SLICE_BYTES
 from dbg_broker.classic.screen import PAGE_SECONDS, Prints, ScreenSession
-from dbg_broker.classic.turns import MICROSECONDS_PER_SECOND, SLICE_BYTES
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import Audience, Change, Greet, Seat, Sender, Subscribe, Welcome
 from dbg_wire.records.ranks import RankState

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic.hosts import SessionNumbers, host_name, is_loopback, plain_address, short_name
+from dbg_broker.classic.sessions import SessionNumbers, host_name, is_loopback, plain_address, short_name
 from dbg_wire.targets.grammar import Classic, parse_target
 
 

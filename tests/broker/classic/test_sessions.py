@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.classic.crowd import MAX_CALLERS, MIN_DRAWN
-from dbg_broker.classic.hosts import short_name
-from dbg_broker.classic.sessions import StockSessions
+from dbg_broker.classic.callers import MAX_CALLERS, MIN_DRAWN
+from dbg_broker.classic.sessions import StockSessions, short_name
 from dbg_broker.home.bearer import Role
-from dbg_broker.net.listener import listen
+from dbg_broker.net.tcp import listen
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Action,
@@ -146,7 +145,7 @@ async def test_terminals_come_and_go_and_the_debugger_never_notices(port: Classi
         assert b"PuDB here" in output.data
         await driver.cut()
         await watcher.say(Detach())
-    assert port.broker.hub.registry.counts[RankState.STOPPED] == 1
+    assert port.broker.hub.ranks.registry.counts[RankState.STOPPED] == 1
 
 
 async def test_questions_are_answered_with_what_to_do_instead(port: ClassicBroker) -> None:
@@ -189,7 +188,7 @@ async def test_whoever_is_no_debugger_is_refused_and_never_listed(
     told = await stranger.rest()
     # If the peer has written more than the broker read, the kernel resets the connection and may drop the refusal.
     assert told.startswith(answer) or len(said) > 10_000
-    assert port.broker.hub.registry.keys() == ()
+    assert port.broker.hub.ranks.registry.keys() == ()
 
 
 async def test_a_tls_client_fails_at_once(port: ClassicBroker) -> None:
@@ -300,7 +299,7 @@ async def test_what_answers_and_is_no_pdb_is_not_listed(port: ClassicBroker) -> 
     terminal = await watching(port)
     await terminal.say(Dial(host="127.0.0.1", port=number))
     assert "no pdb" in (await terminal.expect(Refusal)).text
-    assert port.broker.hub.registry.keys() == ()
+    assert port.broker.hub.ranks.registry.keys() == ()
     await (await came.get()).close()
     server.close()
     await server.wait_closed()

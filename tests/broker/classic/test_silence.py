@@ -9,7 +9,7 @@ import pytest
 
 from dbg_broker.classic import connection
 from dbg_broker.classic.sessions import StockSessions
-from dbg_broker.net.listener import listen
+from dbg_broker.net.tcp import listen
 from dbg_wire.messages import Change, Subscribe
 from dbg_wire.records.ranks import RankState
 from tests.broker.peers import SECONDS, running_broker

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic.strangers import answer_to_noise
+from dbg_broker.classic.callers import answer_to_noise
 
 
 @pytest.mark.parametrize(

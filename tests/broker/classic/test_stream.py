@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic.stream import (
+from dbg_broker.classic.screen import (
     Drawn,
     Entered,
     Extent,

@@ -14,11 +14,11 @@ from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import admission
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
-from dbg_broker.net import standings
-from dbg_broker.net.budgets import Budget, Payer
+from dbg_broker.net import reputation
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import HttpAnswer, Upgrade
-from dbg_broker.net.standings import FORGIVEN, PAGES_AT_ONCE
+from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.net.reputation import FORGIVEN, PAGES_AT_ONCE
 from dbg_dial.deadline import within
 from dbg_wire.errors import BadSecretFile, DbgError
 from tests.broker.peers import SECONDS, Broker
@@ -45,15 +45,15 @@ async def ask(broker: Broker, head: str) -> str:
 def spoil(broker: Broker, failures: float = 10 * FORGIVEN) -> None:
     """Give this host the standing of one with many failures."""
     for _ in range(int(failures)):
-        broker.hub.standings.failed("127.0.0.1", broker.hub.clock())
+        broker.hub.connections.reputation.failed("127.0.0.1", broker.hub.timers.clock())
 
 
 async def test_the_first_wrong_tokens_are_told_at_once_and_later_ones_wait(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await refused(broker)).response.status_code == 401
-    monkeypatch.setattr(standings, "FIRST_DELAY_SECONDS", LONG)
-    monkeypatch.setattr(standings, "LAST_DELAY_SECONDS", LONG)
+    monkeypatch.setattr(reputation, "FIRST_DELAY_SECONDS", LONG)
+    monkeypatch.setattr(reputation, "LAST_DELAY_SECONDS", LONG)
     spoil(broker)
     waiting = asyncio.ensure_future(refused(broker))
     await asyncio.sleep(0)
@@ -66,53 +66,53 @@ async def test_the_first_wrong_tokens_are_told_at_once_and_later_ones_wait(
 
 
 async def test_a_refusal_that_has_waited_is_told_whole(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standings, "LAST_DELAY_SECONDS", 0.05)
+    monkeypatch.setattr(reputation, "LAST_DELAY_SECONDS", 0.05)
     spoil(broker)
     error = await refused(broker)
     assert error.response.status_code == 401
     assert b"does not know the token" in (error.response.body or b"")
-    assert broker.hub.meters.budgets.of(Payer.STRANGER, Budget.FAILURES) == 1
-    assert broker.hub.meters.refusals[401] == 1
+    assert broker.hub.connections.meters.budgets.of(Payer.STRANGER, Budget.FAILURES) == 1
+    assert broker.hub.connections.meters.refusals[401] == 1
 
 
 async def test_of_more_refusals_than_may_wait_each_is_told_to_come_back_later(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standings, "MAX_HELD_OF_ADDRESS", 0)
+    monkeypatch.setattr(reputation, "MAX_HELD_OF_ADDRESS", 0)
     spoil(broker)
     error = await refused(broker)
     assert error.response.status_code == 429
     assert error.response.headers["Retry-After"] == "8"
     assert b"too many failed attempts came from your address; try again in 8 s" in (error.response.body or b"")
-    assert broker.hub.meters.refusals[429] == 1
+    assert broker.hub.connections.meters.refusals[429] == 1
 
 
 async def test_only_the_first_of_many_requests_on_one_connection_is_read(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standings, "LAST_DELAY_SECONDS", 0.05)
+    monkeypatch.setattr(reputation, "LAST_DELAY_SECONDS", 0.05)
     spoil(broker)
     answer = await ask(broker, f"GET /reload HTTP/1.1\r\nAuthorization: Bearer {UNKNOWN}\r\n\r\n" * 50)
     assert answer.count("HTTP/1.1 401") == 1
-    assert sum(broker.hub.meters.refusals.values()) == 1
+    assert sum(broker.hub.connections.meters.refusals.values()) == 1
 
 
 async def test_pages_are_answered_until_too_many_were_asked_for(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standings, "PAGES_PER_SECOND", 0.0)
+    monkeypatch.setattr(reputation, "PAGES_PER_SECOND", 0.0)
     answers = [await ask(broker, "GET /healthz HTTP/1.1\r\n\r\n") for _ in range(int(PAGES_AT_ONCE) + 1)]
     assert ["200 OK" in answer for answer in answers] == [True] * int(PAGES_AT_ONCE) + [False]
     assert "429 Too Many Requests" in answers[-1]
     assert "Retry-After: 1" in answers[-1]
-    assert broker.hub.meters.budgets.of(Payer.STRANGER, Budget.REQUESTS) == 1
+    assert broker.hub.connections.meters.budgets.of(Payer.STRANGER, Budget.REQUESTS) == 1
 
 
 async def test_a_token_that_is_right_makes_up_for_failures(broker: Broker) -> None:
     spoil(broker, FORGIVEN + 4)
-    assert broker.hub.standings.is_slow("127.0.0.1", broker.hub.clock())
+    assert broker.hub.connections.reputation.is_slow("127.0.0.1", broker.hub.timers.clock())
     await broker.terminal()
-    assert not broker.hub.standings.is_slow("127.0.0.1", broker.hub.clock())
+    assert not broker.hub.connections.reputation.is_slow("127.0.0.1", broker.hub.timers.clock())
 
 
 class WithSlowDisk(Reception):
@@ -122,18 +122,18 @@ class WithSlowDisk(Reception):
         self.reads: list[Callable[[Tokens | DbgError], None]] = []
         super().__init__(hub, tokens, self.reads.append)
         self.asked: asyncio.Queue[None] = asyncio.Queue()
+        admit = hub.connections.handlers.admit
 
-    def admit(self, connection: PeerConnection, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
-        """Admit as always, and count."""
-        self.asked.put_nowait(None)
-        return super().admit(connection, upgrade)
+        def admit_and_count(connection: PeerConnection, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
+            self.asked.put_nowait(None)
+            return admit(connection, upgrade)
+
+        hub.connections.handlers = replace(hub.connections.handlers, admit=admit_and_count)
 
 
 @pytest.fixture
 def disk(broker: Broker) -> WithSlowDisk:
-    slow = WithSlowDisk(broker.hub, broker.tokens)
-    broker.server._owner = slow
-    return slow
+    return WithSlowDisk(broker.hub, broker.tokens)
 
 
 async def asked(broker: Broker, disk: WithSlowDisk, count: int) -> list[asyncio.Task[str]]:

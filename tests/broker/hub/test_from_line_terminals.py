@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.net.rate import RateLimit
+from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
@@ -106,13 +106,13 @@ async def test_who_sits_nowhere_gets_no_log(broker: Broker) -> None:
 
 async def test_replays_are_paced(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     rests: list[float] = []
-    spend = RateLimit.spend
+    spend = TokenBucket.spend
 
-    def watched(pace: RateLimit, size: int, now: float) -> float:
+    def watched(pace: TokenBucket, size: int, now: float) -> float:
         rests.append(spend(pace, size, now))
         return rests[-1]
 
-    monkeypatch.setattr(RateLimit, "spend", watched)
+    monkeypatch.setattr(TokenBucket, "spend", watched)
     await broker.rank(report=AT_PROMPT)
     terminal = await broker.seated(KEY)
     await terminal.say(Replay(session=1, offset=0))
@@ -139,7 +139,7 @@ async def test_who_missed_a_part_of_the_log_is_told_where_it_sits_though_nothing
     slow = await broker.seated(KEY)
     piece = b"x" * limits.MAX_DATA_BYTES
     sent = 0
-    while not broker.hub.meters.dropped_frames:
+    while not broker.hub.connections.meters.dropped_frames:
         await rank.send(Output(1, sent, piece))
         sent += len(piece)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.hub import close_codes, reception
+from dbg_broker.hub import reception
 from dbg_broker.hub.from_ranks import PULSE_BEGINS
+from dbg_broker.net.frames import CloseCode
 from dbg_broker.ranks import rank_record
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Message, Pulse, Question, RankAnswer, Sender
@@ -63,7 +64,7 @@ async def where(broker: Broker) -> RankAnswer:
 async def test_pulses_of_a_rank_that_nobody_looks_at_are_never_read(broker: Broker, read: list[str]) -> None:
     rank = await broker.rank(report=RUNNING)
     read.clear()
-    heard = broker.hub.registry.find(KEY)
+    heard = broker.hub.ranks.registry.find(KEY)
     assert heard is not None
     before = heard.heard
     await say(rank, *[encode(PULSE)] * 10)
@@ -78,7 +79,7 @@ async def test_stack_that_is_asked_for_is_that_of_the_last_pulse_and_is_read_onc
     await say(rank, encode(Pulse(where=None)), encode(PULSE))
     read.clear()
     await rank.cut()
-    await broker.left(lambda hub: not hub.ranks)
+    await broker.left(lambda hub: not hub.ranks.links)
     assert [(await where(broker)).frames for _ in range(2)] == [PULSE.frames] * 2
     assert read == [encode(PULSE)]
 
@@ -90,7 +91,7 @@ async def test_the_stack_of_an_answer_is_the_last_one_that_is_known(broker: Brok
     asked = await rank.expect(Ask)
     await say(rank, encode(Answer(request=asked.request, kind=Kind.VALUE, text="running", frames=PULSE.frames)))
     await rank.cut()
-    await broker.left(lambda hub: not hub.ranks)
+    await broker.left(lambda hub: not hub.ranks.links)
     assert (await where(broker)).frames == PULSE.frames
 
 
@@ -121,9 +122,9 @@ async def test_wrong_pulse_is_no_stack_and_one_that_would_be_passed_on_ends_the_
     rank = await broker.rank(report=RUNNING)
     await say(rank, wrong)
     await rank.cut()
-    await broker.left(lambda hub: not hub.ranks)
+    await broker.left(lambda hub: not hub.ranks.links)
     assert (await where(broker)).frames == ()
     again = await broker.rank(report=RUNNING)
     await broker.seated(KEY)
     await again.websocket.send(wrong)
-    assert (await again.closed())[0] == close_codes.BAD_MESSAGE
+    assert (await again.closed())[0] == CloseCode.BAD_MESSAGE

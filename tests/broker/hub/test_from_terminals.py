@@ -183,7 +183,7 @@ async def test_newer_connection_of_a_rank_takes_over(broker: Broker) -> None:
     assert (await first.closed())[0] == 4000
     await driver.send(keys(b"n"))
     assert await second.expect_data() == keys(b"n")
-    assert broker.hub.registry.counts[RankState.STOPPED] == 1
+    assert broker.hub.ranks.registry.counts[RankState.STOPPED] == 1
 
 
 async def test_exited_rank_can_not_be_attached(broker: Broker) -> None:

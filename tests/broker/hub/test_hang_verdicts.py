@@ -14,8 +14,9 @@ HANG = Hang(job="4711.0", kind="missing", sentence="rank 3 is missing", ranks="3
 def listen(broker: Broker) -> list[Event]:
     """Have the events of a broker put into a list."""
     told: list[Event] = []
-    hub = broker.hub
-    hub.occasions = Occasions(told.append, clock=hub.clock, wall=hub.clock, schedule=hub.schedule)
+    timers = broker.hub.timers
+    occasions = Occasions(told.append, clock=timers.clock, wall=timers.clock, schedule=timers.schedule)
+    broker.hub.journal.occasions = occasions
     return told
 
 

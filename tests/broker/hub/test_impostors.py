@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.hub import close_codes
+from dbg_broker.net.frames import CloseCode
 from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Finding, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
@@ -23,7 +23,7 @@ async def knocking(broker: Broker) -> Peer:
 async def turned_away(peer: Peer, says: str) -> None:
     refusal = await peer.expect(Refusal)
     assert (refusal.code, says in refusal.text) == (RefusalCode.TAKEN, True)
-    assert (await peer.closed())[0] == close_codes.DONE
+    assert (await peer.closed())[0] == CloseCode.DONE
 
 
 @pytest.mark.parametrize("secret", ["", OTHER])
@@ -59,7 +59,7 @@ async def test_where_the_first_process_is_gone_the_driver_is_asked_before_keys_g
     first = await broker.rank(secret=SECRET)
     driver = await broker.seated(KEY)
     await first.cut()
-    await broker.left(lambda hub: hub.registry.counts[RankState.LOST] == 1)
+    await broker.left(lambda hub: hub.ranks.registry.counts[RankState.LOST] == 1)
     second = await broker.rank(secret=OTHER)
     refusal = await driver.expect(Refusal)
     assert (refusal.code, "attach again to reach that one" in refusal.text) == (RefusalCode.GONE, True)
@@ -75,12 +75,12 @@ async def test_where_the_first_process_is_gone_the_driver_is_asked_before_keys_g
 
 async def test_a_process_whose_host_is_silent_gives_way(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     await broker.rank(secret=SECRET)
-    connection = broker.hub.ranks[KEY].connection
+    connection = broker.hub.ranks.links[KEY].connection
     monkeypatch.setattr(type(connection), "seconds_since_ack", lambda _: limits.SILENT_SECONDS)
     second = await knocking(broker)
     await second.say(registration(secret=OTHER))
     await second.expect(Welcome)
-    assert broker.hub.ranks[KEY].connection is not connection
+    assert broker.hub.ranks.links[KEY].connection is not connection
 
 
 async def test_only_the_guard_of_that_process_speaks_for_it(broker: Broker) -> None:
@@ -89,8 +89,8 @@ async def test_only_the_guard_of_that_process_speaks_for_it(broker: Broker) -> N
         impostor = await knocking(broker)
         await impostor.say(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=secret))
         await turned_away(impostor, "this is not its guard")
-    assert broker.hub.registry.counts[RankState.STOPPED] == 1
+    assert broker.hub.ranks.registry.counts[RankState.STOPPED] == 1
     guard = await knocking(broker)
     await guard.say(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=SECRET))
     await guard.closed()
-    assert broker.hub.registry.counts[RankState.EXITED] == 1
+    assert broker.hub.ranks.registry.counts[RankState.EXITED] == 1

@@ -112,7 +112,7 @@ async def test_many_changes_of_a_rank_at_once_may_be_told_as_one(broker: Broker)
 async def test_large_snapshot_reaches_a_slow_reader_whole(broker: Broker) -> None:
     for number in range(300):
         said = registration(number, directory="/" + "d" * 4000)
-        broker.hub.registry.register(said, 0.0)
+        broker.hub.ranks.registry.register(said, 0.0)
     terminal = await broker.terminal(max_queue=1)
     terminal.websocket.transport.pause_reading()
     await terminal.say(Subscribe())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.net.budgets import Budget, Payer
-from dbg_broker.terminals import log_listeners
+from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.terminals import notices
 from dbg_wire.messages import Logged, Mode, Notice, Snapshot, Subscribe
 from tests.broker.peers import STOPPED, Broker, Peer, registration
 
@@ -43,7 +43,7 @@ async def test_clients_that_ask_for_them_get_the_texts_of_all_ranks_and_terminal
 async def test_a_long_text_is_cut(broker: Broker) -> None:
     rank, ide = await broker.rank(0), await listening(broker)
     await rank.say(Notice(text="x" * 10_000, is_log=True))
-    assert (await ide.expect(Logged)).text == "x" * (log_listeners.MAX_TEXT - 1) + "…"
+    assert (await ide.expect(Logged)).text == "x" * (notices.MAX_TEXT - 1) + "…"
 
 
 async def test_a_client_at_the_rank_gets_each_text_once(broker: Broker) -> None:
@@ -59,20 +59,20 @@ async def test_a_client_that_asks_no_more_or_is_gone_gets_none(broker: Broker) -
     rank = await broker.rank(0)
     former, gone, other = await listening(broker), await listening(broker), await listening(broker)
     await listen(former, logs=False)
-    number = max(broker.hub.terminals) - 1
-    assert number in broker.hub.log_listeners.behind
+    number = max(broker.hub.terminals.links) - 1
+    assert number in broker.hub.terminals.log_listeners.behind
     await gone.cut()
-    await broker.left(lambda hub: number not in hub.terminals)
+    await broker.left(lambda hub: number not in hub.terminals.links)
     await rank.say(Notice(text="loss", is_log=True))
     await other.expect(Logged)
-    assert list(broker.hub.log_listeners.behind) == [number + 1]
+    assert list(broker.hub.terminals.log_listeners.behind) == [number + 1]
     assert not [message for message in await former.all_so_far() if isinstance(message, Logged)]
 
 
 async def test_of_a_flood_a_part_comes_and_the_others_are_counted(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_listeners, "MAX_A_SECOND", 5)
+    monkeypatch.setattr(notices, "MAX_A_SECOND", 5)
     rank, ide = await broker.rank(0), await listening(broker)
     for number in range(40):
         await rank.say(Notice(text=f"loss {number}", is_log=True))
@@ -81,4 +81,4 @@ async def test_of_a_flood_a_part_comes_and_the_others_are_counted(
         said.append(await ide.expect(Logged))
     assert [one.text for one in said[:5]] == [f"loss {number}" for number in range(5)]
     assert len(said) + sum(one.left_out for one in said) == 40
-    assert broker.hub.meters.budgets.of(Payer.RANK, Budget.LOGS) >= 30
+    assert broker.hub.connections.meters.budgets.of(Payer.RANK, Budget.LOGS) >= 30

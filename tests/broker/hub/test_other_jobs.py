@@ -10,7 +10,8 @@ import pytest_asyncio
 
 from dbg_broker.home.bearer import IssuedToken, Role, save_issued
 from dbg_broker.home.tokens import digest_of
-from dbg_broker.hub import close_codes, lost_ranks
+from dbg_broker.hub import departures
+from dbg_broker.net.frames import CloseCode
 from dbg_wire.limits import ENDED_RANK_SECONDS
 from dbg_wire.messages import (
     Action,
@@ -68,7 +69,7 @@ async def turned_away(peer: Peer, says: str) -> None:
     refusal = await peer.expect(Refusal)
     assert refusal.code == RefusalCode.ROLE
     assert says in refusal.text
-    assert await peer.closed() == (close_codes.DONE, "its token is for another job")
+    assert await peer.closed() == (CloseCode.DONE, "its token is for another job")
 
 
 async def test_ranks_of_the_job_come_in_and_no_others(broker: Broker) -> None:
@@ -110,7 +111,7 @@ async def test_a_key_begins_with_the_job_whatever_the_token(broker: Broker, mess
     peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
     await peer.say(message)
     assert (await peer.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
-    assert not broker.hub.registry.keys()
+    assert not broker.hub.ranks.registry.keys()
 
 
 async def test_a_rank_of_another_job_does_not_push_a_lost_rank_off_the_list(broker: Broker) -> None:
@@ -122,7 +123,7 @@ async def test_a_rank_of_another_job_does_not_push_a_lost_rank_off_the_list(brok
     impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.job)), Sender.AGENT)
     await impostor.say(registration(0, pid=THEIRS.pid, kernel=THEIRS.kernel))
     await impostor.expect(Welcome)
-    assert set(broker.hub.registry.keys()) == {OURS.key, THEIRS.key}
+    assert set(broker.hub.ranks.registry.keys()) == {OURS.key, THEIRS.key}
 
 
 async def test_a_guard_says_nothing_of_another_job(broker: Broker) -> None:
@@ -166,8 +167,8 @@ async def test_a_terminal_is_told_that_a_rank_of_its_job_is_forgotten(broker: Br
     alice = await terminal(broker)
     await alice.say(Subscribe())
     await alice.expect(Snapshot, lambda page: page.ranks[0].state is RankState.EXITED)
-    for key in broker.hub.registry.expire(broker.hub.clock() + 2 * ENDED_RANK_SECONDS):
-        lost_ranks.forget(broker.hub, key)
+    for key in broker.hub.ranks.registry.expire(broker.hub.timers.clock() + 2 * ENDED_RANK_SECONDS):
+        departures.forget(broker.hub, key)
     gone = await alice.next()
     assert isinstance(gone, Gone)
     assert gone.key == OURS.key

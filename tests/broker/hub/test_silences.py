@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.hub import silences
+from dbg_broker.hub import sweeper
 from dbg_broker.net.connection import PeerConnection
 from dbg_wire import limits
 from dbg_wire.messages import Change, Probe, Pulse, Seat, Subscribe
@@ -22,9 +22,9 @@ KEY = registration().key
 @pytest.fixture
 async def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
     """Run a broker whose times of silence are a twentieth of the real ones, in the tests' unit of time."""
-    monkeypatch.setattr(silences, "LOOK_SECONDS", seconds(0.05))
-    monkeypatch.setattr(silences, "PING_SECONDS", seconds(0.125))
-    monkeypatch.setattr(silences, "SEAT_SECONDS", seconds(1.25))
+    monkeypatch.setattr(sweeper, "LOOK_SECONDS", seconds(0.05))
+    monkeypatch.setattr(sweeper, "PING_SECONDS", seconds(0.125))
+    monkeypatch.setattr(sweeper, "SEAT_SECONDS", seconds(1.25))
     monkeypatch.setattr(limits, "SILENT_SECONDS", seconds(0.225))
     monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: 0.0)
     async with running_broker(tmp_path) as running:
@@ -65,9 +65,12 @@ async def test_terminal_that_answers_pings_and_says_nothing_keeps_its_seat(broke
     await broker.rank()
     await broker.seated(KEY, "quiet@h")
     passed = asyncio.Event()
-    broker.hub.schedule(2 * silences.SEAT_SECONDS, passed.set)
+    broker.hub.timers.schedule(2 * sweeper.SEAT_SECONDS, passed.set)
     await passed.wait()
-    assert (broker.hub.seats.driver(KEY), broker.hub.seats.is_driver_silent(KEY)) == ("quiet@h", False)
+    assert (broker.hub.terminals.seats.driver(KEY), broker.hub.terminals.seats.is_driver_silent(KEY)) == (
+        "quiet@h",
+        False,
+    )
 
 
 async def test_rank_whose_host_is_silent_is_unresponsive_until_it_answers(
@@ -89,7 +92,7 @@ async def test_ranks_of_a_host_are_looked_at_by_one_look_for_all_and_told_within
     monkeypatch.setattr(limits, "SILENT_SECONDS", 4.5)
     keys = [registration(number).key for number in range(8)]
     ranks = [await broker.rank(number) for number in range(len(keys))]
-    now = cut = broker.hub.clock() + 1000.0
+    now = cut = broker.hub.timers.clock() + 1000.0
     looks = 0
 
     def since_ack(_: PeerConnection) -> float:
@@ -98,16 +101,16 @@ async def test_ranks_of_a_host_are_looked_at_by_one_look_for_all_and_told_within
         return max(0.0, now - cut)
 
     monkeypatch.setattr(PeerConnection, "seconds_since_ack", since_ack)
-    watch, cut = silences.Silences(broker.hub), now + 60.0
+    watch, cut = sweeper.Silences(broker.hub), now + 60.0
     while now < cut:
         watch.look(now)
         now += 0.25
     assert looks <= 60 / 4.5 + 1
-    assert not broker.hub.silent
+    assert not broker.hub.ranks.liveness.silent
     while now < cut + 6.0:
         watch.look(now)
         now += 0.25
-    assert broker.hub.silent == set(keys)
+    assert broker.hub.ranks.liveness.silent == set(keys)
     assert len(ranks) == len(keys)
 
 
@@ -126,7 +129,7 @@ async def test_newer_connection_of_a_driver_takes_over_with_the_same_number(brok
 async def test_newer_connection_of_a_rank_takes_over_and_its_driver_stays(broker: Broker) -> None:
     old = await broker.rank()
     driver = await broker.seated(KEY)
-    before = broker.hub.seats.audience(KEY, 0).generation
+    before = broker.hub.terminals.seats.audience(KEY, 0).generation
     new = await broker.rank()
     assert (await old.closed())[0] == 4000
     seat = await driver.expect(Seat)

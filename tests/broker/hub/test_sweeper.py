@@ -13,7 +13,7 @@ import pytest
 
 from dbg_broker.hub import sweeper
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.ranks.probe_schedule import ProbeIntervals
+from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_wire import limits
 from dbg_wire.messages import (
     Change,
@@ -99,7 +99,7 @@ async def test_rank_that_answers_stays_what_it_is_and_its_terminals_hear_where(q
         await rank.expect(Probe)
         await rank.say(Pulse(where=WHERE))
         assert (await driver.expect(Pulse)).where == WHERE
-    assert quick.hub.registry.counts[RankState.RUNNING] == 1
+    assert quick.hub.ranks.registry.counts[RankState.RUNNING] == 1
 
 
 async def test_connection_whose_host_vanished_is_ended(quick: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ async def state_is_settled(broker: Broker, wanted: RankState) -> None:
     await terminal.say(Subscribe())
     await broker.rank(1)
     await terminal.expect(Change, lambda change: change.rank.rank == 1)
-    rank = broker.hub.registry.find(KEY)
+    rank = broker.hub.ranks.registry.find(KEY)
     assert rank is not None
     assert rank.state is wanted
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import to_guards
+from dbg_broker.hub import guards
 from dbg_wire import messages
 from dbg_wire.messages import (
     Action,
@@ -65,7 +65,7 @@ async def test_a_running_rank_is_asked_to_call_its_guard_which_answers(broker: B
     # The guard stays, and is asked itself from now on; its rank is not unresponsive by that.
     await terminal.say(question(request=8, action=Action.NATIVE, text=""))
     assert (await beside.expect(Ask)).action is Action.NATIVE
-    assert [known.state.value for known in broker.hub.registry.ranks()] == ["stopped"]
+    assert [known.state.value for known in broker.hub.ranks.registry.ranks()] == ["stopped"]
     await terminal.say(question(request=9, action=Action.WHERE))
     assert (await rank.expect(Ask)).action is Action.WHERE
 
@@ -92,7 +92,7 @@ async def test_a_command_is_never_given_to_a_second_guard(broker: Broker) -> Non
     await beside.expect(Ask)
     # The rank's connection may break meanwhile: its guard answers all the same.
     await rank.cut()
-    await broker.left(lambda hub: not hub.ranks)
+    await broker.left(lambda hub: not hub.ranks.links)
     second = await guard(broker)
     said = await only_answer(terminal)
     assert (said.kind, said.text) == (Kind.ERROR, "its guard has gone, and has ended what it had begun")
@@ -106,7 +106,7 @@ async def test_what_was_given_to_a_guard_is_answered_though_the_rank_left(broker
     await terminal.say(question())
     ask = await beside.expect(Ask)
     await rank.cut()
-    await broker.left(lambda hub: not hub.ranks)
+    await broker.left(lambda hub: not hub.ranks.links)
     await beside.say(answer(ask))
     assert (await only_answer(terminal)).text == "exit status 0"
 
@@ -123,7 +123,7 @@ async def test_a_guard_that_leaves_settles_what_it_was_given(broker: Broker) -> 
 async def test_who_can_not_be_asked_says_why(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     await broker.rank(1)
     terminal = await broker.terminal()
-    monkeypatch.setattr(to_guards, "MAX_OPEN", 0)
+    monkeypatch.setattr(guards, "MAX_OPEN", 0)
     await terminal.say(question(registration(1).key))
     assert (await only_answer(terminal)).text.startswith("more than 0 commands would run at once")
     await terminal.say(question(inquiry=None))
@@ -131,7 +131,7 @@ async def test_who_can_not_be_asked_says_why(broker: Broker, monkeypatch: pytest
 
 
 async def test_one_guard_is_not_asked_too_much(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(to_guards, "MAX_ASKS", 1)
+    monkeypatch.setattr(guards, "MAX_ASKS", 1)
     await broker.rank()
     terminal, _ = await broker.terminal(), await guard(broker)
     await terminal.say(question())

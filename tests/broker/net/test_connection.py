@@ -18,9 +18,9 @@ from websockets.typing import Subprotocol
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub.admission import FIGURES_SECONDS
-from dbg_broker.net import capacity, connection
+from dbg_broker.net import connection, places
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.http_parts import Request
+from dbg_broker.net.http import Request
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, encode
 from dbg_wire.messages import (
@@ -62,7 +62,7 @@ async def test_only_the_right_token_opens_a_path(
         await any_broker.dial(path, token)
     assert refused.value.response.status_code == status
     assert refused.value.response.body
-    assert any_broker.hub.meters.refusals[status] == 1
+    assert any_broker.hub.connections.meters.refusals[status] == 1
 
 
 async def test_web_pages_are_refused_whatever_they_know(broker: Broker) -> None:
@@ -119,9 +119,9 @@ async def test_plain_requests_are_answered(broker: Broker, request_bytes: bytes,
 async def test_requests_by_other_methods_count_as_failed_attempts(broker: Broker) -> None:
     for method in ("POST", "DELETE"):
         assert (await http(broker, f"{method} /client HTTP/1.1\r\n\r\n".encode())).startswith(b"HTTP/1.1 405 ")
-    assert broker.hub.meters.refusals == {405: 2}
+    assert broker.hub.connections.meters.refusals == {405: 2}
     attempts = 0
-    while not broker.hub.standings.is_slow("127.0.0.1", broker.hub.clock()):
+    while not broker.hub.connections.reputation.is_slow("127.0.0.1", broker.hub.timers.clock()):
         await http(broker, b"PUT / HTTP/1.1\r\n\r\n")
         attempts += 1
     assert attempts < 30
@@ -173,7 +173,7 @@ async def test_a_connection_has_one_protocol_object_and_keeps_no_request(
 
 async def test_a_rank_that_comes_is_told_its_welcome_alone(broker: Broker) -> None:
     rank = await broker.rank()
-    broker.hub.tell_rank(KEY, Repaint())
+    broker.hub.ranks.tell(KEY, Repaint())
     assert await rank.next() == Repaint()
 
 
@@ -209,14 +209,14 @@ async def test_strangers_can_not_see_from_the_figures_when_a_key_is_typed(
     await rank.expect_data()
     assert "dbg_broker_input_bytes_total 1\n" in await figures(broker, broker.tokens.watcher)
     assert await figures(broker) == before
-    now = broker.hub.clock
-    monkeypatch.setattr(broker.hub, "clock", lambda: now() + FIGURES_SECONDS)
+    now = broker.hub.timers.clock
+    monkeypatch.setattr(broker.hub.timers, "clock", lambda: now() + FIGURES_SECONDS)
     assert "dbg_broker_input_bytes_total 1\n" in await figures(broker)
 
 
 async def test_a_wrong_token_is_no_better_off_at_the_figures_than_elsewhere(broker: Broker) -> None:
     assert (await figures(broker, "x" * 43)).startswith("HTTP/1.1 401 ")
-    assert broker.hub.meters.refusals[401] == 1
+    assert broker.hub.connections.meters.refusals[401] == 1
     for token in (broker.tokens.rank, broker.tokens.for_job("j")):
         assert (await figures(broker, token)).startswith("HTTP/1.1 403 ")
 
@@ -285,7 +285,7 @@ async def test_names_with_control_characters_are_refused_escaped(broker: Broker,
     assert refusal.code == RefusalCode.BAD_MESSAGE
     assert f"register.{field}" in refusal.text
     assert "\x1b" not in refusal.text
-    assert broker.hub.registry.keys() == ()
+    assert broker.hub.ranks.registry.keys() == ()
 
 
 async def test_too_long_a_message_is_not_even_read(broker: Broker) -> None:
@@ -303,7 +303,7 @@ async def test_an_error_of_the_broker_costs_one_connection(
     def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(broker.hub.registry, "keys", broken)
+    monkeypatch.setattr(broker.hub.ranks.registry, "keys", broken)
     await terminal.say(Subscribe())
     assert (await terminal.closed())[0] == 1006
     assert "a bug" in caplog.text
@@ -339,7 +339,7 @@ async def test_thousand_strangers_leave_the_broker_as_it_was(
     await any_broker.terminal()
     assert time.monotonic() - began < seconds(20)
     await any_broker.left(lambda hub: hub.connected == 1)
-    assert any_broker.hub.meters.failures > 0
+    assert any_broker.hub.connections.meters.failures > 0
     assert not any(record.exc_info or record.levelno > logging.INFO for record in caplog.records)
     assert not any("\n" in record.getMessage() for record in caplog.records)
 
@@ -360,7 +360,7 @@ async def test_half_a_handshake_is_given_up(any_broker: Broker, monkeypatch: pyt
 async def test_waiting_strangers_are_bounded_and_the_oldest_goes(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capacity, "MAX_PENDING", 2)
+    monkeypatch.setattr(places, "MAX_PENDING", 2)
     first, *others = [await asyncio.open_connection("127.0.0.1", broker.endpoint.port) for _ in range(3)]
     with contextlib.suppress(ConnectionError):
         assert await asyncio.wait_for(first[0].read(), SECONDS) == b""
@@ -413,6 +413,6 @@ async def test_rank_that_does_not_read_has_input_discarded_by_name(
 
 
 def waiting(broker: Broker, key: str) -> int:
-    connection = broker.hub.ranks[key].connection
+    connection = broker.hub.ranks.links[key].connection
     assert isinstance(connection, PeerConnection)
     return connection.waiting_bytes

@@ -37,5 +37,5 @@ async def test_peer_that_sends_on_after_its_last_frame(
     for _ in range(PATIENCE):
         transport.write(Frame(Opcode.PING, b"x").serialize(mask=True))
     await terminal.closed()
-    await secure.left(lambda hub: not hub.terminals)
+    await secure.left(lambda hub: not hub.terminals.links)
     assert caplog.messages == []

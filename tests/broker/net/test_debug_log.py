@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.net import capacity
+from dbg_broker.net import places
 from tests.broker.peers import SECONDS, Broker, registration
 
 KEY = registration().key
@@ -18,14 +18,14 @@ async def test_a_connection_given_up_in_its_tls_handshake_counts_once(
     any_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "dbg_broker")
-    monkeypatch.setattr(capacity, "MAX_PENDING", 1)
-    monkeypatch.setattr(capacity, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(places, "MAX_PENDING", 1)
+    monkeypatch.setattr(places, "PATIENCE_SECONDS", 0.0)
     _, first = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
     # The rank needs the room of the first connection, which is within its handshake by the time the rank is welcome.
     await any_broker.rank()
     await asyncio.wait_for(any_broker.reception.forgot.wait(), SECONDS)
     first.close()
-    assert any_broker.hub.meters.failures == 1
+    assert any_broker.hub.connections.meters.failures == 1
     assert [record.getMessage() for record in caplog.records if "is closed" in record.getMessage()] == [
         record.getMessage() for record in caplog.records if "too many connections wait" in record.getMessage()
     ]

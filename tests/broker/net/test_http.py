@@ -6,10 +6,10 @@ import pytest
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens, proof
-from dbg_broker.net.capacity import MANY, OWN_DESCRIPTORS, Capacity
 from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit, page
-from dbg_broker.net.loop_times import LoopTimes
+from dbg_broker.net.loop import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
+from dbg_broker.net.places import MANY, OWN_DESCRIPTORS, Capacity
 from dbg_wire import limits
 from dbg_wire.records.ranks import RankState
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.net.http import HttpAnswer, Upgrade
-from dbg_broker.net.http_parts import (
+from dbg_broker.net.http import (
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     Head,
+    HttpAnswer,
     NoRequest,
+    Upgrade,
     answer_bytes,
     read_head,
     read_request,

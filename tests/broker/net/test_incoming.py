@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_broker.net.incoming import PIECE_BYTES, UNREAD_BYTES, IncomingBytes
+from dbg_broker.net.frames import PIECE_BYTES, UNREAD_BYTES, IncomingBytes
 
 
 def test_bytes_come_back_in_pieces_and_in_order() -> None:

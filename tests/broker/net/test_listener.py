@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.net.listener import CantListen, PortTaken, listen
+from dbg_broker.net.tcp import CantListen, PortTaken, listen
 
 
 def test_port_that_is_taken_is_named() -> None:

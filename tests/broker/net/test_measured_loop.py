@@ -8,9 +8,8 @@ import time
 
 import pytest
 
-from dbg_broker.net import measured_loop
-from dbg_broker.net.loop_times import BOUNDS, LoopTimes
-from dbg_broker.net.measured_loop import SWITCH_SECONDS, new_times, run_measured
+from dbg_broker.net import loop
+from dbg_broker.net.loop import BOUNDS, SWITCH_SECONDS, LoopTimes, new_times, run_measured
 
 
 def longest_class(times: LoopTimes) -> float:
@@ -54,9 +53,7 @@ def test_other_threads_give_the_interpreter_back_soon_while_the_loop_runs() -> N
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="policies are for Pythons without asyncio.Runner")
 def test_a_loop_made_by_a_policy_measures_the_same() -> None:
     times = new_times()
-    measured_loop._run_with_policy(
-        keep_the_loop(), lambda: asyncio.SelectorEventLoop(measured_loop.MeasuredSelector(times, nothing))
-    )
+    loop._run_with_policy(keep_the_loop(), lambda: asyncio.SelectorEventLoop(loop.MeasuredSelector(times, nothing)))
     assert longest_class(times) >= 0.05
 
 

@@ -6,10 +6,9 @@ import re
 from dataclasses import replace
 
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.http import PROMETHEUS, page
-from dbg_broker.net.loop_times import LoopTimes
-from dbg_broker.net.metrics import Gauges, Meters, Recorded, metrics
+from dbg_broker.net.loop import LoopTimes
+from dbg_broker.net.metrics import Budget, Gauges, Meters, Payer, Recorded, metrics
 from dbg_wire.records.ranks import RankState
 
 TIMES = LoopTimes(lambda: 0.0, lambda: 0.0)

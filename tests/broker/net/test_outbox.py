@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dbg_broker.net.outbox import FRAME_COST, REPAINT_SECONDS, Fate, Outbox, RepaintRate
+from dbg_broker.net.outbox import FRAME_COST, Fate, Outbox
 
 ROOM_FOR_TWO = 2 * (10 + FRAME_COST)
 TEN = bytes(10)
@@ -92,35 +90,6 @@ def test_terminal_is_stalled_only_while_it_takes_nothing() -> None:
     assert not outbox.is_stalled(49, 162.0, 60.0)
     assert not outbox.is_stalled(49, 221.0, 60.0)
     assert outbox.is_stalled(49, 222.0, 60.0)
-
-
-def test_repaints_are_asked_at_once_and_then_at_their_pace() -> None:
-    pace = RepaintRate()
-    assert pace.want(5.0) == 0.0
-    pace.sent(5.0)
-    delay = pace.want(5.04)
-    assert delay is not None
-    assert abs(delay - (REPAINT_SECONDS - 0.04)) < 1e-9
-    assert pace.want(5.05) is None
-    pace.sent(5.1)
-    assert pace.want(9.0) == 0.0
-
-
-@given(st.lists(st.floats(0, 0.5), max_size=40))
-def test_repaints_are_never_closer_than_their_pace_and_none_is_forgotten(gaps: list[float]) -> None:
-    pace, now, sent, due = RepaintRate(), 0.0, [], None
-    for gap in gaps:
-        now += gap
-        if due is not None and due <= now:
-            sent.append(due)
-            pace.sent(due)
-            due = None
-        delay = pace.want(now)
-        if delay is not None:
-            due = now + delay
-        assert due is not None
-        assert due >= now
-    assert all(later - earlier >= REPAINT_SECONDS - 1e-9 for earlier, later in pairwise(sent))
 
 
 class OutboxMachine(RuleBasedStateMachine):

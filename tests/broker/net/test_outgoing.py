@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dbg_broker.net.outgoing import OutgoingFrames
+from dbg_broker.net.outbox import OutgoingFrames
 
 
 class RecordingTransport(asyncio.Transport):

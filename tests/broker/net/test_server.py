@@ -37,14 +37,14 @@ async def test_slow_terminal_costs_a_mebibyte_and_nobody_else_anything(any_broke
     slow = await any_broker.seated(KEY, "slow@h", Mode.WATCH, max_queue=1, sock=narrow(any_broker))
     await rank.expect(Repaint)
     slow.websocket.transport.pause_reading()
-    link = next(link for link in any_broker.hub.terminals.values() if link.name == "slow@h")
+    link = next(link for link in any_broker.hub.terminals.links.values() if link.name == "slow@h")
     most = 0
     for number in range(400):
         piece = Output(session=1, offset=number * len(CHUNK), data=CHUNK)
         await rank.send(piece)
         assert await healthy.expect_data() == piece
         most = max(most, link.connection.waiting_bytes)
-    assert any_broker.hub.meters.dropped_frames > 0
+    assert any_broker.hub.connections.meters.dropped_frames > 0
     assert most <= limits.MAX_VIEWER_BACKLOG
     slow.websocket.transport.resume_reading()
     screen = Output(session=1, offset=400 * len(CHUNK), data=b"the whole screen")
@@ -74,7 +74,7 @@ async def test_terminal_that_takes_nothing_is_disconnected(broker: Broker, monke
     for number in range(64):
         await rank.send(Output(session=1, offset=number * len(CHUNK), data=CHUNK))
     await left
-    assert broker.hub.meters.disconnected == 1
+    assert broker.hub.connections.meters.disconnected == 1
 
 
 async def test_terminal_that_leaves_no_room_for_messages_is_disconnected(broker: Broker) -> None:
@@ -86,7 +86,7 @@ async def test_terminal_that_leaves_no_room_for_messages_is_disconnected(broker:
     for _ in range(2 * limits.MAX_VIEWER_BACKLOG // limits.MAX_TEXT):
         await rank.say(said)
     await left
-    assert broker.hub.meters.disconnected == 1
+    assert broker.hub.connections.meters.disconnected == 1
 
 
 async def test_ping_flood_without_reading_ends_the_connection(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ async def test_ping_flood_without_reading_ends_the_connection(broker: Broker, mo
             await asyncio.sleep(0)
 
     flooding = asyncio.create_task(flood())
-    await broker.left(lambda hub: not hub.ranks)
+    await broker.left(lambda hub: not hub.ranks.links)
     flooding.cancel()
     with contextlib.suppress(asyncio.CancelledError, Exception):
         await flooding
@@ -141,7 +141,7 @@ async def test_two_thousand_and_more_may_knock_at_once(broker: Broker) -> None:
     backlog = broker.server.listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     assert backlog == 1
     ranks = await asyncio.gather(*(broker.rank(number) for number in range(64)))
-    assert len(ranks) == broker.hub.registry.live() == 64
+    assert len(ranks) == broker.hub.ranks.registry.live() == 64
 
 
 async def test_first_probe_comes_with_the_first_terminal(broker: Broker) -> None:

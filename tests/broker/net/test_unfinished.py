@@ -7,9 +7,8 @@ import asyncio
 import pytest
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.hub import reception
-from dbg_broker.net import unfinished
-from dbg_broker.net.unfinished import MAX_UNFINISHED_BYTES, MESSAGE_SECONDS, Unfinished
+from dbg_broker.net import connections, frames
+from dbg_broker.net.frames import MAX_UNFINISHED_BYTES, MESSAGE_SECONDS, Unfinished
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from tests.broker.peers import Broker, Peer, registration
@@ -55,8 +54,8 @@ async def send_part(peer: Peer, size: int) -> None:
 async def test_a_message_that_never_ends_is_closed_with_a_sentence(
     any_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unfinished, "MESSAGE_SECONDS", 0.2)
-    monkeypatch.setattr(reception, "MESSAGE_SECONDS", 0.2)
+    monkeypatch.setattr(frames, "MESSAGE_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "MESSAGE_SECONDS", 0.2)
     slow, honest = await any_broker.rank(0), await any_broker.rank(1)
     terminal = await any_broker.seated(registration(1).key)
     await send_part(slow, PART)
@@ -64,25 +63,25 @@ async def test_a_message_that_never_ends_is_closed_with_a_sentence(
     piece = Output(session=1, offset=0, data=b"drawn")
     await honest.send(piece)
     assert await terminal.expect_data() == piece
-    assert any_broker.hub.unfinished.size == 0
+    assert any_broker.hub.connections.unfinished.size == 0
 
 
 async def test_parts_of_fragmented_messages_count_too(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unfinished, "MESSAGE_SECONDS", 0.2)
+    monkeypatch.setattr(frames, "MESSAGE_SECONDS", 0.2)
     rank = await broker.rank()
     rank.websocket.transport.write(Frame(Opcode.TEXT, bytes(1000), fin=False).serialize(mask=True))
     assert (await rank.closed())[0] == 4001
 
 
-async def test_all_parts_together_are_bounded(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unfinished, "MAX_UNFINISHED_BYTES", 4 * PART)
+async def test_all_parts_together_are_bounded(broker: Broker) -> None:
+    broker.hub.connections.unfinished.most = 4 * PART
     honest = await broker.rank(99)
     await send_part(honest, 20_000)
     for number in range(12):
         await send_part(await broker.rank(number), PART + 1000 * number)
-    await broker.left(lambda hub: len(hub.ranks) == 4)
-    assert KEY.replace("gpu013:0/8800", "gpu013:99/8899") in broker.hub.ranks
-    assert broker.hub.unfinished.size <= 4 * PART
+    await broker.left(lambda hub: len(hub.ranks.links) == 4)
+    assert KEY.replace("gpu013:0/8800", "gpu013:99/8899") in broker.hub.ranks.links
+    assert broker.hub.connections.unfinished.size <= 4 * PART
 
 
 async def test_many_whole_messages_leave_nothing_behind(any_broker: Broker) -> None:
@@ -92,4 +91,4 @@ async def test_many_whole_messages_leave_nothing_behind(any_broker: Broker) -> N
         piece = Output(session=1, offset=number * PART, data=bytes(limits.MAX_DATA_BYTES))
         await rank.send(piece)
         assert await terminal.expect_data() == piece
-    assert any_broker.hub.unfinished.size == 0
+    assert any_broker.hub.connections.unfinished.size == 0

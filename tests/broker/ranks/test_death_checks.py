@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_broker.ranks.death_checks import DEATH_CHECK_LATER, DEATH_CHECKS, DeathChecks
+from dbg_broker.ranks.liveness import DEATH_CHECK_LATER, DEATH_CHECKS, DeathChecks
 
 KEY = "a"
 

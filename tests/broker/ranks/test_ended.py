@@ -6,10 +6,8 @@ import tracemalloc
 
 import pytest
 
-from dbg_broker.ranks.ended import Ended
+from dbg_broker.ranks.memory import Ended, weight
 from dbg_broker.ranks.registry import Registry
-from dbg_broker.ranks.shared_texts import MAX_BYTES, MAX_TEXTS, SharedTexts
-from dbg_broker.ranks.weight import weight
 from dbg_wire import limits
 from dbg_wire.messages import Register
 from dbg_wire.records.ranks import Breakpoint, Place
@@ -44,7 +42,7 @@ def test_the_oldest_go_by_time_and_number(monkeypatch: pytest.MonkeyPatch) -> No
         ended.put(str(number), "j", 10, float(number))
     assert list(ended.overdue(5.0)) == ["0", "1"]
     assert list(ended.overdue(2.5 + limits.ENDED_RANK_SECONDS)) == ["2"]
-    assert (len(ended), ended.size) == (1, 10)
+    assert (len(ended), ended.sizes.size) == (1, 10)
 
 
 @pytest.mark.parametrize("size", [10, limits.MAX_ENDED_BYTES // 10])
@@ -56,10 +54,10 @@ def test_a_job_with_many_ended_ranks_pushes_off_its_own(monkeypatch: pytest.Monk
         ended.put(str(number), "theirs", size, 1.0)
     gone = list(ended.overdue(2.0))
     assert gone == [str(number) for number in range(17)]
-    assert ended.size == 5 * size
+    assert ended.sizes.size == 5 * size
     # The jobs that have nothing left are forgotten as well.
     assert list(ended.overdue(1.0 + limits.ENDED_RANK_SECONDS)) == ["crashed", "17", "18", "19"]
-    assert (len(ended), ended.size, len(ended._jobs)) == (0, 0, 0)
+    assert (len(ended), ended.sizes.size, len(ended._jobs)) == (0, 0, 0)
 
 
 def test_the_heaviest_of_the_job_with_most_bytes_go() -> None:
@@ -69,7 +67,7 @@ def test_the_heaviest_of_the_job_with_most_bytes_go() -> None:
         ended.put(str(number), "theirs", limits.MAX_ENDED_BYTES // 20 + number, 1.0)
     gone = list(ended.overdue(2.0))
     assert "crashed" not in gone
-    assert ended.size <= limits.MAX_ENDED_BYTES
+    assert ended.sizes.size <= limits.MAX_ENDED_BYTES
 
 
 def test_the_heaviest_go_by_bytes() -> None:
@@ -78,12 +76,12 @@ def test_the_heaviest_go_by_bytes() -> None:
     for number in range(10):
         ended.put(str(number), "j", limits.MAX_ENDED_BYTES // 4 + number, 1.0)
     assert list(ended.overdue(2.0)) == ["9", "8", "7", "6", "5", "4", "3"]
-    assert ended.size <= limits.MAX_ENDED_BYTES
+    assert ended.sizes.size <= limits.MAX_ENDED_BYTES
     ended.resize("crashed", limits.MAX_ENDED_BYTES)
     assert list(ended.overdue(2.0)) == ["crashed"]
     ended.resize("crashed", 5)
     ended.drop("crashed")
-    assert ended.size == sum(limits.MAX_ENDED_BYTES // 4 + number for number in range(3))
+    assert ended.sizes.size == sum(limits.MAX_ENDED_BYTES // 4 + number for number in range(3))
 
 
 def test_ranks_with_endless_texts_push_out_one_another_and_no_crashed_one() -> None:
@@ -104,29 +102,12 @@ def test_ranks_with_endless_texts_push_out_one_another_and_no_crashed_one() -> N
     assert len(registry.keys()) > 30
 
 
-def test_equal_texts_are_one_object() -> None:
-    texts = SharedTexts()
-    first, second = "".join(["/home/", "me"]), "".join(["/home/m", "e"])
-    assert first is not second
-    assert texts.share(first) is texts.share(second) is first
-
-
-def test_texts_of_strangers_are_forgotten() -> None:
-    texts = SharedTexts()
-    for number in range(3 * MAX_TEXTS):
-        texts.share(f"host{number}")
-    assert len(texts) <= MAX_TEXTS
-    for number in range(3):
-        texts.share(str(number) * (MAX_BYTES // 2))
-    assert (len(texts), texts.size) == (2, MAX_BYTES)
-
-
 def test_sessions_of_stock_debuggers_push_no_crashed_rank_off_the_list() -> None:
     registry = Registry()
     crashed = registry.register(registration(99_999), 0.0).rank
     registry.goodbye(crashed, 1, 0.0)
     for number in range(5200):
-        fake = registry.register(registration(number, job="classic"), 1.0, "?").rank
+        fake = registry.register(registration(number, job="classic", pid=0), 1.0).rank
         registry.goodbye(fake, None, 1.0)
         registry.expire(1.0)
     assert registry.find(crashed.key) is crashed

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dbg_broker.ranks import held_ranks
-from dbg_broker.ranks.crashes import CrashedRanks
+from dbg_broker.ranks.failures import CrashedRanks
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
@@ -53,14 +53,14 @@ class Job:
         return self.hold_tellings()
 
     def hold_tellings(self) -> dict[str, Chosen]:
-        return {key: telling.message for telling in self.holds.tell() for key in telling.keys}  # type: ignore[misc]
+        return {key: telling.message for telling in self.holds.news() for key in telling.keys}  # type: ignore[misc]
 
     def kept(self, rank: RankRecord) -> dict[str, Kept]:
         self.crashes.changed(rank)
         return self.crash_tellings()
 
     def crash_tellings(self) -> dict[str, Kept]:
-        return {key: telling.message for telling in self.crashes.tell() for key in telling.keys}  # type: ignore[misc]
+        return {key: telling.message for telling in self.crashes.news() for key in telling.keys}  # type: ignore[misc]
 
 
 def chosen(arrived: int, completed: int, state: RankState | None) -> Chosen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_broker.ranks.host_looks import HostLooks
+from dbg_broker.ranks.liveness import HostLooks
 from dbg_wire.limits import SILENT_SECONDS
 
 ROUND = 1.0

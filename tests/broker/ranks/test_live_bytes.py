@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.ranks import live_bytes
-from dbg_broker.ranks.live_bytes import MEMORY_OF_TEXT, LiveBytes
+from dbg_broker.ranks import memory
+from dbg_broker.ranks.memory import MEMORY_OF_TEXT, LiveBytes
 
 
 def test_a_message_replaces_the_one_before_and_all_is_forgotten_with_its_rank() -> None:
@@ -15,13 +15,13 @@ def test_a_message_replaces_the_one_before_and_all_is_forgotten_with_its_rank() 
     live.note("a", "pulse", 10)
     live.note("b", "report", 1)
     assert live.size == 41 * MEMORY_OF_TEXT
-    live.forget("a")
-    live.forget("a")
+    live.drop("a")
+    live.drop("a")
     assert live.size == MEMORY_OF_TEXT
 
 
 def test_the_heaviest_goes_if_all_together_are_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_bytes, "MAX_LIVE_BYTES", 100 * MEMORY_OF_TEXT)
+    monkeypatch.setattr(memory, "MAX_LIVE_BYTES", 100 * MEMORY_OF_TEXT)
     live = LiveBytes()
     for number in range(50):
         live.note(f"small {number}", "report", 1)
@@ -29,12 +29,12 @@ def test_the_heaviest_goes_if_all_together_are_too_much(monkeypatch: pytest.Monk
     assert live.heaviest() is None
     live.note("small 1", "pulse", 1)
     assert live.heaviest() == "heavy"
-    live.forget("heavy")
+    live.drop("heavy")
     assert live.heaviest() is None
 
 
 def test_one_rank_is_too_much_by_what_it_said_last() -> None:
-    live, most = LiveBytes(), live_bytes.MAX_RANK_BYTES // MEMORY_OF_TEXT
+    live, most = LiveBytes(), memory.MAX_RANK_BYTES // MEMORY_OF_TEXT
     live.note("a", "report", most - 1)
     live.note("a", "pulse", 1)
     live.note("b", "report", 1)

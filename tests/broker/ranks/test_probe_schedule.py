@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.ranks.probe_schedule import Due, ProbeIntervals, ProbeSchedule
+from dbg_broker.ranks.liveness import Due, ProbeIntervals, ProbeSchedule
 from dbg_wire import limits
 
 EVERY = ProbeIntervals(attended=2.0, idle=20.0)

@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.ranks import answer_budget
+from dbg_broker.ranks import questions as questions_module
 from dbg_broker.ranks.questions import (
+    ASKS_PER_SECOND,
     LONG_BYTES,
     MAX_ANSWER_BYTES,
+    MAX_OPEN_AT_RANK,
     MAX_WAITING,
     MIN_SECONDS,
     PAGE_BYTES,
+    AskRates,
     Finished,
     OpenQuestions,
     TooMuchWaits,
@@ -175,7 +178,7 @@ def test_answer_that_is_too_large_is_an_error_that_says_so() -> None:
 
 
 def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 18_000)
+    monkeypatch.setattr(questions_module, "MAX_TERMINAL_BYTES", 18_000)
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a", "b", "c"), {}, 0.0)
     give(questions, "a", said(number, "x" * 12_000))
@@ -190,7 +193,7 @@ def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyP
 
 
 def test_what_one_question_holds_is_missing_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 18_000)
+    monkeypatch.setattr(questions_module, "MAX_TERMINAL_BYTES", 18_000)
     questions = OpenQuestions()
     first, _ = questions.ask(CLIENT, question("a"), {}, 0.0)
     finished = give(questions, "a", said(first, "x" * 16_384))
@@ -215,20 +218,6 @@ def test_ranks_that_are_only_named_count_too() -> None:
     questions.ask(CLIENT, asked, known, 0.0)
     assert len(kept[0]) == limits.MAX_ITEMS
     assert questions.budget.of(CLIENT) > 0.8 * held
-
-
-def test_the_terminal_with_most_goes_where_all_have_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_budget, "MAX_BYTES", 10_000)
-    budget = answer_budget.AnswerBudget()
-    assert budget.take(1, 4000)
-    assert budget.take(2, 5000)
-    assert budget.heaviest() is None
-    assert budget.take(1, 1500)
-    assert budget.heaviest() == 1
-    budget.drop(1)
-    budget.drop(1)
-    budget.give_back(1, 1500)
-    assert (budget.size, budget.heaviest()) == (5000, None)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
@@ -300,3 +289,25 @@ def test_every_question_ends_once_and_names_every_rank(events: list[tuple[str, i
     assert sorted(ended) == asked
     assert all(tuple(answer.key for answer in answers_of(finished)) == keys for finished in ended.values())
     assert not any(questions.is_asked(key) for key in keys)
+
+
+def test_a_rank_is_asked_as_often_as_it_goes_and_again_a_moment_later() -> None:
+    rates = AskRates()
+    assert [rates.refusal("a", 1, 0.0) for _ in range(ASKS_PER_SECOND)] == [None] * ASKS_PER_SECOND
+    assert "in a second; ask again" in (rates.refusal("a", 1, 0.0) or "")
+    assert rates.refusal("b", 1, 0.0) is None
+    assert rates.refusal("a", 1, 2 / ASKS_PER_SECOND) is None
+
+
+def test_questions_that_wait_are_bounded_too() -> None:
+    rates = AskRates()
+    assert rates.refusal("a", MAX_OPEN_AT_RANK, 0.0) is None
+    assert "wait for this rank already" in (rates.refusal("a", MAX_OPEN_AT_RANK + 1, 0.0) or "")
+
+
+def test_nothing_stays_of_a_rank_that_has_left() -> None:
+    rates = AskRates()
+    rates.refusal("a", 1, 0.0)
+    rates.forget("a")
+    rates.forget("a")
+    assert len(rates) == 0

@@ -63,7 +63,7 @@ def test_a_stop_is_listed_with_its_number_while_it_lasts() -> None:
 
 def test_a_stock_debugger_is_listed_without_the_number_of_a_stop() -> None:
     registry = Registry()
-    rank = registry.register(registration(0, report=STOPPED), 0.0, "?").rank
+    rank = registry.register(registration(0, report=STOPPED, pid=0), 0.0).rank
     assert info(registry, rank).stop is None
 
 
@@ -369,10 +369,3 @@ class RegistryMachine(RuleBasedStateMachine):
 
 TestRegistryMachine = RegistryMachine.TestCase
 TestRegistryMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
-
-
-def test_a_rank_has_a_process() -> None:
-    registry = Registry()
-    with pytest.raises(PeerError, match=r"register\.pid is 0"):
-        enter(registry, pid=0)
-    registry.register(registration(pid=0), 0.0, prefix="?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.terminals.changes import PendingChanges
+from dbg_broker.hub.links import PendingChanges
 
 
 def listed(changes: PendingChanges) -> list[str]:

@@ -28,9 +28,9 @@ def ask(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds:
     return Ask(request=number, action=action, rows=rows, columns=80, seconds=seconds)
 
 
-def said(glances: Glances, question: Ask, now: float) -> None:
-    glances.wait(KEY, question, now)
-    assert glances.answered(KEY, question.request, TEXT, now) == [question.request]
+def said(glances: Glances, question: Ask, now: float, key: str = KEY) -> None:
+    glances.wait(key, question, now)
+    assert glances.answered(key, question.request, TEXT, now) == [question.request]
 
 
 def test_what_was_said_is_known_for_a_moment_and_to_the_same_question() -> None:
@@ -57,10 +57,10 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminals.glances, "MAX_BYTES", 3 * len(TEXT))
     glances = Glances()
     for number in range(9):
-        said(glances, ask(number, Action.SCREEN, rows=20 + number), 1.0)
+        said(glances, ask(number), 1.0, f"{number}")
     assert len(glances) == 3
     assert glances.size <= terminals.glances.MAX_BYTES
-    assert glances.known(KEY, ask(9, Action.SCREEN, rows=28), 1.0) is not None
+    assert glances.known("8", ask(9), 1.0) is not None
 
 
 def test_one_answer_is_for_all_that_asked_the_same() -> None:
@@ -131,7 +131,7 @@ async def test_who_may_type_is_answered_by_the_rank_itself(broker: Broker) -> No
 
 async def test_a_watcher_hears_at_once_that_a_rank_has_stopped(broker: Broker) -> None:
     rank = await broker.rank(report=RUNNING)
-    said(broker.hub.glances, ask(), asyncio.get_running_loop().time())
+    said(broker.hub.ranks.glances, ask(), asyncio.get_running_loop().time())
     watcher = await broker.terminal("w@h", Role.WATCHER)
     await watcher.say(Subscribe())
     await watcher.expect(Snapshot)
@@ -150,7 +150,7 @@ async def test_one_that_asked_and_left_keeps_nobody_waiting(broker: Broker) -> N
     asked = await rank.expect(Ask)
     await second.say(question())
     await first.cut()
-    await broker.left(lambda hub: len(hub.terminals) == 1)
+    await broker.left(lambda hub: len(hub.terminals.links) == 1)
     await rank.say(STACK.replace(request=asked.request))
     assert (await second.expect(Answers)).answers[0].frames == STACK.frames
 
@@ -162,4 +162,4 @@ async def test_a_question_that_ends_before_its_occasion_ends_as_silence(broker: 
         await watcher.say(question(number, seconds=0.1))
     for _ in range(2):
         assert (await watcher.expect(Answers)).answers[0].kind is Kind.SILENT
-    assert len(broker.hub.questions) == 0
+    assert len(broker.hub.ranks.questions) == 0

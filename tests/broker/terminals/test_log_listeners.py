@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.terminals.log_listeners import MAX_A_SECOND, MAX_JOBS, LogListeners, LogPace
+from dbg_broker.terminals.notices import MAX_A_SECOND, MAX_JOBS, LogListeners, LogPace
 
 
 def sent(listeners: LogListeners, job: str, now: float, count: int) -> int:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dbg_broker.verbs.garbage import TICK_SECONDS, WHOLE_AT_LATEST_SECONDS, WHOLE_SECONDS, GarbageCollection
+from dbg_broker.net.loop import TICK_SECONDS, WHOLE_AT_LATEST_SECONDS, WHOLE_SECONDS, GarbageCollection
+from dbg_broker.timers import Timers
 
 
 class Circle:
@@ -25,7 +26,7 @@ class Clock:
         self.now = 0.0
         self.types = False
         self.due: list[Callable[[], None]] = []
-        self.garbage = GarbageCollection(lambda: self.types, lambda: self.now, self._schedule)
+        self.garbage = GarbageCollection(lambda: self.types, Timers(lambda: self.now, self._schedule))
 
     def _schedule(self, seconds: float, call: Callable[[], None]) -> None:
         assert seconds == TICK_SECONDS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.net.listener import listen
+from dbg_broker.net.tcp import listen
 from dbg_broker.settings import Listen
 from dbg_broker.verbs.listening import address_of, inherited
 from tests.broker.peers import trusting_context

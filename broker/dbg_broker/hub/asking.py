@@ -1,0 +1,261 @@
+"""What terminals ask of ranks: what the broker answers itself, and when a rank or its guard is asked."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from dbg_broker.audit.entries import What, text_of
+from dbg_broker.home.bearer import Role
+from dbg_broker.hub import departures, guards, notices
+from dbg_broker.hub.links import TerminalLink
+from dbg_broker.hub.state import Hub, refuse
+from dbg_broker.net.frames import pack_message
+from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.ranks.questions import TooMuchWaits
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.terminals.notices import VisibleAction, visible_action
+from dbg_wire import limits
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import (
+    GUARD_ACTIONS,
+    Action,
+    Ask,
+    Finding,
+    Kind,
+    Question,
+    RankAnswer,
+    RefusalCode,
+)
+from dbg_wire.records.ranks import RankState
+
+MAX_QUESTIONS = 16
+"""Questions of one terminal that are open or not yet read: no client asks more at once."""
+
+ASKED_COST = 8
+"""Bytes that each rank of a question counts for the terminal that asks: 32,000 ranks a second."""
+
+NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND, Action.INSPECT})
+
+NEEDS_AGENT = frozenset({Action.INSPECT, Action.BREAKPOINTS}) | GUARD_ACTIONS
+"""Actions that a stock debugger does not have."""
+
+PROGRESS_SECONDS = 1.0
+"""Seconds after which the terminal that asked is told how far its question is, and after which again."""
+
+NOBODY = 0
+"""Number of a question whose answer is not waited for; open questions count from one."""
+
+
+def receive(hub: Hub, link: TerminalLink, message: Question) -> None:
+    """Ask ranks what a terminal wants to know of them, or refuse it; answers that are known go out at once."""
+    if hub.ranks.questions.open_of(link.number) + len(link.answers) >= MAX_QUESTIONS:
+        text = f"{MAX_QUESTIONS} questions are open already; wait for their answers"
+        refuse(link.connection, RefusalCode.FULL, text, message.request)
+        return
+    if message.action in GUARD_ACTIONS:
+        if not guards.is_readable(message):
+            raise PeerError("an `exec` without a command")
+        if message.withdrawn:
+            guards.withdraw(hub, link, message)
+    now = hub.timers.clock()
+    is_too_much = guards.is_too_much(hub.ranks.questions, message)
+    try:
+        number, keys = hub.ranks.questions.ask(link.number, message, {}, now)
+    except TooMuchWaits as error:
+        refuse(link.connection, RefusalCode.FULL, str(error), message.request)
+        return
+    hub.connections.charge(link.connection, link.rate, ASKED_COST * len(keys))
+    noted = text_of(message, audits_input=hub.journal.audits_input)
+    if noted is not None:
+        hub.journal.note(link, What.QUESTION, message.keys, action=message.action.value, text=noted)
+    departures.bound_answers(hub)
+    if not hub.ranks.questions.is_open(number):
+        # This terminal had most waiting answers, and is closed.
+        return
+    seconds = hub.ranks.questions.deadline(number) - now
+    if not keys:
+        hub.end_question(number)
+        return
+    asked = _Asked(link, message, _ask_of(message, number, seconds), visible_action(message), is_too_much=is_too_much)
+    hub.connections.turns.begin(_asking(hub, asked, keys), link.account)
+    if hub.ranks.questions.is_open(number):
+        hub.timers.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
+        # An answer that has come and waits for its turn still counts.
+        hub.timers.schedule(
+            seconds, partial(hub.connections.turns.call_after_current_queue, partial(hub.end_question, number))
+        )
+
+
+class _Asked(NamedTuple):
+    """A question on its way to the ranks: who asked, what, what ranks are asked for it, and what it does there."""
+
+    link: TerminalLink
+    question: Question
+    ask: Ask
+    deed: VisibleAction | None
+    is_too_much: bool
+
+
+def _asking(hub: Hub, asked: _Asked, keys: Iterable[str]) -> Iterator[None]:
+    """Answer for the ranks of which the broker knows enough, and ask the others."""
+    frame = pack_message(asked.ask)
+    told: list[str] = []
+    for key in keys:
+        if hub.ranks.questions.waits_for(asked.ask.request, key):
+            known = _known_answer(hub, asked, key) or _refused(hub, asked, key)
+            if known is None:
+                _ask(hub, key, asked, frame)
+                told.append(key)
+            else:
+                _answer_for(hub, asked, known)
+        yield
+    guards.note_command(hub.ranks.registry, asked.link, asked.question, told)
+
+
+def _refused(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
+    """Return why a rank is not asked, though it could be; None if it is asked."""
+    if asked.link.role is Role.WATCHER:
+        # The glances of all watchers have one rate together, far below this one.
+        return None
+    text = hub.ranks.ask_rates.refusal(key, hub.ranks.questions.open_at(key), hub.timers.clock())
+    if text is None:
+        return None
+    hub.connections.meters.budgets.hit(Payer.DRIVER, Budget.ASKS)
+    return RankAnswer(key=key, kind=Kind.ERROR, text=text)
+
+
+def _ask(hub: Hub, key: str, asked: _Asked, frame: bytes) -> None:
+    if asked.link.role is Role.WATCHER:
+        _glance(hub, key, asked.ask)
+    else:
+        if asked.deed is not None:
+            notices.tell_onlookers(hub, asked.link, asked.deed, key)
+        _pass_on(hub, asked.ask, key, frame)
+
+
+def _answer_for(hub: Hub, asked: _Asked, known: RankAnswer) -> None:
+    if asked.ask.action is Action.INTERRUPT:
+        if asked.deed is not None and known.kind is Kind.RUNNING:
+            notices.tell_onlookers(hub, asked.link, asked.deed, known.key)
+        # A rank that is stuck in C code stops when that returns; its answer is not waited for.
+        hub.ranks.tell(known.key, asked.ask.replace(request=NOBODY))
+    hub.settle(asked.ask.request, known)
+
+
+def _tell_progress(hub: Hub, number: int) -> None:
+    """Tell who asked how far a question is, as long as it is open; a terminal that is behind needs no such news."""
+    progress = hub.ranks.questions.progress(number)
+    link = hub.terminals.links.get(progress[0]) if progress is not None else None
+    if progress is None or link is None:
+        return
+    if link.connection.is_ready:
+        link.connection.send_message(progress[1])
+    hub.timers.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
+
+
+def _ask_of(message: Question, number: int, seconds: float) -> Ask:
+    return Ask(
+        request=number,
+        action=message.action,
+        rows=max(limits.MIN_ROWS, min(message.rows, limits.MAX_ROWS)),
+        columns=max(limits.MIN_COLUMNS, min(message.columns, limits.MAX_COLUMNS)),
+        seconds=seconds,
+        text=message.text,
+        live=message.live,
+        stats=message.stats,
+        inquiry=message.inquiry,
+        withdrawn=message.withdrawn,
+        threads=message.threads,
+        stops=message.stops,
+        frame=message.frame,
+        look=message.look,
+        asked=message.asked,
+    )
+
+
+def _pass_on(hub: Hub, ask: Ask, key: str, frame: bytes) -> None:
+    """Pass a question on to a rank or its guard; ``frame`` is the question as it is sent."""
+    if ask.action in GUARD_ACTIONS or (ask.action is Action.WHERE and _guard_speaks(hub, key)):
+        guards.pass_on(hub, key, ask)
+    else:
+        hub.ranks.tell_packed(key, ask, frame)
+        hub.ranks.liveness.probes.asked(key, hub.timers.clock())
+
+
+def _guard_speaks(hub: Hub, key: str) -> bool:
+    """Tell whether a rank is unresponsive and its guard answers for it."""
+    rank, guard = hub.ranks.registry.find(key), hub.ranks.guards.get(key)
+    is_there = guard is not None and guard.finding is not Finding.CALLED
+    return is_there and rank is not None and rank.state is RankState.UNRESPONSIVE
+
+
+def _glance(hub: Hub, key: str, ask: Ask) -> None:
+    """Answer a watcher by what a rank said a moment ago, or ask the rank as soon as its pace allows."""
+    known = hub.ranks.glances.known(key, ask, hub.timers.clock())
+    if known is not None:
+        finished = hub.ranks.questions.answer(key, ask.request, known)
+        if finished is not None:
+            hub.deliver(finished)
+        return
+    wait = hub.ranks.glances.wait(key, ask, hub.timers.clock())
+    if wait is not None:
+        hub.timers.schedule(wait, partial(_pass_on, hub, ask, key, pack_message(ask)))
+
+
+def _known_answer(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
+    """Return what the broker can say itself, or None if the rank is to be asked."""
+    link, question = asked.link, asked.question
+    rank = hub.ranks.registry.find(key) if hub.terminals.listing.may_see(link, key) else None
+    if rank is None:
+        return RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key")
+    frames = rank.frames if question.action is Action.WHERE else ()
+    if rank.state is RankState.EXITED:
+        return RankAnswer(key=key, kind=Kind.LOST, text=_how_it_ended(rank), frames=frames)
+    if rank.state is RankState.LOST:
+        return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
+    if rank.is_stock and question.action in NEEDS_AGENT and not question.withdrawn:
+        return RankAnswer(key=rank.key, kind=Kind.ERROR, text=_no_agent(question.action))
+    if question.action in GUARD_ACTIONS:
+        return guards.known_answer(rank, question, is_too_much=asked.is_too_much)
+    if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and not _guard_speaks(hub, key):
+        age = hub.timers.clock() - rank.heard
+        text = f"unresponsive, last seen {age:.0f} s ago"
+        return RankAnswer(key=key, kind=Kind.VALUE, text=text, frames=frames, age=round(age, 3))
+    if rank.state is RankState.UNRESPONSIVE and question.action is Action.INTERRUPT:
+        if question.withdrawn:
+            return RankAnswer(key=key, kind=Kind.VALUE, text="goes on")
+        age = hub.timers.clock() - rank.heard
+        text = f"in C code{_place(rank, ' at ')}, unresponsive for {age:.0f} s; stops on return"
+        return RankAnswer(key=key, kind=Kind.RUNNING, text=text)
+    if question.action in NEEDS_STOP and not rank.halted and not question.live:
+        return RankAnswer(key=key, kind=Kind.RUNNING, text=f"running{_place(rank, ', ')}")
+    if question.action is Action.RELEASE and rank.state is not RankState.HELD:
+        return RankAnswer(key=key, kind=Kind.ERROR, text=f"{rank.state.value}, not held")
+    return None
+
+
+def _no_agent(action: Action) -> str:
+    if action in GUARD_ACTIONS:
+        return "a stock debugger has no agent that could do that"
+    return f"a stock debugger has no `{action.value}`"
+
+
+def _place(rank: RankRecord, before: str) -> str:
+    return f"{before}{rank.place.file}:{rank.place.line}" if rank.place is not None else ""
+
+
+def _how_it_ended(rank: RankRecord) -> str:
+    if rank.exit is not None and rank.exit < 0:
+        try:
+            return f"killed by {signal.Signals(-rank.exit).name} {rank.cause}".rstrip()
+        except ValueError:
+            return f"killed by signal {-rank.exit}"
+    return f"exited{with_status(rank)}"
+
+
+def with_status(rank: RankRecord) -> str:
+    """Return the status of a rank that has exited as the end of a sentence, empty if it isn't known."""
+    return "" if rank.exit is None else f" with status {rank.exit}"

@@ -1,0 +1,150 @@
+"""The state of ranks: their connections and guards, the questions to them, their heartbeats, holds and crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+
+from dbg_broker.hub.links import RankLink
+from dbg_broker.net.frames import pack_message
+from dbg_broker.net.metrics import Meters
+from dbg_broker.ranks.broadcast import Broadcasts
+from dbg_broker.ranks.failures import CrashedRanks, FirstFailures
+from dbg_broker.ranks.held_ranks import HeldRanks
+from dbg_broker.ranks.liveness import Liveness, ProbeIntervals
+from dbg_broker.ranks.memory import LiveBytes
+from dbg_broker.ranks.questions import AskRates, OpenQuestions
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
+from dbg_broker.terminals.glances import Glances
+from dbg_broker.timers import Timers
+from dbg_wire.messages import GUARD_ACTIONS, Message, Repaint
+from dbg_wire.tables.engines import LINE_ENGINE
+
+
+class Ranks:
+    """All ranks: ``links`` and ``guards`` are the connections, by the ranks' keys."""
+
+    def __init__(
+        self,
+        timers: Timers,
+        meters: Meters,
+        *,
+        lacks_memory: Callable[[], str],
+        kernel: str | None,
+        intervals: ProbeIntervals | None = None,
+    ) -> None:
+        self._timers, self._meters = timers, meters
+        self.links: dict[str, RankLink] = {}
+        self.guards: dict[str, RankLink] = {}
+        self.registry = Registry()
+        self.questions = OpenQuestions(lacks_memory)
+        self.glances = Glances()
+        self.ask_rates = AskRates()
+        self.live_bytes = LiveBytes()
+        self.liveness = Liveness(kernel, intervals or ProbeIntervals())
+        self.failures = FirstFailures()
+        self.held = HeldRanks(self.registry)
+        self.crashed = CrashedRanks()
+        self.broadcasts = Broadcasts((self.held.news, self.crashed.news), pack_message, self._broadcast, timers)
+
+    def tell(self, key: str, message: Message, instead_of: Hashable = None) -> None:
+        """Send a message to a rank, if it is connected."""
+        link = self.links.get(key)
+        if link is not None:
+            link.connection.send_message(message, instead_of)
+
+    def tell_packed(self, key: str, message: Message, frame: bytes, instead_of: Hashable = None) -> None:
+        """Send a rank a message that many ranks get, and of which ``frame`` is the form on the wire."""
+        link = self.links.get(key)
+        if link is not None:
+            link.connection.send_packed(message, frame, instead_of)
+
+    def changed(self, rank: RankRecord) -> None:
+        """Tell other ranks what a change of this one means for them."""
+        is_news = [self.held.changed(rank), self.crashed.changed(rank)]
+        if any(is_news):
+            self.broadcasts.changed()
+
+    def came_back(self, key: str) -> None:
+        """Forget what a rank was told of others: it has a new connection."""
+        self.held.came_back(key)
+        self.crashed.came_back(key)
+
+    def left(self, key: str) -> None:
+        """Forget what is known of a rank only while it is connected."""
+        del self.links[key]
+        self.liveness.remove(key)
+        self.glances.forget(key)
+        self.ask_rates.forget(key)
+        self.live_bytes.drop(key)
+
+    def forget(self, key: str) -> None:
+        """Forget a rank that the registry has removed."""
+        self.failures.forget(key)
+        self.held.forget(key)
+        if self.crashed.forget(key):
+            self.broadcasts.changed()
+
+    def given_to_guard(self, key: str) -> frozenset[int]:
+        """Return the numbers of the questions that the rank's guard carries out, whatever becomes of the rank."""
+        guard = self.guards.get(key)
+        asks = guard.asks.values() if guard is not None else ()
+        return frozenset(ask.request for ask in asks if ask.action in GUARD_ACTIONS)
+
+    def withdraw(self, key: str, number: int) -> None:
+        """Have a guard end what it still does for a question that has ended."""
+        guard = self.guards.get(key)
+        ask = guard.asks.pop(number, None) if guard is not None else None
+        if guard is not None and ask is not None and ask.action in GUARD_ACTIONS:
+            guard.connection.send_message(ask.replace(withdrawn=True))
+
+    def answered(self, key: str) -> None:
+        """Note that a question to a rank has an answer or has ended; it was probed for the last one."""
+        if not self.questions.is_asked(key):
+            self.liveness.probes.ask_ended(key)
+
+    def want_repaint(self, key: str) -> None:
+        """Ask a rank for its whole screen, now or as soon as its pace allows.
+
+        A line debugger has a log instead; a terminal asks for the part of it that it lacks.
+        """
+        link = self.links.get(key)
+        if link is None or link.repaint_is_due or self.has_log(key):
+            return
+        link.repaint_is_due = True
+        delay = link.repaints.seconds_until(1, self._timers.clock())
+        if delay > 0:
+            self._timers.schedule(delay, partial(self._repaint, key, link))
+        else:
+            self._repaint(key, link)
+
+    def has_log(self, key: str) -> bool:
+        """Tell whether the rank's debugger is one whose output is a log."""
+        return self._engine(key) == LINE_ENGINE
+
+    def is_redrawn(self, key: str) -> bool:
+        """Tell whether the rank's debugger has a screen that it draws anew when asked to."""
+        return self._engine(key) not in (None, LINE_ENGINE)
+
+    def _repaint(self, key: str, link: RankLink) -> None:
+        link.repaint_is_due = False
+        link.repaints.spend(1, self._timers.clock())
+        if self.links.get(key) is link:
+            self._meters.repaints += 1
+            link.connection.send_message(Repaint(), "repaint")
+
+    def _broadcast(self, frame: bytes, key: str, name: Hashable) -> None:
+        """Send a frame that many ranks get; a rank that is behind is told everything later instead."""
+        link = self.links.get(key)
+        if link is None:
+            return
+        if name is not None or link.connection.is_ready:
+            link.connection.send_control(frame, name)
+        else:
+            self.held.missed(key)
+
+    def _engine(self, key: str) -> str | None:
+        link = self.links.get(key)
+        session = link.rank.report.session if link is not None and link.rank is not None else None
+        return session.engine if session is not None else None

@@ -1,0 +1,200 @@
+"""The event loop: how long its turns last, how long keys wait for them, and when Python's garbage is collected.
+
+The loop reports when it begins to wait for events and when it goes on. Everything between two waits is one turn, so
+that a turn's length includes what nobody else measures: TLS, timers, finished threads. Each length is taken twice, by
+the clock and in processor time of the broker. The second doesn't depend on other processes of the host.
+
+A collection of all objects goes through everything that the broker knows: with ten thousand ranks it takes a fifth of a
+second, in which no key is passed on, and Python begins one when it sees fit. Here what has survived a collection is set
+aside, so that the next one goes through newer objects alone. All objects are gone through when nobody types."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import selectors
+import sys
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from dbg_broker.timers import Timers
+
+BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+"""Upper bounds in seconds of a histogram's classes; 0.05 is the promise to keys, and the others show how far it is."""
+
+
+class Histogram:
+    """Seconds, counted in classes."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)
+        """How many fell into each class; the last one is above all bounds."""
+        self.total = 0.0
+
+    def note(self, seconds: float) -> None:
+        """Count one length."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+
+
+class LoopTimes:
+    """What one event loop's turns took; ``clock`` and ``spent`` return seconds of the clock and of the processor."""
+
+    def __init__(self, clock: Callable[[], float], spent: Callable[[], float]) -> None:
+        self._clock, self._spent = clock, spent
+        self._woke = self._earliest = (clock(), spent())
+        self.turns = Histogram()
+        self.turns_processor = Histogram()
+        self.timers_late = Histogram()
+        self.keys = Histogram()
+        self.keys_processor = Histogram()
+
+    def waits(self) -> None:
+        """Note the end of a turn: the loop looks for events."""
+        self.turns.note(self._clock() - self._woke[0])
+        self.turns_processor.note(self._spent() - self._woke[1])
+
+    def goes_on(self, *, has_slept: bool) -> None:
+        """Note the begin of a turn; if the loop has slept, nothing had come during the turn before."""
+        before, self._woke = self._woke, (self._clock(), self._spent())
+        self._earliest = self._woke if has_slept else before
+
+    def timer_ran(self, late: float) -> None:
+        """Note how many seconds after its time a timer ran."""
+        self.timers_late.note(max(0.0, late))
+
+    def key_is_passed_on(self) -> None:
+        """Note that a terminal's keys, or the echo of them, have been read and passed on.
+
+        They came while the loop slept or, if it did not sleep, at the earliest when the turn before began: the longest
+        time that they may have waited is counted.
+        """
+        at, spent = self._earliest
+        self.keys.note(self._clock() - at)
+        self.keys_processor.note(self._spent() - spent)
+
+
+SWITCH_SECONDS = 0.0005
+"""Seconds after which a thread that computes lets the loop go on. The loop gives the interpreter away at each call of
+the kernel, and there are several on the way of a key: with Python's own 5 ms a thread that makes the lines of a flooded
+recording delays a key by 50 ms and more."""
+
+
+class MeasuredSelector(selectors.DefaultSelector):
+    """The selector of an event loop, which tells when the loop waits and when it goes on."""
+
+    def __init__(self, times: LoopTimes, each_turn: Callable[[], None]) -> None:
+        super().__init__()
+        self._times = times
+        self._each_turn = each_turn
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait for events as any selector does; what came during the turn before is looked for first."""
+        self._times.waits()
+        ready = super().select(0)
+        has_slept = not ready and timeout != 0
+        if has_slept:
+            ready = super().select(timeout)
+        self._times.goes_on(has_slept=has_slept)
+        self._each_turn()
+        return ready
+
+
+class EnduringLoop(asyncio.SelectorEventLoop):
+    """Event loop that goes on after a turn for which there was no memory.
+
+    What was not done in such a turn is done in the next one: its events are still there.
+    """
+
+    def run_forever(self) -> None:
+        """Run until ``stop`` is called; the exception handler is told of a MemoryError of the loop itself."""
+        while True:
+            try:
+                return super().run_forever()
+            except MemoryError as error:
+                self.call_exception_handler({"message": "no memory for a turn of the event loop", "exception": error})
+
+
+def new_times() -> LoopTimes:
+    """Return the times of a loop that runs in the calling thread."""
+    return LoopTimes(time.monotonic, time.thread_time)
+
+
+def run_measured(main: Coroutine[Any, Any, None], times: LoopTimes, each_turn: Callable[[], None]) -> None:
+    """Run a coroutine as ``asyncio.run`` does, in a loop that reports to ``times`` and calls ``each_turn``.
+
+    While it runs, other threads give the interpreter back to the loop after SWITCH_SECONDS.
+    """
+
+    def new_loop() -> asyncio.AbstractEventLoop:
+        return EnduringLoop(MeasuredSelector(times, each_turn))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        if sys.version_info >= (3, 11):
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(main)
+        else:
+            _run_with_policy(main, new_loop)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _run_with_policy(main: Coroutine[Any, Any, None], new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """Run a coroutine in a new loop where ``asyncio.run`` takes no factory of loops, as in Python 3.10."""
+
+    class Policy(asyncio.DefaultEventLoopPolicy):
+        def new_event_loop(self) -> asyncio.AbstractEventLoop:
+            return new_loop()
+
+    asyncio.set_event_loop_policy(Policy())
+    try:
+        asyncio.run(main)
+    finally:
+        asyncio.set_event_loop_policy(None)
+
+
+TICK_SECONDS = 0.25
+"""Seconds between two looks: in a flood, objects of this time are gone through in five milliseconds."""
+
+WHOLE_SECONDS = 600.0
+"""Seconds after which all objects are gone through, as soon as nobody types."""
+
+WHOLE_AT_LATEST_SECONDS = 6 * 3600.0
+"""Seconds after which they are gone through in any case: what is left over until then is some KiB a connection."""
+
+NEVER = 1_000_000
+"""Collections of young objects after which Python itself would begin one of all."""
+
+
+class GarbageCollection:
+    """The collection of garbage of this process; ``types`` tells whether a terminal is at a rank to type there."""
+
+    def __init__(self, types: Callable[[], bool], timers: Timers) -> None:
+        self._types, self._clock, self._schedule = types, timers.clock, timers.schedule
+        self._whole_at = timers.clock()
+
+    def begin(self) -> None:
+        """Set aside what there is, and look again and again."""
+        young, older, _ = gc.get_threshold()
+        gc.set_threshold(young, older, NEVER)
+        gc.collect()
+        gc.freeze()
+        self._schedule(TICK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        since = self._clock() - self._whole_at
+        if since >= WHOLE_AT_LATEST_SECONDS or (since >= WHOLE_SECONDS and not self._types()):
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+            self._whole_at = self._clock()
+        elif gc.get_count()[2]:
+            gc.collect()
+            gc.freeze()
+        self._schedule(TICK_SECONDS, self._look)

@@ -1,0 +1,217 @@
+"""Failures of a run: which rank has failed first, and which ranks are kept after a crash. Pure.
+
+By the first failure the others are told why a launcher has ended them. Ranks that hear of a crash delay their exits.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dbg_broker.ranks.broadcast import Broadcast
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_wire.messages import Kept
+from dbg_wire.records.ranks import LIVE_STATES, RankState
+from dbg_wire.records.record import fitted
+
+FOLLOWS_SECONDS = 60.0
+"""Seconds after a failure within which a launcher ends the other ranks, by SIGKILL half a minute after SIGTERM."""
+
+EARLY_SECONDS = 1.0
+"""Seconds by which the broker may hear of such an end before it hears of the failure: hosts have ways of their own."""
+
+Run = tuple[str, str]
+"""Job and run: the ranks that a launcher ends together."""
+
+_SENT_BY_LAUNCHERS = frozenset({signal.SIGTERM, signal.SIGKILL})
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    key: str
+    at: float
+    text: str
+
+    @property
+    def cause(self) -> str:
+        """Return who ended the others, as the end of a sentence."""
+        return f"likely from its launcher, after {self.text}"
+
+
+class FirstFailures:
+    """The first failure of each run that is still listed."""
+
+    def __init__(self) -> None:
+        self._first: dict[Run, _Failure] = {}
+        self._runs: dict[str, Run] = {}
+
+    def note(self, rank: RankRecord, everybody: Callable[[], Iterable[RankRecord]]) -> list[RankRecord]:
+        """Note how a rank has ended; return the ranks whose cause is known by that now.
+
+        ``everybody`` returns all ranks there are. It is asked only when a failure becomes the first one of its run.
+        """
+        if rank.state is not RankState.EXITED:
+            return []
+        run = rank.said.job, rank.said.run
+        first = self._first.get(run)
+        if not has_failed(rank) or (first is not None and first.key != rank.key and first.at <= rank.left):
+            return [rank] if _explain(rank, first) else []
+        failure = _Failure(rank.key, rank.left, _how(rank))
+        if first == failure:
+            return []
+        self._forget_run(run)
+        self._first[run] = failure
+        self._runs[rank.key] = run
+        others = (other for other in everybody() if (other.said.job, other.said.run) == run)
+        return [other for other in others if _explain(other, failure, first)]
+
+    def forget(self, key: str) -> None:
+        """Forget a rank that is no longer listed."""
+        run = self._runs.get(key)
+        if run is not None:
+            self._forget_run(run)
+
+    def _forget_run(self, run: Run) -> None:
+        failure = self._first.pop(run, None)
+        if failure is not None:
+            del self._runs[failure.key]
+
+
+def has_failed(rank: RankRecord) -> bool:
+    """Tell whether a rank has ended badly, and not by the signal that its launcher may have sent.
+
+    How a rank has ended may become known later than that it has; until then nothing is told of it.
+    """
+    return rank.exit is not None and rank.exit not in (0, -signal.SIGTERM)
+
+
+def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None = None) -> bool:
+    """Enter who ended a rank, if a launcher has done so after that failure; return whether that is news.
+
+    ``before`` is what was known as the first failure until now.
+    """
+    if first is None or first.key == rank.key or rank.state is not RankState.EXITED:
+        return False
+    if rank.cause and (before is None or rank.cause != before.cause):
+        return False
+    if rank.signal not in _SENT_BY_LAUNCHERS or not -EARLY_SECONDS <= rank.left - first.at <= FOLLOWS_SECONDS:
+        return False
+    rank.cause = first.cause
+    return True
+
+
+def _how(rank: RankRecord) -> str:
+    status = rank.exit or 0
+    if status > 0:
+        return f"rank {rank.said.rank} had exited with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"rank {rank.said.rank} was killed by {name}"
+
+
+CRASH = "crash"
+"""Reason of a stop that keeps a crashed rank."""
+
+KEPT = "kept"
+"""Name of the message, which replaces an earlier one of this name that waits to be sent."""
+
+_Run = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Launch:
+    """The ranks of a run, those that are kept, those that have not been told yet, and what the others were told."""
+
+    members: dict[str, None] = field(default_factory=dict)
+    newcomers: dict[str, None] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
+    told: tuple[int, ...] = ()
+
+
+class CrashedRanks:
+    """The ranks of each run, and which of them are kept. The length is the number of runs."""
+
+    def __init__(self) -> None:
+        self._launches: dict[_Run, _Launch] = {}
+        self._run_of: dict[str, _Run] = {}
+        self._due: dict[_Run, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._launches)
+
+    def changed(self, rank: RankRecord) -> bool:
+        """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
+        run = (rank.said.job, rank.said.run)
+        if self._run_of.get(rank.key, run) != run:
+            self.forget(rank.key)
+        launch = self._launches.setdefault(run, _Launch())
+        self._run_of[rank.key] = run
+        if rank.state not in LIVE_STATES:
+            launch.members.pop(rank.key, None)
+            launch.newcomers.pop(rank.key, None)
+        elif rank.key not in launch.members:
+            launch.members[rank.key] = launch.newcomers[rank.key] = None
+            if launch.kept:
+                self._due[run] = None
+        number = rank.said.rank if _is_kept(rank) else None
+        if number != launch.kept.get(rank.key):
+            self._due[run] = None
+            if number is not None:
+                launch.kept[rank.key] = number
+            else:
+                del launch.kept[rank.key]
+        self._drop_empty(rank.key, run)
+        return bool(self._due)
+
+    def news(self) -> Iterator[Broadcast]:
+        """Return what is to be told to which ranks now; it counts as told then."""
+        due, self._due = self._due, {}
+        for run in due:
+            launch = self._launches.get(run)
+            if launch is None:
+                continue
+            numbers = tuple(sorted(set(launch.kept.values())))
+            listeners = launch.members if numbers != launch.told else launch.newcomers
+            has_news = listeners and (numbers or numbers != launch.told)
+            # More ranks may come before the next telling is asked for.
+            launch.told, launch.newcomers = numbers, {}
+            if has_news:
+                yield Broadcast(fitted(Kept, ranks=numbers), tuple(listeners), KEPT)
+
+    def forget(self, key: str) -> bool:
+        """Forget a rank that is no longer listed, such as one lost with its crash; tell whether others must hear."""
+        run = self._run_of.get(key)
+        if run is None:
+            return False
+        launch = self._launches[run]
+        launch.members.pop(key, None)
+        launch.newcomers.pop(key, None)
+        if launch.kept.pop(key, None) is not None:
+            self._due[run] = None
+        self._drop_empty(key, run)
+        return bool(self._due)
+
+    def came_back(self, key: str) -> None:
+        """Forget that a rank was told anything: it has a new connection."""
+        run = self._run_of.get(key)
+        if run is not None:
+            self._launches[run].members.pop(key, None)
+            self._drop_empty(key, run)
+
+    def _drop_empty(self, key: str, run: _Run) -> None:
+        launch = self._launches[run]
+        if key not in launch.members and key not in launch.kept:
+            self._run_of.pop(key, None)
+        if not launch.members and not launch.kept:
+            del self._launches[run]
+
+
+def _is_kept(rank: RankRecord) -> bool:
+    stop = rank.report.stop
+    if stop is None or stop.reason != CRASH or rank.state is RankState.EXITED:
+        return False
+    # The process of a lost rank may still be there, and its stop with it.
+    return rank.state in (RankState.STOPPED, RankState.UNRESPONSIVE, RankState.LOST)

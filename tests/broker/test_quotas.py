@@ -1,0 +1,83 @@
+"""Rates, sums of bytes and memories of those who came last are bounded."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker.hub.reception import KEYS_COST
+from dbg_broker.quotas import ByteBudget, LruMap, TokenBucket
+from dbg_wire import limits
+from dbg_wire.codec import Input, encode_data
+
+
+def test_a_seconds_worth_is_free() -> None:
+    pace = TokenBucket(0.0, 1000)
+    assert pace.spend(1000, 0.0) == 0.0
+    assert pace.spend(500, 0.0) == 0.5
+    assert pace.spend(500, 0.5) == 0.5
+
+
+def test_credit_is_not_saved_up() -> None:
+    pace = TokenBucket(0.0, 1000)
+    assert pace.spend(3000, 100.0) == 2.0
+
+
+def test_single_keys_pass_as_fast_as_a_program_types_them() -> None:
+    pace = TokenBucket(0.0, limits.MAX_INPUT_PER_SECOND)
+    frame = len(encode_data(Input(session=1, stop=1, generation=1, offset=0, data=b"n")))
+    waits = [pace.spend(frame + KEYS_COST, number / 5000) for number in range(20_000)]
+    assert set(waits) == {0.0}
+
+
+@given(st.lists(st.tuples(st.floats(0, 3), st.integers(0, 5000)), max_size=50))
+def test_who_waits_as_told_never_exceeds_the_rate(steps: list[tuple[float, int]]) -> None:
+    pace, now, sent = TokenBucket(0.0, 1000), 0.0, 0
+    for gap, size in steps:
+        now += gap
+        sent += size
+        now += pace.spend(size, now)
+        assert sent <= 1000 * (now + 1) + 1e-6 * (sent + 1)
+
+
+@given(st.lists(st.tuples(st.floats(0, 3), st.integers(1, 4)), max_size=50))
+def test_what_is_refused_costs_nothing_and_is_there_when_told(steps: list[tuple[float, int]]) -> None:
+    bucket, now, taken = TokenBucket(0.0, 2, 4), 0.0, 0
+    for gap, cost in steps:
+        now += gap
+        if not bucket.take(cost, now):
+            now += bucket.seconds_until(cost, now) + 1e-6
+            assert bucket.take(cost, now)
+        taken += cost
+        assert taken <= 4 + 2 * now + 1e-6
+    assert bucket.is_full(now + 100)
+
+
+def test_the_holder_of_most_bytes_goes_where_all_have_too_much() -> None:
+    budget: ByteBudget[int] = ByteBudget(10_000)
+    budget.add(1, 4000)
+    budget.add(2, 5000)
+    assert budget.heaviest() is None
+    budget.add(1, 1500)
+    assert budget.heaviest() == 1
+    budget.drop(1)
+    budget.drop(1)
+    assert (budget.size, budget.heaviest()) == (5000, None)
+
+
+def test_equal_texts_are_one_object() -> None:
+    texts: LruMap[str, str] = LruMap(8)
+    first, second = "".join(["/home/", "me"]), "".join(["/home/m", "e"])
+    assert first is not second
+    assert texts.use(first, lambda: first) is texts.use(second, lambda: second) is first
+
+
+def test_what_was_used_least_lately_is_forgotten_by_number_and_by_size() -> None:
+    texts: LruMap[int, str] = LruMap(3, size_of=len, most_size=100)
+    for number in (1, 2, 3, 1, 4):
+        texts.use(number, lambda: "x")
+    assert list(texts) == [3, 1, 4]
+    texts.put(5, "x" * 99)
+    assert (list(texts), texts.size) == ([4, 5], 100)
+    texts.put(6, "x" * 101)
+    assert (list(texts), texts.size) == ([], 0)
