@@ -1,4 +1,4 @@
-"""``dbg-attach tmux`` from end to end: a real tmux with a server of its own, and in each pane the debugger of a rank."""
+"""``dbg-attach tmux`` from end to end: a real tmux, and in each pane the debugger of a rank."""
 
 from __future__ import annotations
 
