@@ -8,7 +8,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,14 +174,14 @@ def test_a_token_reaches_the_panes_and_no_command_line(
     own = Path(tmux.environ["TMUX_TMPDIR"]) / "own"
     own.mkdir()
     secret = home / "export; #{pane_id} 'it'"
-    variables = f"DBG_TOKEN={token} DBG_BROKER={address} DBG_HOME={home / 'none'} TMPDIR={own}"
+    variables = f"DBG_TOKEN={token} DBG_BROKER={address} DBG_HOME={home / 'none'} XDG_RUNTIME_DIR={own}"
     secret.write_text(f"export {variables}\n")
 
     shell.send(f". {shlex.quote(str(secret))}; clear; {shlex.join(attach_command('tmux', 'stopped'))}\r")
 
     on_screen(shell, "Variables:", 2)
     lines = command_lines()
-    assert any("pane_process" in line for line in lines)
+    assert any(str(own) in line for line in lines)
     assert not any(token in line for line in lines)
     shell.send("\x1dd")
     shell.wait_for("Enter attaches again")
@@ -253,4 +252,3 @@ def test_a_pane_takes_no_module_of_the_present_directory_and_stays_when_its_atta
     ).stdout.split()
     os.kill(int(child), signal.SIGKILL)
     shell.wait_for(":0 was killed by signal 9. Enter attaches again")
-    assert sys.executable in tmux.panes("#{pane_start_command}")[0]

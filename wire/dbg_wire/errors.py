@@ -57,6 +57,15 @@ def printable(text: str, limit: int = MAX_QUOTED) -> str:
     return "".join(shown) + "…"
 
 
+def error_line(error: BaseException) -> str:
+    """Return an error of another's code as part of a sentence: its type and, if it has one, its text."""
+    try:
+        text = printable(str(error))
+    except Exception:
+        text = "its text can't be had"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 class DbgError(Exception):
     """The base of all errors of this project."""
 

@@ -173,7 +173,7 @@ def _run_script(name: str, options: dict[str, object] | None) -> None:
 
 def _compiled(source: bytes, path: str) -> CodeType:
     """Return the script's code, including the stops that the job was started with."""
-    from dbg_agent.when_imported import loaded
+    from dbg_agent.process.imports import loaded
 
     # The module is loaded only if there are stops.
     stop_points = loaded("dbg_agent.breakpoints.points")

@@ -10,12 +10,12 @@ from dbg_client.actions.many import ShownAnswers, ask_question, ask_stops, run_b
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import listed
+from dbg_client.core.directory import rank_order
+from dbg_client.core.patience import Show, show_nobody
 from dbg_client.core.roll_call import RollCall, call_roll
-from dbg_client.core.waiting_line import Show, show_nobody
 from dbg_client.views.compare import SavedAnswers
 from dbg_client.views.list import show_json, show_plain, show_table
 from dbg_client.views.missing import absent_only, absent_rows, missing_documents
-from dbg_client.views.naming import order
 from dbg_client.words.settings import Collectives, Eval, Exec, Format, ListRanks, PdbCommand, Stops, Where, Why
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.grammar import Target
@@ -69,7 +69,7 @@ def list_ranks(
     A table without ranks is ``nobody``, and has a ``hint``.
     """
     output = settings.output
-    shown = sorted(listed(known, target, found, with_exited=settings.all), key=order)
+    shown = sorted(listed(known, target, found, with_exited=settings.all), key=rank_order)
     absent = absent_only(call_roll(known, target))
     if output.format is Format.JSON:
         return ShownAnswers(show_json(shown, missing_documents(absent)))

@@ -16,12 +16,11 @@ from dbg_client.actions.many import (
 )
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, find, is_ready
-from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nobody
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import until_stopped
-from dbg_client.core.waiting_line import Show, WaitingLine, show_nobody
 from dbg_client.streams import terminal_size
 from dbg_client.views.answers import lines_in, show_answers, show_screen
 from dbg_client.views.naming import name_few

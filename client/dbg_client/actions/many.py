@@ -13,12 +13,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from dbg_client.core.asking import Asker
+from dbg_client.core.directory import rank_order
 from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.roll_call import RollCall
 from dbg_client.errors import why_not_stopped
-from dbg_client.questions.stacks import ask_stacks
-from dbg_client.questions.values import ValueAnswer, ValueWishes, ask_values
+from dbg_client.questions.answers import ValueAnswer, ValueOptions, ask_stacks, ask_values
 from dbg_client.streams import tell
+from dbg_client.views.answers import RankStops, show_stops
 from dbg_client.views.compare import (
     Comparison,
     SavedAnswers,
@@ -30,7 +31,7 @@ from dbg_client.views.compare import (
 )
 from dbg_client.views.groups import (
     AnswerGroup,
-    Said,
+    RankAndAnswer,
     differ,
     group_answers,
     groups_document,
@@ -39,9 +40,8 @@ from dbg_client.views.groups import (
     show_groups,
 )
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.naming import Naming, order
+from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import MISSING
-from dbg_client.views.stop_table import RankStops, show_stops
 from dbg_client.words.settings import Eval, Exec, Format, Interrupt, OutputOptions, PdbCommand, Where
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
@@ -136,7 +136,7 @@ async def ask_question(
     require_living(ranks, settings.target or "")
     if isinstance(settings, Eval):
         action = Action.EVAL
-        wishes = ValueWishes(
+        wishes = ValueOptions(
             frame=settings.frame,
             live=settings.live,
             stats=settings.stats,
@@ -145,7 +145,7 @@ async def ask_question(
         )
     else:
         refuse_for_sets(settings.question, len(ranks))
-        action, wishes = Action.COMMAND, ValueWishes(frame=settings.frame, exact=settings.exact)
+        action, wishes = Action.COMMAND, ValueOptions(frame=settings.frame, exact=settings.exact)
     answer = await ask_values(asker, ranks, action, settings.question, wishes=wishes, calls=calls)
     if isinstance(settings, Eval) and settings.save is not None:
         await asyncio.to_thread(_write, settings.save, save_answers(settings.question, answer.said, answer.naming))
@@ -233,7 +233,7 @@ def render(
     return table + (show_comparison(compared.comparison, compared.path, naming) if compared is not None else "")
 
 
-def _why_nobody(said: Sequence[Said], *, may_be_live: bool) -> str:
+def _why_nobody(said: Sequence[RankAndAnswer], *, may_be_live: bool) -> str:
     """Return what to do if all ranks run, so that none has answered; else empty."""
     if not all(answer.kind is Kind.RUNNING for _, answer in said):
         return ""
@@ -242,7 +242,7 @@ def _why_nobody(said: Sequence[Said], *, may_be_live: bool) -> str:
     return f"dbg-attach: {who} stopped; --wait waits until one is, and `interrupt` breaks in{live}"
 
 
-def left_unanswered(said: Sequence[Said]) -> bool:
+def left_unanswered(said: Sequence[RankAndAnswer]) -> bool:
     """Return whether a rank that could have answered did not; an exited rank can't."""
     return any(
         answer.kind is Kind.SILENT or (answer.kind is Kind.LOST and rank.state is not RankState.EXITED)
@@ -326,9 +326,9 @@ async def run_beside(settings: Exec, asker: Asker, ranks: Sequence[RankInfo]) ->
 def one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
     """Return the first rank of each host, a living one if there is one."""
     chosen: dict[str, RankInfo] = {}
-    for rank in sorted(ranks, key=lambda rank: (rank.state not in LIVE_STATES, order(rank))):
+    for rank in sorted(ranks, key=lambda rank: (rank.state not in LIVE_STATES, rank_order(rank))):
         chosen.setdefault(rank.host, rank)
-    return sorted(chosen.values(), key=order)
+    return sorted(chosen.values(), key=rank_order)
 
 
 def _output(answer: RankAnswer) -> str:

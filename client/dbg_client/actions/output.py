@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from dbg_client.streams import has_cursor, tell, terminal_size, write_result
-from dbg_client.views.width import text_width
+from dbg_client.views.table import text_width
 from dbg_client.words.config import PREFERENCES
 from dbg_client.words.settings import Format
 from dbg_wire.command_line.look_alikes import look_alike

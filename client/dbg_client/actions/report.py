@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import platform
 import stat
-import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from dbg_client.actions.many import show_stacks_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.hang.explain import show_verdicts
-from dbg_client.questions.cause import BETWEEN_SECONDS, look_for_cause
+from dbg_client.questions.cause import BETWEEN_SECONDS, find_cause
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import Where
+from dbg_dial.whole_file import write_whole
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
@@ -71,7 +70,7 @@ async def _verdict(asker: Asker, ranks: Sequence[RankInfo]) -> tuple[str, Sequen
     if not ranks:
         return "", ()
     try:
-        found = await look_for_cause(asker, ranks, ranks, longest=BETWEEN_SECONDS)
+        found = await find_cause(asker, ranks, ranks, longest=BETWEEN_SECONDS)
     except DbgError as error:
         return f"not known: {error}\n", ()
     return show_verdicts(found.verdicts, color=False), found.differences
@@ -101,12 +100,4 @@ def _replace(path: Path, text: str) -> None:
     if not stat.S_ISREG(path.lstat().st_mode):
         raise CantWriteReport(str(path), "it is no regular file")
     # A file beside it takes its place, so that nobody who may read the old one reads this one.
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".report-", delete=False) as file:
-        try:
-            file.write(text)
-            file.close()
-            Path(file.name).replace(path)
-        except OSError:
-            with suppress(OSError):
-                Path(file.name).unlink()
-            raise
+    write_whole(path, text)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dbg_client.actions.many import PARTIAL, ShownAnswers, remember
 from dbg_client.core.asking import Asker
 from dbg_client.core.collective_matching import match_collectives
-from dbg_client.core.rank_evidence import read_evidence
-from dbg_client.core.waiting_line import Show, show_nobody
+from dbg_client.core.patience import Show, show_nobody
+from dbg_client.core.process_groups import read_evidence
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
 from dbg_client.hang.explain import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind, exit_status
-from dbg_client.questions.cause import look_for_cause, ranks_of_runs
+from dbg_client.questions.cause import find_cause, ranks_of_runs
 from dbg_client.streams import terminal_size
 from dbg_client.views.stacks import MISSING, missing_from_collectives
 from dbg_client.words.settings import Collectives, Format, Why
@@ -71,8 +71,8 @@ async def show_why(
 
     Raises DbgError if the broker fails.
     """
-    found = await look_for_cause(asker, chosen, known, show=show)
-    tell_of_hang(asker.tell, found.verdicts, known, stands=stands)
+    found = await find_cause(asker, chosen, known, show=show)
+    tell_of_hang(asker.send, found.verdicts, known, stands=stands)
     groups = {MISSING: tuple(rank.key for rank in found.missing)}
     await asyncio.to_thread(remember, groups)
     if settings.output.format is Format.JSON:

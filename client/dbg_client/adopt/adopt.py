@@ -19,12 +19,11 @@ from dbg_client.adopt.errors import CantAdopt, NothingToAdopt
 from dbg_client.adopt.found import Candidate, find_mine
 from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Answer, Outcome
-from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list
-from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.streams import show_waiting, tell, write_result
-from dbg_client.views.ages import show_age
+from dbg_client.views.waits import show_age
 from dbg_client.words.settings import Adopt
 from dbg_dial.find import RENDEZVOUS_FILE, Opening
 from dbg_wire.errors import BadInput, DbgError, printable

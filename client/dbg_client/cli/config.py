@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from dbg_client.streams import write_result
+from dbg_client.views.table import table
 from dbg_client.words.config import PREFERENCES, Config, Origin, Setting, settle_one
 from dbg_client.words.settings import ShowConfig
 from dbg_wire.errors import BadInput, printable
@@ -17,14 +18,10 @@ _WHERE = {Origin.DEFAULT: "default", Origin.FILE: "config.toml"}
 
 def show_settings(settings: Mapping[str, Setting], config: Config) -> str:
     """Return a line for each setting, below it the file's path and what is wrong with it."""
-    rows = [("setting", "value", "from", ""), *(_row(key, one) for key, one in settings.items())]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]) for row in rows
-    ]
-    table = "".join(f"{line.rstrip()}\n" for line in lines)
+    lines = table(("setting", "value", "from", ""), [_row(key, one) for key, one in settings.items()])
+    shown = "".join(f"{line}\n" for line in lines)
     problems = "".join(f"{problem}\n" for problem in config.problems.values())
-    return f"{table}\nThe file is {printable(config.path) or 'unknown, as HOME is not set'}.\n{problems}"
+    return f"{shown}\nThe file is {printable(config.path) or 'unknown, as HOME is not set'}.\n{problems}"
 
 
 def show_settings_json(settings: Mapping[str, Setting], config: Config) -> str:

@@ -6,14 +6,14 @@ import json
 import os
 import re
 import sys
-import tempfile
 import textwrap
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dbg_client.dap.messages import USUAL_TARGET
 from dbg_client.streams import write_result
+from dbg_dial.whole_file import write_whole
 from dbg_wire.errors import BadInput, printable
 
 _TOKEN = re.compile(
@@ -72,8 +72,6 @@ MAX_FILE = 1024 * 1024
 """Bytes of a launch.json at most."""
 
 FILE = Path(".vscode/launch.json")
-
-USUAL_TARGET = "all"
 
 Entry = dict[str, Any]
 
@@ -192,16 +190,7 @@ def _replace(file: Path, text: str, entry: Entry) -> None:
         file.parent.mkdir(exist_ok=True)
         real = file.resolve()
         mode = real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~_umask()
-        descriptor, name = tempfile.mkstemp(dir=real.parent, prefix=".launch-")
-        try:
-            with open(descriptor, "w", encoding="utf-8") as opened:  # noqa: PTH123 - a descriptor, not a path
-                opened.write(text)
-            os.chmod(name, mode)  # noqa: PTH101
-            os.replace(name, real)  # noqa: PTH105
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)  # noqa: PTH108
-            raise
+        write_whole(real, text, mode=mode)
     except OSError as error:
         raise BadInput(
             f"{file} can't be written ({error.strerror})", f"put this into its list `configurations`:\n{_shown(entry)}"

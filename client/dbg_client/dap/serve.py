@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TextIO
 
-from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.dap.adapter import Adapter, admit_anybody
@@ -143,16 +143,16 @@ class Conversation:
                 if isinstance(one, Garbled):
                     self.send(output(f"a message of this IDE was left out: {one.problem}", "important"))
                 else:
-                    self._take(one)
+                    self._receive(one)
 
-    def _take(self, document: Message) -> None:
+    def _receive(self, document: Message) -> None:
         try:
             request = read_request(document)
         except BadMessage as bad:
             self._refuse(document, str(bad))
             return
         if request is not None:
-            self.adapter.take(request)
+            self.adapter.receive(request)
 
     def _refuse(self, document: Message, sentence: str) -> None:
         seq, command = document.get("seq"), document.get("command")

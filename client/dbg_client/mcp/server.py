@@ -31,8 +31,7 @@ from dbg_client.mcp.protocol import (
     text_result,
 )
 from dbg_client.mcp.rest import TOOLS_OF_COMMANDS, Rests
-from dbg_client.mcp.tool import Tool
-from dbg_client.mcp.tools import TOOLS
+from dbg_client.mcp.tools import TOOLS, Tool
 from dbg_client.words.other_faces import in_words_of
 from dbg_client.words.settings import BrokerOptions
 from dbg_wire.errors import DbgError, printable
@@ -85,7 +84,7 @@ class McpServer:
         self._rests = Rests()
         self._open: dict[RequestId, asyncio.Task[None]] = {}
 
-    async def take(self, line: bytes) -> None:
+    async def receive(self, line: bytes) -> None:
         """Take a line of the client. Calls of tools go on after this returns."""
         try:
             call = read_call(line)
@@ -95,13 +94,13 @@ class McpServer:
         if call is None:
             return
         try:
-            await self._take(call)
+            await self._receive(call)
         except Exception as error:
             # Whatever fails, the client's other calls go on, and this one is answered.
             if call.id is not None:
                 self._write(error_line(call.id, INTERNAL_ERROR, bug(error)))
 
-    async def _take(self, call: Call) -> None:
+    async def _receive(self, call: Call) -> None:
         if call.id is None:
             self._notified(call)
         elif call.method == "tools/call":
@@ -236,7 +235,7 @@ async def serve_mcp(options: BrokerOptions) -> int:
     try:
         while line := await _next_line(reader):
             if line.strip():
-                await server.take(line)
+                await server.receive(line)
     finally:
         transport.close()
         await server.end()

@@ -15,7 +15,7 @@ from dbg_client.core.choose import ranks_of
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
 from dbg_client.streams import tell
-from dbg_client.views.ages import show_age
+from dbg_client.views.waits import show_age
 from dbg_client.words.settings import BrokerOptions, Where, Why
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
@@ -24,6 +24,15 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 SLACK_SECONDS = 0.25
 """Seconds by which a look may come too early: ranks and terminal count the time between two looks on their own."""
+
+LOOKS = 3
+"""Looks within the time after which a job counts as hanging."""
+
+SHORTEST_SECONDS = 1.0
+"""Seconds between two looks at least: a look makes each rank read its flight recorder, which takes milliseconds."""
+
+LONGEST_SECONDS = 60.0
+"""Seconds between two looks at most, so that a hang is told soon after it counts as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +113,6 @@ def _place_of(answer: RankAnswer, evidence: Evidence | None) -> Hashable:
     groups = tuple((one.library, one.name, one.enqueued, one.started, one.completed) for one in evidence.groups)
     collectives = tuple((one.group, one.name, one.sequence, one.state, one.peer) for one in evidence.collectives)
     return answer.frames, groups, collectives
-
-
-LOOKS = 3
-"""Looks within the time after which a job counts as hanging."""
-
-SHORTEST_SECONDS = 1.0
-"""Seconds between two looks at least: a look makes each rank read its flight recorder, which takes milliseconds."""
-
-LONGEST_SECONDS = 60.0
-"""Seconds between two looks at most, so that a hang is told soon after it counts as one."""
 
 
 class HangWatch:

@@ -32,8 +32,7 @@ from dbg_client.run.progress import panes_beside, progress, way_back
 from dbg_client.run.run_socket import RunSocket, read_task
 from dbg_client.streams import has_cursor, tell
 from dbg_client.terminal.attach import Attaching
-from dbg_client.terminal.outcome import End, SessionOutcome, how_it_ended
-from dbg_client.terminal.startup import read_startup
+from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
 from dbg_client.words.settings import Attach
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
@@ -166,7 +165,7 @@ class _Following:
         switchboard: Switchboard,
         attaching: Attaching,
     ) -> None:
-        self._settings, self._run, self._output = settings, run, output
+        self._run, self._output = run, output
         self._switchboard, self._attaching, self._directory = switchboard, attaching, switchboard.directory
         self._target = parse_target(run.task.ranks)
         self._left: dict[str, float] = {}

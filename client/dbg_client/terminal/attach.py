@@ -14,19 +14,24 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dbg_client.core.choose import Choice, choose, choose_when_ready
-from dbg_client.core.deadline import read_in_thread
 from dbg_client.core.directory import Directory
 from dbg_client.core.left_breakpoints import Breakpoints, write_breakpoints
+from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import Stock, dial_stock, open_and_list, parse_stock, wait_for_stop, with_signal
-from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import NoTerminal, RankEnded
 from dbg_client.streams import has_cursor, show_waiting, tell
-from dbg_client.terminal.options import SessionOptions
-from dbg_client.terminal.outcome import MAX_DEED, End, SessionOutcome, how_it_ended
+from dbg_client.terminal.options import (
+    MAX_DEED,
+    End,
+    SessionOptions,
+    SessionOutcome,
+    Startup,
+    how_it_ended,
+    read_startup,
+)
 from dbg_client.terminal.session import Picked, Session
-from dbg_client.terminal.startup import Startup, read_startup
 from dbg_client.words.settings import Attach
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo

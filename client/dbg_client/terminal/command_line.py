@@ -13,8 +13,8 @@ from dbg_client.actions.in_session import Answered, Answering, NeedsYes
 from dbg_client.core.choose import Choice
 from dbg_client.core.config_file import read_config
 from dbg_client.terminal.command_row import CommandRow, terminal_output
-from dbg_client.terminal.key_presses import key_bytes, key_presses
 from dbg_client.terminal.pager import Pager
+from dbg_client.terminal.prompt_keys import key_bytes, key_presses
 from dbg_client.words.help import session_help
 from dbg_client.words.session_line import parse_command
 from dbg_client.words.settings import Attach, RankSettings

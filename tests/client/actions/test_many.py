@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dbg_client.actions.many import refuse_for_sets
-from dbg_client.views.list import show_duration
+from dbg_client.views.waits import show_duration
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Attach, Change, Kind, Look, Question, RankAnswer
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from websockets.asyncio.server import ServerConnection
 
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.process_groups import RankEvidence
 from dbg_wire.messages import Action, Look, Question, RankAnswer
 from dbg_wire.records.evidence import CodeKind, CodePart, CodeSeen, EvidenceRecord
 from dbg_wire.records.ranks import RankState

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 import dbg_client
-from dbg_client.api.stop import AsyncStop
+from dbg_client.api.stop import AsyncStop, KeyboardTaken
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.dap import listing
 from dbg_client.dap.adapter import Adapter
 from dbg_client.dap.messages import Message, Request
-from dbg_client.questions.errors import KeyboardTaken
 from dbg_dial.deadline import within
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.environment import clean_environment
@@ -98,7 +97,7 @@ class Ide:
 
     async def _answer(self, command: str, arguments: Message) -> Message:
         number = next(self._numbers)
-        self.adapter.take(Request(number, command, arguments))
+        self.adapter.receive(Request(number, command, arguments))
         return await self.wait(lambda message: message.get("request_seq") == number)
 
     async def stop_after(self, command: str, thread: int, **arguments: object) -> Message:
