@@ -183,7 +183,7 @@ def test_who_only_watches_does_not_end_a_lease_and_who_drives_does(
     terminal.wait_for("PuDB")
     terminal.send(b"\x1dd")
     assert terminal.exit_status() == 0
-    # The driver ended the lease for good, so only --continue lets the rank go.
+    # The driver ended the lease for good, so only `continue` lets the rank go.
     assert not driven.ends_within(seconds(3))
     assert attach(home, "continue", "0").returncode == 0
     assert driven.wait() == 0

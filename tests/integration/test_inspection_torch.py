@@ -1,4 +1,4 @@
-"""Tensors, modules and arrays as an IDE sees them: rows along the first axis, the text of ``-e``, no value kept."""
+"""Tensors, modules and arrays as an IDE sees them: rows along the first axis, the text of ``eval``, no value kept."""
 
 from __future__ import annotations
 

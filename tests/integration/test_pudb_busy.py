@@ -1,4 +1,4 @@
-"""Endless commands at PuDB's command line: the rank is listed as running at once, and Ctrl-C and ``-i`` end them.
+"""Endless commands at PuDB's command line: the rank is listed as running, and Ctrl-C and ``interrupt`` end them.
 
 A rank whose PuDB draws for long is listed as stopped.
 """

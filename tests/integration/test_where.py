@@ -1,4 +1,4 @@
-"""What `-w` and the list know of ranks beyond their places: for how long, which threads, and what a step waits for."""
+"""What `where` and the list know beyond the places of ranks: since when, which threads, and what a step waits for."""
 
 from __future__ import annotations
 

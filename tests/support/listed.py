@@ -39,7 +39,7 @@ CLOSE_SECONDS = 1.0
 """Seconds for the broker's close frame; a test that is done with the list should not wait."""
 
 Listed = list[dict[str, Any]]
-"""The ranks as ``--list --json`` prints them."""
+"""The ranks as ``list --json`` prints them."""
 
 
 class RankList:

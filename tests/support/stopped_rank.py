@@ -82,7 +82,7 @@ def start_stopped(processes: Processes, home: Path, script: str, env: Mapping[st
 
 
 def wait_for_list(home: Path, expected: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-    """Return the ranks of ``--list --all`` once ``expected`` is true of them; wait as long as the test may last."""
+    """Return the ranks of ``list --all`` once ``expected`` is true of them; wait as long as the test may last."""
     return wait_until(home, expected, "what the test waits for", listing=("--all",), timeout=math.inf)
 
 

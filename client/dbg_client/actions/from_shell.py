@@ -11,24 +11,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
+from dbg_client.actions.ask import ask, list_ranks
 from dbg_client.actions.consent import agrees, unless_given_up
 from dbg_client.actions.many import (
     MOVING,
     PARTIAL,
     ShownAnswers,
-    ask_question,
-    ask_stops,
     break_in,
     read_saved,
-    run_beside,
-    show_stacks_of,
 )
 from dbg_client.actions.output import repeat, show_result
 from dbg_client.actions.report import make_report, refuse_existing, write_report
-from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
-from dbg_client.core.directory import rank_order
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import call_roll
@@ -38,8 +33,6 @@ from dbg_client.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
 from dbg_client.streams import has_cursor, show_waiting, tell, terminal_size, write_result
 from dbg_client.views.answers import lines_in, show_answers, show_answers_json, show_screen, show_screen_json
 from dbg_client.views.compare import SavedAnswers
-from dbg_client.views.list import show_json, show_plain, show_table
-from dbg_client.views.missing import absent_only, absent_rows, missing_documents
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS
 from dbg_client.words.settings import (
@@ -128,7 +121,7 @@ class _Acting:
         if isinstance(settings, Exec):
             return await self._exec(settings, target)
         if isinstance(settings, Stops):
-            return await self._print(ShownAnswers(await ask_stops(self._asker, self._select(target).ranks)))
+            return await self._print(await ask(settings, self._asker, self._select(target).ranks, ()))
         if isinstance(settings, Interrupt):
             return await self._interrupt(settings, target)
         if isinstance(settings, Kill):
@@ -153,14 +146,8 @@ class _Acting:
             ranks = list(self._select(target).ranks)
             if with_exited:
                 ranks = listed(known, target, ranks, with_exited=True)
-        if isinstance(settings, Why):
-            return await show_why(settings, self._asker, ranks, known, show=show_waiting)
-        if isinstance(settings, Collectives):
-            return await show_groups_of(settings, self._asker, ranks, known)
         calls = call_roll(known, target, {rank.key for rank in ranks})
-        if isinstance(settings, Where):
-            return await show_stacks_of(settings, self._asker, ranks, calls=calls, known=known)
-        return await ask_question(settings, self._asker, ranks, self._saved, calls=calls)
+        return await ask(settings, self._asker, ranks, known, calls=calls, saved=self._saved, show=show_waiting)
 
     def _everybody(self, *, with_exited: bool) -> list[RankInfo]:
         known = self._directory.ranks
@@ -171,18 +158,10 @@ class _Acting:
         return left or list(select(parse_target("all"), known).ranks)
 
     def _list(self, settings: ListRanks, target: Target | None) -> ShownAnswers:
-        known, output = self._directory.ranks, settings.output
+        known = self._directory.ranks
         found = self._select(target).ranks if target is not None else ()
-        shown = sorted(listed(known, target, found, with_exited=settings.all), key=rank_order)
-        absent = absent_only(call_roll(known, target))
-        if output.format is Format.JSON:
-            return ShownAnswers(show_json(shown, missing_documents(absent)))
-        if output.format is Format.PLAIN:
-            return ShownAnswers(show_plain(shown, known))
-        table = show_table(shown, time.time(), color=output.color, fold=not settings.all_rows, known=known)
-        rows = absent_rows(absent, several_jobs=len({rank.job for rank in shown}) > 1)
-        who = "No rank" if target is None else "None of these ranks"
-        return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._switchboard.url, who))
+        hint = _empty(known, self._switchboard.url, "No rank" if target is None else "None of these ranks")
+        return list_ranks(settings, known, target, found, hint=hint)
 
     def _select(self, target: Target) -> Selection:
         found = find(target, self._directory.ranks, any_job=isinstance(self._settings, ListRanks))
@@ -254,7 +233,7 @@ class _Acting:
         return await until_stopped(self._switchboard, rank)
 
     async def _exec(self, settings: Exec, target: Target) -> int:
-        shown = await unless_given_up(run_beside(settings, self._asker, self._select(target).ranks))
+        shown = await unless_given_up(ask(settings, self._asker, self._select(target).ranks, ()))
         if shown is None:
             # The broker ends the commands when this terminal has gone.
             raise KeyboardInterrupt

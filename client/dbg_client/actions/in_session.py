@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from dbg_client.actions.ask import QUESTIONS, ask, list_ranks
 from dbg_client.actions.many import (
     MOVING,
-    ShownAnswers,
-    ask_question,
-    ask_stops,
     break_in,
     read_saved,
-    run_beside,
-    show_stacks_of,
 )
-from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
-from dbg_client.core.choose import Choice, choose, find, is_ready, listed
-from dbg_client.core.directory import rank_order
+from dbg_client.core.choose import Choice, choose, find, is_ready
 from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nobody
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import RollCall, call_roll
@@ -30,26 +23,18 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import until_stopped
 from dbg_client.streams import terminal_size
 from dbg_client.views.answers import lines_in, show_answers, show_screen
-from dbg_client.views.list import show_table
-from dbg_client.views.missing import absent_only, absent_rows
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS, read_scope
 from dbg_client.words.settings import (
     Attach,
-    Collectives,
     Continue,
     Eval,
-    Exec,
     Interrupt,
     Kill,
     ListRanks,
-    PdbCommand,
     RankSettings,
     Release,
     Screen,
-    Stops,
-    Where,
-    Why,
 )
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
@@ -152,11 +137,16 @@ class Answering:
         return read_scope(target, rank.job)
 
     async def _ask(self, settings: RankSettings, ranks: Sequence[RankInfo], calls: Sequence[RollCall]) -> str:
-        shown = await self._shown(settings, ranks, calls)
-        if shown is not None:
+        if isinstance(settings, QUESTIONS):
+            saved = await asyncio.to_thread(read_saved, settings.against) if isinstance(settings, Eval) else None
+            known = self._directory.ranks
+            shown = await ask(settings, self._asker, ranks, known, calls=calls, saved=saved, show=self._show)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
-        if isinstance(settings, Stops):
-            return await ask_stops(self._asker, ranks)
+        if isinstance(settings, Interrupt):
+            moving = [rank for rank in ranks if rank.state in MOVING]
+            if len(moving) > 1 and not settings.yes:
+                raise NeedsYes(f"Break into {name_few(moving)}?", replace(settings, yes=True))
+            return (await break_in(settings, self._asker, ranks)).text
         action, fits, nobody = _DEEDS[type(settings)]
         fitting = [rank for rank in ranks if fits(rank)]
         if not fitting:
@@ -170,38 +160,10 @@ class Answering:
             return show_screen(lines_in(answers[0]))
         return show_answers(answers, self._directory.by_key)
 
-    async def _shown(
-        self, settings: RankSettings, ranks: Sequence[RankInfo], calls: Sequence[RollCall]
-    ) -> ShownAnswers | None:
-        """Return what is shown for the verbs that ask; None for others."""
-        known = self._directory.ranks
-        if isinstance(settings, (Eval, PdbCommand)):
-            path = settings.against if isinstance(settings, Eval) else None
-            saved = await asyncio.to_thread(read_saved, path)
-            return await ask_question(settings, self._asker, ranks, saved, calls=calls)
-        if isinstance(settings, Where):
-            return await show_stacks_of(settings, self._asker, ranks, calls=calls, known=known)
-        if isinstance(settings, Why):
-            return await show_why(settings, self._asker, ranks, known, show=self._show)
-        if isinstance(settings, Collectives):
-            return await show_groups_of(settings, self._asker, ranks, known)
-        if isinstance(settings, Exec):
-            return await run_beside(settings, self._asker, ranks)
-        if isinstance(settings, Interrupt):
-            moving = [rank for rank in ranks if rank.state in MOVING]
-            if len(moving) > 1 and not settings.yes:
-                raise NeedsYes(f"Break into {name_few(moving)}?", replace(settings, yes=True))
-            return await break_in(settings, self._asker, ranks)
-        return None
-
     def _list(self, settings: ListRanks, target: Target | None, ranks: Sequence[RankInfo]) -> str:
-        known = self._directory.ranks
-        shown = sorted(listed(known, target, ranks, with_exited=settings.all), key=rank_order)
-        absent = absent_rows(absent_only(call_roll(known, target)), several_jobs=len({rank.job for rank in shown}) > 1)
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"
-        table = show_table(shown, time.time(), color=settings.output.color, fold=not settings.all_rows, known=known)
-        return news + (table or "No rank is left.\n") + absent
+        return news + list_ranks(settings, self._directory.ranks, target, ranks, nobody="No rank is left.\n").text
 
 
 def _is_held(rank: RankInfo) -> bool:

@@ -98,7 +98,7 @@ def entry_for(target: str) -> Entry:
         "request": "attach",
         # The extension runs an adapter of its own for `listen`, which these two replace; nothing listens.
         "listen": {"port": 0},
-        "debugAdapterPath": str(Path(__file__).parents[1] / "ide.py"),
+        "debugAdapterPath": str(Path(__file__).parents[1] / "cli/ide.py"),
         "debugAdapterPython": sys.executable,
         "target": target,
     }

@@ -44,15 +44,21 @@ from dbg_client.words.settings import (
     Where,
     Why,
 )
+from dbg_client.words.values import (
+    check_program,
+    check_question,
+    read_frame,
+    read_pids,
+    read_port,
+    read_seconds,
+    read_tolerance,
+)
 from dbg_wire import limits
 from dbg_wire.command_line.completion import SHELLS
 from dbg_wire.command_line.duration import read_duration
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.finding.environment import ASK_TOKEN, ENGINE
 from dbg_wire.messages import Mode
-from dbg_wire.records.beside import command_line
-from dbg_wire.records.bounds import InvalidMessage
-from dbg_wire.records.record import length_of
 from dbg_wire.tables.engines import ENGINES
 
 LONGEST_WAIT = 30 * 24 * 3600.0
@@ -60,11 +66,6 @@ LONGEST_WAIT = 30 * 24 * 3600.0
 
 SHORTEST_EVERY = 0.1
 """Seconds between two answers at least: nobody reads faster, and each one asks all ranks."""
-
-MOST_PIDS = 1000
-"""Processes that are named at once: more than a host has ranks."""
-
-MAX_PORT = 65535
 
 _ABOUT_ALL = ("list", "where", "why", "collectives", "report")
 """Verbs that are about all ranks where the user names none; those who wait for a stop mean the stopped ranks else."""
@@ -158,13 +159,13 @@ def _eval(typed: Typed, around: _Around) -> Eval:
             raise BadInput(f"{name} is for one answer and --every never ends", "give one of them")
     return Eval(
         **_ranks(typed, around),
-        question=_question(typed, "an expression"),
-        frame=_frame(options.frame),
+        question=check_question(typed.verb, typed.text, "an expression"),
+        frame=read_frame(options.frame),
         exact=options.exact,
         fail_if_differ=options.fail_if_differ,
         live=options.live,
         stats=options.stats,
-        tolerance=_tolerance(options.tol),
+        tolerance=read_tolerance(options.tol),
         save=options.save,
         against=options.against,
         every=_every(options),
@@ -175,8 +176,8 @@ def _command(typed: Typed, around: _Around) -> PdbCommand:
     options = typed.options
     return PdbCommand(
         **_ranks(typed, around),
-        question=_question(typed, "a command"),
-        frame=_frame(options.frame),
+        question=check_question(typed.verb, typed.text, "a command"),
+        frame=read_frame(options.frame),
         exact=options.exact,
         fail_if_differ=options.fail_if_differ,
     )
@@ -186,7 +187,7 @@ def _exec(typed: Typed, around: _Around) -> Exec:
     options = typed.options
     return Exec(
         **_ranks(typed, around),
-        program=_program(typed.program),
+        program=check_program(typed.program),
         per_host=options.per_host,
         exact=options.exact,
         fail_if_differ=options.fail_if_differ,
@@ -218,7 +219,7 @@ def _tmux(typed: Typed, around: _Around) -> Tmux:
 def _adopt(typed: Typed, around: _Around) -> Adopt:
     options = typed.options
     broker = _broker(options, around)
-    return Adopt(broker=broker, pids=_pids(typed.pids, mine=options.mine), mine=options.mine, yes=options.yes)
+    return Adopt(broker=broker, pids=read_pids(typed.pids, mine=options.mine), mine=options.mine, yes=options.yes)
 
 
 def _mcp(typed: Typed, around: _Around) -> Mcp:
@@ -234,7 +235,7 @@ def _dap(typed: Typed, around: _Around) -> Dap:
     return Dap(
         broker=_broker(options, around),
         target=typed.target,
-        port=_port(options.port),
+        port=read_port(options.port),
         no_secret=options.no_secret,
         vscode=options.vscode,
     )
@@ -295,7 +296,7 @@ def _broker(options: Namespace, around: _Around) -> BrokerOptions:
     told = settle_one("timeout", options.timeout, around.environ, around.config)
     return BrokerOptions(
         address=options.broker,
-        timeout=_seconds(told.value, told.where or "the default", limits.MAX_ASK_SECONDS),
+        timeout=read_seconds(told.value, told.where or "the default", limits.MAX_ASK_SECONDS),
         ask_token=options.ask_token or around.environ.get(ASK_TOKEN, "") not in ("", "0"),
     )
 
@@ -337,7 +338,7 @@ def _attach_options(options: Namespace, around: _Around, *, is_strict: bool = Tr
         mode=Mode.WATCH if options.watch else Mode.TAKE if options.take else Mode.DRIVE,
         follow=options.follow,
         wish=_wish(options.engine, around, is_strict=is_strict),
-        frame=_frame(options.frame),
+        frame=read_frame(options.frame),
         commands=options.commands,
         rc=not options.no_rc,
         vi=editing.lower() == "vi",
@@ -373,86 +374,4 @@ def _bound(options: Namespace) -> float | None:
 
 def _every(options: Namespace) -> float | None:
     text = options.every
-    return None if text is None else _seconds(text, "--every", LONGEST_WAIT, SHORTEST_EVERY)
-
-
-# -------------------------------------------------------------------------------------------------------- single values
-
-
-def _seconds(text: str, name: str, most: float, least: float = 0.0) -> float:
-    seconds = _number(text)
-    if not (seconds > 0 and least <= seconds <= most):
-        raise BadInput(f"{name} {printable(text)!r} is not a number of seconds", f"give one from 0.1 to {most:.0f}")
-    return seconds
-
-
-def _frame(text: str | None) -> str:
-    if text is None:
-        return ""
-    frame = text.strip()
-    if not frame:
-        raise BadInput("--frame needs a function or a number, and has an empty text", "write e.g. `--frame train_step`")
-    if len(frame) > limits.MAX_FRAME_NAME:
-        raise BadInput(
-            f"--frame has {len(frame):,} characters, and {limits.MAX_FRAME_NAME} are the most",
-            "write a number, e.g. `--frame -2`",
-        )
-    return frame
-
-
-def _tolerance(text: str | None) -> float | None:
-    if text is None:
-        return None
-    tolerance = _number(text)
-    if not 0 <= tolerance < math.inf:
-        raise BadInput(f"--tol {printable(text)!r} is not a tolerance", "give a number such as 1e-6")
-    return tolerance
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def _question(typed: Typed, what: str) -> str:
-    name, text = typed.verb.name, typed.text
-    if not text.strip():
-        raise BadInput(f"{name} needs {what}, e.g. `{typed.verb.example}`, and has an empty one", "write one")
-    if len(text) > limits.MAX_TEXT:
-        raise BadInput(
-            f"{name} has {len(text):,} characters, and {limits.MAX_TEXT:,} are the most", "put it into a module"
-        )
-    return text
-
-
-def _program(words: tuple[str, ...]) -> tuple[str, ...]:
-    try:
-        length = length_of(command_line(words))
-    except InvalidMessage as error:
-        raise BadInput(f"the command can't be run ({error})", "name a program") from None
-    if length > limits.MAX_TEXT:
-        raise BadInput(f"the command is longer than {limits.MAX_TEXT:,} characters", "put it into a script")
-    return words
-
-
-def _pids(texts: tuple[str, ...], *, mine: bool) -> tuple[int, ...]:
-    """Return the processes that ``adopt`` names. Raises BadInput for what is no number, and for none."""
-    for text in texts:
-        if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) < 1:
-            raise BadInput(f"'{printable(text)}' is no process number", "write those that `ps` shows, or --mine")
-    if len(texts) > MOST_PIDS:
-        raise BadInput(f"adopt takes {MOST_PIDS} processes at most", "write --mine for all that a launcher started")
-    if bool(texts) == mine:
-        what = "--mine finds the processes itself" if mine else "adopt needs processes"
-        raise BadInput(what, "write `adopt PID…` or `adopt --mine`")
-    return tuple(int(text) for text in texts)
-
-
-def _port(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal()) or len(text) > 5 or int(text) > MAX_PORT:
-        raise BadInput(f"--port {printable(text, 20)} is no port", f"write 1024 to {MAX_PORT}, or 0 for a free one")
-    return int(text)
+    return None if text is None else read_seconds(text, "--every", LONGEST_WAIT, SHORTEST_EVERY)

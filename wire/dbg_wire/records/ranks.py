@@ -1,4 +1,4 @@
-"""What is known about a rank, as the broker sends it and ``--list`` prints it."""
+"""What is known about a rank, as the broker sends it and ``list`` prints it."""
 
 import enum
 import signal

@@ -11,7 +11,7 @@ def main() -> int:
     here = Path(__file__).resolve().parent
     # Python puts the folder of a file that it runs first, in which modules have names of ours.
     if sys.path[0] and Path(sys.path[0]).resolve() == here:
-        sys.path[0] = str(here.parent)
+        sys.path[0] = str(here.parents[1])
     from dbg_client.cli.main import main as dbg_attach
 
     return dbg_attach(["dap"])

@@ -1,0 +1,80 @@
+"""The verbs that ask ranks, the same from a shell and in a session: which question each is, and what is shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from dbg_client.actions.many import ShownAnswers, ask_question, ask_stops, run_beside, show_stacks_of
+from dbg_client.actions.why import show_groups_of, show_why
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import listed
+from dbg_client.core.directory import rank_order
+from dbg_client.core.patience import Show, show_nobody
+from dbg_client.core.roll_call import RollCall, call_roll
+from dbg_client.views.compare import SavedAnswers
+from dbg_client.views.list import show_json, show_plain, show_table
+from dbg_client.views.missing import absent_only, absent_rows, missing_documents
+from dbg_client.words.settings import Collectives, Eval, Exec, Format, ListRanks, PdbCommand, Stops, Where, Why
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.grammar import Target
+
+Question: TypeAlias = "Where | Why | Collectives | Eval | PdbCommand | Exec | Stops"
+
+QUESTIONS = (Where, Why, Collectives, Eval, PdbCommand, Exec, Stops)
+
+
+async def ask(
+    settings: Question,
+    asker: Asker,
+    ranks: Sequence[RankInfo],
+    known: Sequence[RankInfo],
+    *,
+    calls: Sequence[RollCall] = (),
+    saved: SavedAnswers | None = None,
+    show: Show = show_nobody,
+) -> ShownAnswers:
+    """Ask these of the known ranks, and return the answer.
+
+    ``calls`` tell of the ranks that should be among them and are missing, ``saved`` are answers to compare with, and
+    ``show`` takes what an answer waits for.
+
+    Raises BadInput for a command that is not for sets, DbgError if all ranks have exited or the broker fails.
+    """
+    if isinstance(settings, (Eval, PdbCommand)):
+        return await ask_question(settings, asker, ranks, saved, calls=calls)
+    if isinstance(settings, Where):
+        return await show_stacks_of(settings, asker, ranks, calls=calls, known=known)
+    if isinstance(settings, Why):
+        return await show_why(settings, asker, ranks, known, show=show)
+    if isinstance(settings, Collectives):
+        return await show_groups_of(settings, asker, ranks, known)
+    if isinstance(settings, Exec):
+        return await run_beside(settings, asker, ranks)
+    return ShownAnswers(await ask_stops(asker, ranks))
+
+
+def list_ranks(
+    settings: ListRanks,
+    known: Sequence[RankInfo],
+    target: Target | None,
+    found: Sequence[RankInfo],
+    *,
+    nobody: str = "",
+    hint: str = "",
+) -> ShownAnswers:
+    """Return the list of the ranks that a target has found, or of all.
+
+    A table without ranks is ``nobody``, and has a ``hint``.
+    """
+    output = settings.output
+    shown = sorted(listed(known, target, found, with_exited=settings.all), key=rank_order)
+    absent = absent_only(call_roll(known, target))
+    if output.format is Format.JSON:
+        return ShownAnswers(show_json(shown, missing_documents(absent)))
+    if output.format is Format.PLAIN:
+        return ShownAnswers(show_plain(shown, known))
+    table = show_table(shown, time.time(), color=output.color, fold=not settings.all_rows, known=known)
+    rows = absent_rows(absent, several_jobs=len({rank.job for rank in shown}) > 1)
+    return ShownAnswers((table or nobody) + rows, hint="" if shown else hint)
