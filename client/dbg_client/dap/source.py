@@ -25,6 +25,12 @@ MAX_MAPPINGS = 100
 
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
+MAX_FILES = 2000
+"""Files of one session that are known by a number; the oldest make room."""
+
+MAX_COMPARED = 1024 * 1024
+"""Bytes of a local file that is compared with the rank's; a longer one counts as the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Mapping:
@@ -107,13 +113,6 @@ def _joined(root: str, rest: str) -> str:
     if _is_windows(root):
         return "\\".join([root.replace("/", "\\"), *rest.split("/")]).rstrip("\\")
     return f"{root}/{rest}".rstrip("/") or "/"
-
-
-MAX_FILES = 2000
-"""Files of one session that are known by a number; the oldest make room."""
-
-MAX_COMPARED = 1024 * 1024
-"""Bytes of a local file that is compared with the rank's; a longer one counts as the same."""
 
 
 @dataclass(slots=True)

@@ -27,6 +27,12 @@ NCCL = "nccl"
 MAX_LINES = 8
 """Lines that are added to a verdict."""
 
+MAX_HOSTS = 3
+"""Hosts that are asked, one after the other, until one answers: each answer tells of the whole job."""
+
+BETWEEN_SECONDS = 1.0
+"""Seconds between two looks: shorter than that, a rank that works may be where it was."""
+
 
 def uses_nccl(matched: Matched) -> bool:
     """Return whether a group of the run has NCCL as its backend."""
@@ -89,10 +95,6 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(unique[:4]) + (f" and {len(unique) - 4} more" if len(unique) > 4 else "")
 
 
-MAX_HOSTS = 3
-"""Hosts that are asked, one after the other, until one answers: each answer tells of the whole job."""
-
-
 @dataclass(frozen=True, slots=True)
 class RasReply:
     """What RAS has told, and by which rank; ``lack`` says why there is nothing."""
@@ -123,10 +125,6 @@ def _one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
         if rank.state in LIVE_STATES:
             chosen.setdefault(rank.host, rank)
     return list(chosen.values())
-
-
-BETWEEN_SECONDS = 1.0
-"""Seconds between two looks: shorter than that, a rank that works may be where it was."""
 
 
 async def find_cause(

@@ -38,6 +38,9 @@ from dbg_wire.records.line_breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets.selection import Target
 
+MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
+"""States of ranks that a break-in stops."""
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -54,9 +57,6 @@ class Order:
         """Return the ranks whom it fits."""
         return [rank for rank in ranks if self.fits(rank)]
 
-
-MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
-"""States of ranks that a break-in stops."""
 
 CONTINUE = Order(Action.CONTINUE, "continue", is_ready, "stopped")
 RELEASE = Order(Action.RELEASE, "release", lambda rank: rank.state is RankState.HELD, "held, waiting for others")

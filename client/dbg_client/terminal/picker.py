@@ -48,6 +48,12 @@ _ARGUMENTS: Mapping[str, Callable[[str], Arguments]] = {
     "i": lambda text: Arguments(interrupt=True),
 }
 
+REFRESH_SECONDS = 1.0
+"""Seconds between two redraws without news: the list shows for how long each rank is in its state."""
+
+_AROUND = 3
+"""Rows that are not list: title, header, footer."""
+
 
 class PickActions:
     """Ask ranks for the picker, one question at a time."""
@@ -70,13 +76,6 @@ class PickActions:
             return await self._answering.break_in(rank, settle(Arguments(), os.environ, stdout_is_tty=True).timeout)
         except DbgError as error:
             return Answered(f"{error}\n")
-
-
-REFRESH_SECONDS = 1.0
-"""Seconds between two redraws without news: the list shows for how long each rank is in its state."""
-
-_AROUND = 3
-"""Rows that are not list: title, header, footer."""
 
 
 async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[Choice | None, bytes]:
