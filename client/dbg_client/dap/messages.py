@@ -213,11 +213,6 @@ class FrameReader:
             self._body = None
             yield _document(body)
 
-    @property
-    def is_between_messages(self) -> bool:
-        """Tell whether every byte so far belongs to a whole message."""
-        return not self._bytes and self._body is None
-
     def _take_header(self) -> int | None:
         end = self._bytes.find(_END_OF_HEADER)
         if end < 0:

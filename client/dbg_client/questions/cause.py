@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.collective_matching import Matched, match_collectives
@@ -95,28 +95,13 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(unique[:4]) + (f" and {len(unique) - 4} more" if len(unique) > 4 else "")
 
 
-@dataclass(frozen=True, slots=True)
-class RasReply:
-    """What RAS has told, and by which rank; ``lack`` says why there is nothing."""
-
-    status: RasStatus | None
-    rank: RankInfo | None = None
-    lack: str = ""
-
-
-async def ask_ras(asker: Asker, ranks: Sequence[RankInfo]) -> RasReply:
-    """Return what the RAS of one job tells; ``ranks`` are those of it that use NCCL.
-
-    Raises what the asker raises.
-    """
-    lack = "no rank that uses NCCL is there"
+async def ask_ras(asker: Asker, ranks: Sequence[RankInfo]) -> RasStatus | None:
+    """Return what the RAS of one job tells; None if it does not. ``ranks`` are those of the job that use NCCL."""
     for rank in _one_of_each_host(ranks)[:MAX_HOSTS]:
         (answer,) = await asker.ask(Action.RAS, [rank])
-        status = status_in(answer.rows) if answer.kind is Kind.VALUE else None
-        if status is not None:
-            return RasReply(status, rank)
-        lack = answer.text
-    return RasReply(None, lack=lack)
+        if answer.kind is Kind.VALUE and (status := status_in(answer.rows)) is not None:
+            return status
+    return None
 
 
 def _one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
@@ -166,12 +151,12 @@ async def _with_ras(asker: Asker, found: Explanation, everybody: Sequence[RankEv
         if not uses_nccl(matched) or all(verdict.kind is VerdictKind.BUSY for verdict in about):
             continue
         try:
-            reply = await ask_ras(asker, [one.rank for one in matched.roster.values()])
+            status = await ask_ras(asker, [one.rank for one in matched.roster.values()])
         except DbgError:
             # The verdict stands without it.
             continue
-        if reply.status is not None:
-            found = with_ras(found, matched.run, ras_lines(reply.status, matched.roster))
+        if status is not None:
+            found = with_ras(found, matched.run, ras_lines(status, matched.roster))
     return found
 
 
