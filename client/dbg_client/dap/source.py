@@ -117,7 +117,7 @@ def _joined(root: str, rest: str) -> str:
 
 @dataclass(slots=True)
 class _File:
-    """A file of a rank. ``is_ours`` tells whether the IDE's own file is shown: None as long as that is not known."""
+    """A file of a rank. ``is_ours`` tells whether the IDE's own file is shown, as long as no difference is found."""
 
     number: int
     path: str
