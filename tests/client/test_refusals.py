@@ -15,7 +15,7 @@ from dbg_client.mcp.server import McpServer
 from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, Refused
 from dbg_wire.messages import Attach, Greet, Message, Question, Refusal, RefusalCode
-from tests.client.actions.test_actions import Desk
+from tests.client.actions.test_from_shell import Desk
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
 from tests.support.time_unit import seconds
@@ -55,7 +55,7 @@ def test_a_command_tells_it_in_one_line(
     kind: type[Message], code: str, broker: FakeBroker, environ: dict[str, str]
 ) -> None:
     refuse(broker, kind, code)
-    asked = Desk(broker, environ).run("all", "-e", "loss")
+    asked = Desk(broker, environ).run("eval", "all", "loss")
     assert (asked.returncode, asked.stdout) == (5, "")
     assert asked.stderr.count("\n") == 1
     assert SAID in asked.stderr

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from dbg_agent.evidence.system_calls import SystemCall, path_of, peer_of, polled, read_text
-from dbg_agent.own_threads import BoundedThreads
+from dbg_agent.process.threads import BoundedThreads
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 

@@ -24,10 +24,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from dbg_agent.bounded import within
 from dbg_agent.guard.dumps import BEAT, CALL, CALM, END, LEAVE, MARK
 from dbg_agent.link import lookup
-from dbg_agent.own_threads import own_thread
+from dbg_agent.process.threads import own_thread, within
 from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 BEAT_SECONDS = 2.5
@@ -348,7 +347,7 @@ class Guard:
     def _tell_about_rank(self) -> None:
         # If the program handles this signal itself, its handler would run instead of faulthandler's.
         may_ask = signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL
-        environ = {**os.environ, **lookup.told}
+        environ = {**os.environ, **lookup.broker_overrides}
         told = {
             "key": self._key(),
             "main": threading.main_thread().ident,

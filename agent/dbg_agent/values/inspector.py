@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
 
-from dbg_agent.engines.port import ShownStop
 from dbg_agent.stop.frame_locals import release
-from dbg_agent.stop.loaded_sources import Loaded
-from dbg_agent.stop.own_frames import FrameAt
+from dbg_agent.stop.user_frames import FrameAt
 from dbg_agent.values.describe import describe
 from dbg_agent.values.evaluation import Evaluation, Namespaces, completions
 from dbg_agent.values.listing import Clock, Handles, Listing, NoSuchHandle
@@ -98,11 +96,7 @@ class InspectedRank(Clock, Protocol):
     """What the answers need of the rank."""
 
     @property
-    def loaded(self) -> Loaded:
-        """Return the sources of the process."""
-
-    @property
-    def stopping(self) -> ShownStop:
+    def stopping(self) -> Any:
         """Return the stop."""
 
 
@@ -139,7 +133,7 @@ class Inspector:
             return self._completions(question, names)
         if question.sight is Sight.SOURCE:
             frames = [frame for frame, _ in self._rank.stopping.view.frames()]
-            return source_text(question.text, question.begin, question.count, frames, self._rank.loaded)
+            return source_text(question.text, question.begin, question.count, frames, self._rank.stopping.sources)
         return self._exception()
 
     def _opened(self, question: Inspection, names: Namespaces) -> Opened:

@@ -18,7 +18,7 @@ from dbg_client.dap.window import Window
 from dbg_client.errors import TimedOut
 from dbg_client.questions.inspection import RankError
 from dbg_client.questions.verbs import CONTINUE, RELEASE
-from dbg_client.words.engine import Wish
+from dbg_client.words.config import Wish
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind, Mode
 from dbg_wire.records.ranks import RankInfo, RankState

@@ -154,19 +154,19 @@ class NamedRanks:
             return None, ""
         state = one.rank.state
         if state in (RankState.EXITED, RankState.LOST):
-            return f"dbg-attach {target} -w --all", "shows its last stack"
+            return f"dbg-attach where {target} --all", "shows its last stack"
         if state is RankState.STOPPED:
             return f"dbg-attach {target}", "opens the debugger in which it stands"
         if state is RankState.UNRESPONSIVE:
-            return f"dbg-attach {target} -w", "shows its stack"
-        return f"dbg-attach {target} -i", "breaks in, and opens the debugger there"
+            return f"dbg-attach where {target}", "shows its stack"
+        return f"dbg-attach interrupt {target}", "breaks in, and opens the debugger there"
 
     def looking(self, numbers: Sequence[int], *, threads: bool = False) -> tuple[str | None, str]:
         """Return the command that shows the stacks of these ranks, and what it does."""
         target = self.target(numbers)
         if target is None:
             return None, ""
-        return f"dbg-attach {target} -w{' --threads' if threads else ''}", "shows their stacks"
+        return f"dbg-attach where {target}{' --threads' if threads else ''}", "shows their stacks"
 
 
 def show_bytes(count: int) -> str:

@@ -33,7 +33,7 @@ from dbg_client.mcp.protocol import (
 from dbg_client.mcp.rest import TOOLS_OF_COMMANDS, Rests
 from dbg_client.mcp.tools import TOOLS, Tool
 from dbg_client.words.other_faces import in_words_of
-from dbg_client.words.settings import CommandSettings
+from dbg_client.words.settings import BrokerOptions
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.version import RELEASE
 
@@ -219,7 +219,7 @@ def _client_name(info: object) -> str:
     return name.strip() if isinstance(name, str) else ""
 
 
-async def serve_mcp(settings: CommandSettings) -> int:
+async def serve_mcp(options: BrokerOptions) -> int:
     """Serve one client on stdin and stdout until stdin ends; return the exit status."""
     from dbg_client.api.broker import open_broker
 
@@ -229,7 +229,7 @@ async def serve_mcp(settings: CommandSettings) -> int:
     output = sys.stdout.fileno()
 
     def connect(program: str) -> Awaitable[AsyncBroker]:
-        return open_broker(settings.broker, settings.timeout, program=program)
+        return open_broker(options.address, options.timeout, program=program)
 
     server = McpServer(connect, lambda line: _write_all(output, line))
     try:

@@ -32,6 +32,18 @@ _LOSES_THE_ROW = frozenset(b"HfdrsuLMSTp")
 
 _OTHER_SCREEN = re.compile(rb"\x1b\[\?[0-9;]*(?:47|1047|1048|1049)[0-9;]*[hl]")
 
+READ_BYTES = 64 * 1024
+"""Bytes of one read: between two of them the event loop looks at what else has happened."""
+
+LOOK_SECONDS = 0.2
+"""Seconds between two looks where the kernel tells nothing: its watches are used up, or it has none."""
+
+MAX_BEHIND = 1024 * 1024
+"""Bytes printed during a session that a terminal shows afterwards; of more only the end: nobody reads the rest."""
+
+END_SHOWN = 64 * 1024
+"""Bytes of that end: a few thousand lines."""
+
 
 class LastLine:
     """Know where the job's cursor stands, and say what draws or erases a line below it.
@@ -148,13 +160,6 @@ def clipped(text: str, columns: int) -> str:
     return text
 
 
-READ_BYTES = 64 * 1024
-"""Bytes of one read: between two of them the event loop looks at what else has happened."""
-
-LOOK_SECONDS = 0.2
-"""Seconds between two looks where the kernel tells nothing: its watches are used up, or it has none."""
-
-
 class GrowingFile:
     """Call ``take`` with what is in a file and what is appended to it, while it is started.
 
@@ -223,13 +228,6 @@ class GrowingFile:
             self._next = self._loop.call_soon(self._read) if self._started else None
         elif self._watch is None:
             self._next = self._loop.call_later(LOOK_SECONDS, self._read)
-
-
-MAX_BEHIND = 1024 * 1024
-"""Bytes printed during a session that a terminal shows afterwards; of more only the end: nobody reads the rest."""
-
-END_SHOWN = 64 * 1024
-"""Bytes of that end: a few thousand lines."""
 
 
 class JobOutput:

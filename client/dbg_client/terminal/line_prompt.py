@@ -29,6 +29,7 @@ from dbg_client.streams import silence
 from dbg_client.views.status_line import show_place
 from dbg_client.views.table import char_width
 from dbg_dial.deadline import within
+from dbg_dial.whole_file import write_whole
 from dbg_wire.errors import printable
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import Source
@@ -223,10 +224,7 @@ def _shorten(path: Path) -> None:
         kept = file.read()
     # Entries begin with a blank line and a comment; half of one is no entry.
     kept = kept[max(0, kept.find(b"\n# ")) :]
-    new = path.with_name(f"{path.name}.{os.getpid()}")
-    new.touch(mode=0o600, exist_ok=False)
-    new.write_bytes(kept)
-    new.replace(path)
+    write_whole(path, kept)
 
 
 def show_source(source: Source, columns: int, lexer: Lexer) -> StyleAndTextTuples:

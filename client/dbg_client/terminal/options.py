@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dbg_client.core.left_breakpoints import Breakpoints
-from dbg_client.words.engine import NO_WISH, Wish
+from dbg_client.words.config import NO_WISH, Wish
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
 from dbg_wire.messages import Mode

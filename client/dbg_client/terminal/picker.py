@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -33,19 +33,20 @@ from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS, key_bytes, key_press
 from dbg_client.terminal.screen import release_signals
 from dbg_client.views.naming import name_few
 from dbg_client.views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
-from dbg_client.words.arguments import Arguments
-from dbg_client.words.settings import settle
+from dbg_client.words.command_line import parse
+from dbg_client.words.settings import RankSettings
+from dbg_client.words.settle import settle
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.records.ranks import RankInfo
 
 PROMPTS: Mapping[str, str] = {"e": "expression", "c": "pdb command"}
 """The letters that need a text, and how it is asked for."""
 
-_ARGUMENTS: Mapping[str, Callable[[str], Arguments]] = {
-    "w": lambda text: Arguments(where=True),
-    "e": lambda text: Arguments(expression=text),
-    "c": lambda text: Arguments(command=text),
-    "i": lambda text: Arguments(interrupt=True),
+_WORDS: Mapping[str, Callable[[str], Sequence[str]]] = {
+    "w": lambda text: ("where",),
+    "e": lambda text: ("eval", "--", text),
+    "c": lambda text: ("command", "all", "--", text),
+    "i": lambda text: ("interrupt",),
 }
 
 REFRESH_SECONDS = 1.0
@@ -65,17 +66,24 @@ class PickActions:
     async def answer(self, letter: str, text: str, ranks: Sequence[RankInfo]) -> str:
         """Return the page that answers a letter; what is wrong with the question is a page, too."""
         try:
-            settings = settle(_ARGUMENTS[letter](text), os.environ, stdout_is_tty=True)
-            return await self._answering.answer_for(replace(settings, color=self.color), ranks)
+            settings = _settings(_WORDS[letter](text))
+            return await self._answering.answer_for(settings.with_color(self.color), ranks)
         except DbgError as error:
             return f"{error}\n"
 
     async def stop(self, rank: RankInfo) -> Answered:
         """Break into a rank; return it once it has stopped, or as a page why it does not."""
         try:
-            return await self._answering.break_in(rank, settle(Arguments(), os.environ, stdout_is_tty=True).timeout)
+            return await self._answering.break_in(rank, _settings(_WORDS["i"]("")).broker.timeout)
         except DbgError as error:
             return Answered(f"{error}\n")
+
+
+def _settings(words: Sequence[str]) -> RankSettings:
+    settings = settle(parse(words), os.environ, stdout_is_tty=True)
+    if not isinstance(settings, RankSettings):
+        raise TypeError(f"{settings.name} asks no ranks")
+    return settings
 
 
 async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[Choice | None, bytes]:

@@ -11,7 +11,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
-from dbg_client.words.escape_key import key_name
+from dbg_client.words.config import key_name
 
 ESCAPE_SECONDS = 0.05
 """Seconds after which a lone Esc is the Esc key; the bytes of an arrow key come together."""

@@ -11,7 +11,7 @@ from dbg_client.terminal.canvas import Canvas
 from dbg_client.terminal.escape import Command, EscapeParser, Keys
 from dbg_client.terminal.screen import RawTerminal
 from dbg_client.views.status_line import render, status_of
-from dbg_client.words.escape_key import key_name
+from dbg_client.words.config import key_name
 from dbg_wire.records.ranks import RankState
 
 if TYPE_CHECKING:

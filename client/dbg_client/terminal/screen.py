@@ -84,7 +84,7 @@ class RawTerminal:
             self._saved = termios.tcgetattr(self._fd_in)
         except termios.error:
             raise BadInput(
-                "standard input is not a terminal", "run dbg-attach in one, or ask with --list, --screen or -e"
+                "standard input is not a terminal", "run dbg-attach in one, or ask with list, screen or eval"
             ) from None
         self._own_out, self._write_size = _open_own(self._fd_out)
         atexit.register(self.restore)

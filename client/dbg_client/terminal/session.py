@@ -22,8 +22,7 @@ from dbg_client.terminal.options import End, SessionOptions, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
 from dbg_client.terminal.screen import RawTerminal, release_signals
 from dbg_client.views.status_line import Others, count_others
-from dbg_client.words.engine import COMMON_NAMES
-from dbg_client.words.escape_key import key_name
+from dbg_client.words.config import COMMON_NAMES, key_name
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from dbg_client.actions.in_session import Answering
     from dbg_client.terminal.line_display import LineDisplay
 
+if TYPE_CHECKING:
     Display = RawDisplay | LineDisplay
 
 STDIN, STDOUT = 0, 1

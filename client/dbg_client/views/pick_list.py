@@ -279,7 +279,7 @@ def empty_text(*, known: int, filtered: str, away: str | None, url: str) -> str:
     if away is not None:
         return f"The broker at {printable(url)} is gone ({printable(away)}); reconnecting."
     if known:
-        return "All ranks have exited; `dbg-attach --list --all` lists them."
+        return "All ranks have exited; `dbg-attach list --all` lists them."
     return (
         f"No rank is connected to the broker at {printable(url)} yet.\n\n"
         "Start a job by `dbg-broker run -- COMMAND`, or each rank by\n"

@@ -36,7 +36,7 @@ from dbg_wire.records.ranks import Place, RankInfo
 from dbg_wire.tables.collectives import collective_of
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
-"""States that JSON leaves out: `--list` shows them. Other states say how far a stack can be trusted."""
+"""States that JSON leaves out: `list` shows them. Other states say how far a stack can be trusted."""
 
 MISSING = "@missing"
 """The name of the group, also as a target."""

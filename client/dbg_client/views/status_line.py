@@ -275,7 +275,7 @@ def _who_waits(attachment: Attachment, others: Others, prefix: str) -> tuple[str
     count = f"{others.held} held rank{'s' if others.held > 1 else ''}"
     whom = " for this one" if stepping and not others.stopped else ""
     waiting = f"{count} wait{'' if others.held > 1 else 's'}{whom}"
-    release = f"{prefix} : release" if prefix else "dbg-attach held --release"
+    release = f"{prefix} : release" if prefix else "dbg-attach release held"
     go = "lets them go" if others.held > 1 else "lets it go"
     return (
         f"{waiting}; a collective would wait for ever: {release} {go}",

@@ -97,4 +97,4 @@ def test_collections_are_on_again_after_a_failed_look(monkeypatch: pytest.Monkey
 def test_all_looks_of_ours_are_made_so() -> None:
     folder = Path(dbg_agent.__file__).parent
     looking = [str(path.relative_to(folder)) for path in folder.rglob("*.py") if "_current_frames(" in path.read_text()]
-    assert looking == ["stop/all_frames.py"]
+    assert looking == ["stop/stacks.py"]

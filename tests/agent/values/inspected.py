@@ -33,6 +33,7 @@ class Stop:
     def __init__(self, frame: FrameType) -> None:
         self.frame = frame
         self.view = self
+        self.sources = Loaded()
 
     def frames(self) -> list[tuple[FrameType, int]]:
         """Return the frame of the stop alone."""
@@ -44,7 +45,6 @@ class FakeRank:
 
     def __init__(self, frame: FrameType, *, keeps_time: bool) -> None:
         self.interruptible = Interruptible(self.call_later)
-        self.loaded = Loaded()
         self.stopping = Stop(frame)
         self._keeps_time = keeps_time
 

@@ -5,7 +5,7 @@ from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText,
 from dbg_client.attachment.notices import END_SECONDS, NOTICE_SECONDS
 from dbg_client.attachment.output import REPAINT_SECONDS
 from dbg_client.errors import Declined, RankEnded, RankStayedAway, RankVanished
-from dbg_client.words.engine import Wish
+from dbg_client.words.config import Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_INPUT_PENDING
 from dbg_wire.messages import (
@@ -651,7 +651,7 @@ def test_a_lost_rank_has_ten_seconds() -> None:
     assert isinstance(finish.error, RankStayedAway)
     assert finish.error.exit_status == 8
     assert "process or its network" in str(finish.error)
-    assert "dbg-attach --wait gpu013:5" in str(finish.error)
+    assert "dbg-attach wait gpu013:5" in str(finish.error)
 
 
 def test_a_lost_rank_that_comes_back_goes_on() -> None:

@@ -188,7 +188,7 @@ async def look(ide: Ide, thread: int, home: Path) -> None:
     assert read["value"] == "0.25"
     # The same text as in the terminal.
     shown = (await ide.ask("evaluate", expression="parts", context="hover", frameId=top["id"]))["result"]
-    assert attach(home, "1", "-e", "parts").stdout.endswith(f"  {shown}\n")
+    assert attach(home, "eval", "1", "parts").stdout.endswith(f"  {shown}\n")
     assert "ZeroDivisionError: division by zero" in await ide.refusal("evaluate", expression="1/0", frameId=top["id"])
     changed = await ide.ask("setVariable", variablesReference=local, name="scale", value="[7]")
     assert changed["value"] == "[7]"
@@ -220,9 +220,9 @@ def ageless(text: str) -> str:
 
 
 async def ask_many(ide: Ide, home: Path) -> None:
-    assert await ide.type("all: loss") == attach(home, "all", "-e", "loss").stdout.rstrip("\n")
+    assert await ide.type("all: loss") == attach(home, "eval", "all", "loss").stdout.rstrip("\n")
     assert "0.75" in await ide.type("@2: loss")
-    assert ageless(await ide.type("where all")) == ageless(attach(home, "all", "-w").stdout)
+    assert ageless(await ide.type("where all")) == ageless(attach(home, "where", "all").stdout)
     assert "stand in the debugger" in await ide.type("why")
     assert "RANKS: EXPRESSION" in await ide.type("help")
     assert "write `pause all`" in await ide.refusal("evaluate", expression="pause", context="repl")
