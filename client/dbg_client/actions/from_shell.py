@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from dbg_client.actions.consent import agrees, unless_given_up
 from dbg_client.actions.many import (
-    MOVING,
     PARTIAL,
     ShownAnswers,
     ask_question,
@@ -28,18 +27,18 @@ from dbg_client.actions.report import make_report, refuse_existing, write_report
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
-from dbg_client.core.directory import rank_order
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
 from dbg_client.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
+from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, list_ranks
 from dbg_client.streams import has_cursor, show_waiting, tell, terminal_size, write_result
 from dbg_client.views.answers import lines_in, show_answers, show_answers_json, show_screen, show_screen_json
 from dbg_client.views.compare import SavedAnswers
-from dbg_client.views.list import show_json, show_plain, show_table
-from dbg_client.views.missing import absent_only, absent_rows, missing_documents
+from dbg_client.views.list import show_json, show_plain
+from dbg_client.views.missing import missing_documents
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS
 from dbg_client.words.settings import (
@@ -63,7 +62,7 @@ from dbg_client.words.settings import (
 )
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, Mode, RankAnswer
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_target
 
 WITHDRAWAL_SECONDS = 2.0
@@ -173,16 +172,14 @@ class _Acting:
     def _list(self, settings: ListRanks, target: Target | None) -> ShownAnswers:
         known, output = self._directory.ranks, settings.output
         found = self._select(target).ranks if target is not None else ()
-        shown = sorted(listed(known, target, found, with_exited=settings.all), key=rank_order)
-        absent = absent_only(call_roll(known, target))
+        ranks = list_ranks(known, target, found, with_exited=settings.all)
         if output.format is Format.JSON:
-            return ShownAnswers(show_json(shown, missing_documents(absent)))
+            return ShownAnswers(show_json(ranks.shown, missing_documents(ranks.absent)))
         if output.format is Format.PLAIN:
-            return ShownAnswers(show_plain(shown, known))
-        table = show_table(shown, time.time(), color=output.color, fold=not settings.all_rows, known=known)
-        rows = absent_rows(absent, several_jobs=len({rank.job for rank in shown}) > 1)
+            return ShownAnswers(show_plain(ranks.shown, known))
+        table = ranks.table(color=output.color, fold=not settings.all_rows)
         who = "No rank" if target is None else "None of these ranks"
-        return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._switchboard.url, who))
+        return ShownAnswers(table, hint="" if ranks.shown else _empty(known, self._switchboard.url, who))
 
     def _select(self, target: Target) -> Selection:
         found = find(target, self._directory.ranks, any_job=isinstance(self._settings, ListRanks))
@@ -211,10 +208,10 @@ class _Acting:
     async def _interrupt(self, settings: Interrupt, target: Target) -> int:
         found = self._select(target).ranks
         rank = found[0]
-        moving = [rank for rank in found if rank.state in MOVING]
+        moving = INTERRUPT.those(found)
         if len(moving) > 1 and not settings.yes:
             sentence = f"{settings.name} would stop {name_few(moving)}, and there is no terminal to ask"
-            if not await agrees(f"Break into {name_few(moving)}?", sentence):
+            if not await agrees(f"{INTERRUPT.asks} {name_few(moving)}?", sentence):
                 return 1
         if len(found) > 1 or settings.output.format is not Format.TABLE or not _on_terminal():
             return await self._print(await break_in(settings, self._asker, found))
@@ -262,11 +259,11 @@ class _Acting:
 
     async def _release(self, target: Target) -> int:
         found = self._select(target).ranks
-        held = [rank for rank in found if rank.state is RankState.HELD]
+        held = RELEASE.those(found)
         if not held:
-            others = any(rank.state is RankState.HELD for rank in self._directory.ranks)
+            others = any(map(RELEASE.fits, self._directory.ranks))
             raise NotHeld([rank.address for rank in found], others=others)
-        return self._report(await self._asker.ask(Action.RELEASE, held))
+        return self._report(await self._asker.ask(RELEASE.action, held))
 
     async def _screen(self, target: Target) -> int:
         chosen = choose(target, self._directory.ranks)
@@ -284,22 +281,22 @@ class _Acting:
 
     async def _continue(self, target: Target) -> int:
         found = self._select(target).ranks
-        stopped = [rank for rank in found if is_ready(rank)]
+        stopped = CONTINUE.those(found)
         if not stopped:
             if len(found) == 1:
                 raise why_not_stopped(found[0], target.text)
             raise NotStopped(f"none of the {len(found)} ranks that fit {target.text} is stopped", target.text)
-        return self._report(await self._asker.ask(Action.CONTINUE, stopped))
+        return self._report(await self._asker.ask(CONTINUE.action, stopped))
 
     async def _kill(self, settings: Kill, target: Target) -> int:
         found = self._select(target).ranks
-        living = [rank for rank in found if rank.state in LIVE_STATES]
+        living = KILL.those(found)
         if not living:
             raise why_not_stopped(found[0], target.text)
         sentence = f"{settings.name} would end {name_few(living)}, and there is no terminal to ask"
-        if not settings.yes and not await agrees(f"End {name_few(living)}?", sentence):
+        if not settings.yes and not await agrees(f"{KILL.asks} {name_few(living)}?", sentence):
             return 1
-        return self._report(await self._asker.ask(Action.KILL, living))
+        return self._report(await self._asker.ask(KILL.action, living))
 
     async def _print(self, shown: ShownAnswers) -> int:
         output = self._settings.output

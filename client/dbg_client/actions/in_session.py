@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from dbg_client.actions.many import (
-    MOVING,
     ShownAnswers,
     ask_question,
     ask_stops,
@@ -21,17 +19,15 @@ from dbg_client.actions.many import (
 )
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
-from dbg_client.core.choose import Choice, choose, find, is_ready, listed
-from dbg_client.core.directory import rank_order
+from dbg_client.core.choose import Choice, choose, find
 from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nobody
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import until_stopped
+from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order, list_ranks
 from dbg_client.streams import terminal_size
 from dbg_client.views.answers import lines_in, show_answers, show_screen
-from dbg_client.views.list import show_table
-from dbg_client.views.missing import absent_only, absent_rows
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS, read_scope
 from dbg_client.words.settings import (
@@ -53,7 +49,7 @@ from dbg_client.words.settings import (
 )
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.selection import Target
 
 _WITHDRAWAL_SECONDS = 2.0
@@ -122,7 +118,7 @@ class Answering:
         ranks, note = self._found(settings, target, rank)
         if isinstance(settings, Attach):
             return Answered(choice=Choice(ranks[0]))
-        if isinstance(settings, Interrupt) and len(ranks) == 1 and ranks[0].state in MOVING:
+        if isinstance(settings, Interrupt) and len(ranks) == 1 and INTERRUPT.fits(ranks[0]):
             return await self.break_in(ranks[0], settings.broker.timeout)
         if isinstance(settings, ListRanks):
             text = self._list(settings, target, ranks)
@@ -157,15 +153,14 @@ class Answering:
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
         if isinstance(settings, Stops):
             return await ask_stops(self._asker, ranks)
-        action, fits, nobody = _DEEDS[type(settings)]
-        fitting = [rank for rank in ranks if fits(rank)]
+        order = _ORDERS[type(settings)]
+        fitting = order.those(ranks)
         if not fitting:
-            return (
-                f"none of {name_few(ranks)} is {nobody}\n" if len(ranks) > 1 else f"{name_few(ranks)} is not {nobody}\n"
-            )
+            who = f"none of {name_few(ranks)} is" if len(ranks) > 1 else f"{name_few(ranks)} is not"
+            return f"{who} {order.fitting}\n"
         if isinstance(settings, Kill) and not settings.yes:
-            raise NeedsYes(f"End {name_few(fitting)}?", replace(settings, yes=True))
-        answers = await self._asker.ask(action, fitting)
+            raise NeedsYes(f"{order.asks} {name_few(fitting)}?", replace(settings, yes=True))
+        answers = await self._asker.ask(order.action, fitting)
         if isinstance(settings, Screen) and answers[0].kind is Kind.VALUE:
             return show_screen(lines_in(answers[0]))
         return show_answers(answers, self._directory.by_key)
@@ -188,34 +183,19 @@ class Answering:
         if isinstance(settings, Exec):
             return await run_beside(settings, self._asker, ranks)
         if isinstance(settings, Interrupt):
-            moving = [rank for rank in ranks if rank.state in MOVING]
+            moving = INTERRUPT.those(ranks)
             if len(moving) > 1 and not settings.yes:
-                raise NeedsYes(f"Break into {name_few(moving)}?", replace(settings, yes=True))
+                raise NeedsYes(f"{INTERRUPT.asks} {name_few(moving)}?", replace(settings, yes=True))
             return await break_in(settings, self._asker, ranks)
         return None
 
     def _list(self, settings: ListRanks, target: Target | None, ranks: Sequence[RankInfo]) -> str:
-        known = self._directory.ranks
-        shown = sorted(listed(known, target, ranks, with_exited=settings.all), key=rank_order)
-        absent = absent_rows(absent_only(call_roll(known, target)), several_jobs=len({rank.job for rank in shown}) > 1)
+        shown = list_ranks(self._directory.ranks, target, ranks, with_exited=settings.all)
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"
-        table = show_table(shown, time.time(), color=settings.output.color, fold=not settings.all_rows, known=known)
-        return news + (table or "No rank is left.\n") + absent
+        fold = not settings.all_rows
+        return news + shown.table(color=settings.output.color, fold=fold, nobody="No rank is left.\n")
 
 
-def _is_held(rank: RankInfo) -> bool:
-    return rank.state is RankState.HELD
-
-
-def _is_live(rank: RankInfo) -> bool:
-    return rank.state in LIVE_STATES
-
-
-_DEEDS: Mapping[type[RankSettings], tuple[Action, Callable[[RankInfo], bool], str]] = {
-    Release: (Action.RELEASE, _is_held, "held, waiting for others"),
-    Continue: (Action.CONTINUE, is_ready, "stopped"),
-    Kill: (Action.KILL, _is_live, "alive"),
-    Screen: (Action.SCREEN, _is_live, "alive"),
-}
-"""For each verb: the action, the ranks that it makes sense for, and what the other ranks are not."""
+_ORDERS: Mapping[type[RankSettings], Order] = {Release: RELEASE, Continue: CONTINUE, Kill: KILL, Screen: SCREEN}
+"""What ranks are told by each verb."""

@@ -73,11 +73,11 @@ class RankList:
     absent: tuple[RollCall, ...]
     known: Sequence[RankInfo]
 
-    def table(self, *, color: bool, fold: bool) -> str:
-        """Return the table for people; empty for no ranks."""
+    def table(self, *, color: bool, fold: bool, nobody: str = "") -> str:
+        """Return the table for people, ``nobody`` in its place for no ranks, and below it who never came."""
         several = len({rank.job for rank in self.shown}) > 1
         table = show_table(self.shown, time.time(), color=color, fold=fold, known=self.known)
-        return table + absent_rows(self.absent, several_jobs=several)
+        return (table or nobody) + absent_rows(self.absent, several_jobs=several)
 
 
 def list_ranks(
