@@ -17,7 +17,7 @@ from dbg_client.hang.code_differences import MAX_VERSIONS, code_versions, differ
 from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import Action, Kind, Look
+from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.records.evidence import CodePart
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.records.ras import MISSING, RasRank, RasStatus, status_in
@@ -158,6 +158,15 @@ async def _with_ras(asker: Asker, found: Explanation, everybody: Sequence[RankEv
         if status is not None:
             found = with_ras(found, matched.run, ras_lines(status, matched.roster))
     return found
+
+
+async def ask_collectives(
+    asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo]
+) -> tuple[list[Matched], list[RankAnswer]]:
+    """Return the collectives of the chosen ranks' runs, and the answers that tell them. Raises what the asker raises."""
+    ranks = ranks_of_runs(chosen, known)
+    answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+    return match_collectives(read_evidence(ranks, answers)), answers
 
 
 def ranks_of_runs(chosen: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[RankInfo]:
