@@ -163,7 +163,7 @@ async def _with_ras(asker: Asker, found: Explanation, everybody: Sequence[RankEv
 async def ask_collectives(
     asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo]
 ) -> tuple[list[Matched], list[RankAnswer]]:
-    """Return the collectives of the chosen ranks' runs, and the answers that tell them. Raises what the asker raises."""
+    """Return the collectives of the chosen ranks' runs, and what tells them. Raises what the asker raises."""
     ranks = ranks_of_runs(chosen, known)
     answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
     return match_collectives(read_evidence(ranks, answers)), answers
