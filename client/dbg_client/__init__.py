@@ -73,36 +73,23 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Answer": "dbg_client.api.answers",
-    "AsyncBroker": "dbg_client.api.broker",
-    "AsyncJob": "dbg_client.api.ranks",
-    "AsyncRanks": "dbg_client.api.ranks",
-    "AsyncStop": "dbg_client.api.stop",
-    "BreakpointState": "dbg_wire.records.line_breakpoints",
-    "Breakpoints": "dbg_client.api.answers",
-    "Broker": "dbg_client.api.blocking",
-    "Collectives": "dbg_client.api.answers",
-    "DbgError": "dbg_wire.errors",
-    "ExceptionInfo": "dbg_client.api.values",
-    "Group": "dbg_client.api.answers",
-    "Job": "dbg_client.api.blocking",
-    "KeyboardTaken": "dbg_client.api.stop",
-    "Place": "dbg_wire.records.ranks",
-    "RankChange": "dbg_client.core.directory",
-    "RankError": "dbg_client.questions.inspection",
-    "RankInfo": "dbg_wire.records.ranks",
-    "Ranks": "dbg_client.api.blocking",
-    "Source": "dbg_client.questions.inspection",
-    "Stop": "dbg_client.api.blocking",
-    "StopEnded": "dbg_client.api.stop",
-    "TimedOut": "dbg_client.errors",
-    "Variable": "dbg_client.api.values",
-    "Verdict": "dbg_client.api.answers",
-    "Where": "dbg_client.api.answers",
-    "Why": "dbg_client.api.answers",
-    "aconnect": "dbg_client.api.broker",
-    "connect": "dbg_client.api.blocking",
-    "load_ipython_extension": "dbg_client.api.notebook",
+    name: module
+    for module, names in {
+        "dbg_client.api.answers": "Answer Breakpoints Collectives Group Verdict Where Why",
+        "dbg_client.api.blocking": "Broker Job Ranks Stop connect",
+        "dbg_client.api.broker": "AsyncBroker aconnect",
+        "dbg_client.api.notebook": "load_ipython_extension",
+        "dbg_client.api.ranks": "AsyncJob AsyncRanks",
+        "dbg_client.api.stop": "AsyncStop KeyboardTaken StopEnded",
+        "dbg_client.api.values": "ExceptionInfo Variable",
+        "dbg_client.core.directory": "RankChange",
+        "dbg_client.errors": "TimedOut",
+        "dbg_client.questions.inspection": "RankError Source",
+        "dbg_wire.errors": "DbgError",
+        "dbg_wire.records.line_breakpoints": "BreakpointState",
+        "dbg_wire.records.ranks": "Place RankInfo",
+    }.items()
+    for name in names.split()
 }
 
 

@@ -13,12 +13,12 @@ from functools import partial
 
 from dbg_broker.events import event
 from dbg_broker.events.event import Event, EventKind, RankSnapshot
-from dbg_broker.ranks.failures import CRASH, has_failed
+from dbg_broker.ranks.failures import has_failed
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.timers import Timers
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Hang
-from dbg_wire.records.ranks import RankState
+from dbg_wire.records.ranks import CRASH, RankState
 
 GATHER_SECONDS = 1.0
 """Seconds for which ranks of a run are gathered: by then a thousand have reported what happened to the first."""

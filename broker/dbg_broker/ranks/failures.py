@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from dbg_broker.ranks.broadcast import Broadcast
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Kept
-from dbg_wire.records.ranks import LIVE_STATES, RankState
+from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState
 from dbg_wire.records.record import fitted
 
 FOLLOWS_SECONDS = 60.0
@@ -111,9 +111,6 @@ def _how(rank: RankRecord) -> str:
         name = f"signal {-status}"
     return f"rank {rank.said.rank} was killed by {name}"
 
-
-CRASH = "crash"
-"""Reason of a stop that keeps a crashed rank."""
 
 KEPT = "kept"
 """Name of the message, which replaces an earlier one of this name that waits to be sent."""

@@ -2,62 +2,97 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
+from dbg_client.actions.ask import ask
+from dbg_client.actions.ask import list_ranks
+from dbg_client.actions.consent import agrees
+from dbg_client.actions.consent import unless_given_up
+from dbg_client.actions.many import PARTIAL
+from dbg_client.actions.many import ShownAnswers
+from dbg_client.actions.many import break_in
+from dbg_client.actions.many import read_saved
+from dbg_client.actions.output import repeat
+from dbg_client.actions.output import show_result
+from dbg_client.actions.report import make_report
+from dbg_client.actions.report import refuse_existing
+from dbg_client.actions.report import write_report
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import Choice
+from dbg_client.core.choose import choose
+from dbg_client.core.choose import exited
+from dbg_client.core.choose import find
+from dbg_client.core.choose import is_ready
+from dbg_client.core.choose import listed
+from dbg_client.core.choose import there
+from dbg_client.core.patience import WaitingLine
+from dbg_client.core.patience import read_in_thread
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.roll_call import call_roll
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.switchboard import switchboard_to
+from dbg_client.core.waiting import open_and_list
+from dbg_client.core.waiting import until_stopped
+from dbg_client.core.waiting import wait_for_stop
+from dbg_client.errors import NeedsTarget
+from dbg_client.errors import NotHeld
+from dbg_client.errors import NotStopped
+from dbg_client.errors import why_not_stopped
+from dbg_client.questions.verbs import CONTINUE
+from dbg_client.questions.verbs import INTERRUPT
+from dbg_client.questions.verbs import KILL
+from dbg_client.questions.verbs import RELEASE
+from dbg_client.questions.verbs import list_ranks
+from dbg_client.streams import has_cursor
+from dbg_client.streams import show_waiting
+from dbg_client.streams import tell
+from dbg_client.streams import terminal_size
+from dbg_client.streams import write_result
+from dbg_client.views.answers import lines_in
+from dbg_client.views.answers import show_answers
+from dbg_client.views.answers import show_answers_json
+from dbg_client.views.answers import show_screen
+from dbg_client.views.answers import show_screen_json
+from dbg_client.views.compare import SavedAnswers
+from dbg_client.views.naming import name_few
+from dbg_client.words.session_line import USUAL_TARGETS
+from dbg_client.words.settings import Attach
+from dbg_client.words.settings import Collectives
+from dbg_client.words.settings import Continue
+from dbg_client.words.settings import Eval
+from dbg_client.words.settings import Exec
+from dbg_client.words.settings import Format
+from dbg_client.words.settings import Interrupt
+from dbg_client.words.settings import Kill
+from dbg_client.words.settings import ListRanks
+from dbg_client.words.settings import PdbCommand
+from dbg_client.words.settings import RankSettings
+from dbg_client.words.settings import Release
+from dbg_client.words.settings import Report
+from dbg_client.words.settings import Screen
+from dbg_client.words.settings import Stops
+from dbg_client.words.settings import Where
+from dbg_client.words.settings import Why
+from dbg_wire.errors import printable
+from dbg_wire.messages import Action
+from dbg_wire.messages import Kind
+from dbg_wire.messages import Mode
+from dbg_wire.messages import RankAnswer
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.ranks import RankState
+from dbg_wire.targets.selection import Selection
+from dbg_wire.targets.selection import Target
+from dbg_wire.targets.selection import parse_target
+from dbg_wire.targets.selection import select
+from dbg_wire.targets.selection import unique_target
+from functools import partial
+from typing import TypeAlias
 import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import TypeAlias
-
-from dbg_client.actions.ask import ask, list_ranks
-from dbg_client.actions.consent import agrees, unless_given_up
-from dbg_client.actions.many import (
-    MOVING,
-    PARTIAL,
-    ShownAnswers,
-    break_in,
-    read_saved,
-)
-from dbg_client.actions.output import repeat, show_result
-from dbg_client.actions.report import make_report, refuse_existing, write_report
-from dbg_client.core.asking import Asker
-from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
-from dbg_client.core.patience import WaitingLine, read_in_thread
-from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.roll_call import call_roll
-from dbg_client.core.switchboard import Switchboard, switchboard_to
-from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
-from dbg_client.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
-from dbg_client.streams import has_cursor, show_waiting, tell, terminal_size, write_result
-from dbg_client.views.answers import lines_in, show_answers, show_answers_json, show_screen, show_screen_json
-from dbg_client.views.compare import SavedAnswers
-from dbg_client.views.naming import name_few
-from dbg_client.words.session_line import USUAL_TARGETS
-from dbg_client.words.settings import (
-    Attach,
-    Collectives,
-    Continue,
-    Eval,
-    Exec,
-    Format,
-    Interrupt,
-    Kill,
-    ListRanks,
-    PdbCommand,
-    RankSettings,
-    Release,
-    Report,
-    Screen,
-    Stops,
-    Where,
-    Why,
-)
-from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Kind, Mode, RankAnswer
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_target
 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
@@ -190,10 +225,10 @@ class _Acting:
     async def _interrupt(self, settings: Interrupt, target: Target) -> int:
         found = self._select(target).ranks
         rank = found[0]
-        moving = [rank for rank in found if rank.state in MOVING]
+        moving = INTERRUPT.those(found)
         if len(moving) > 1 and not settings.yes:
             sentence = f"{settings.name} would stop {name_few(moving)}, and there is no terminal to ask"
-            if not await agrees(f"Break into {name_few(moving)}?", sentence):
+            if not await agrees(f"{INTERRUPT.asks} {name_few(moving)}?", sentence):
                 return 1
         if len(found) > 1 or settings.output.format is not Format.TABLE or not _on_terminal():
             return await self._print(await break_in(settings, self._asker, found))
@@ -241,11 +276,11 @@ class _Acting:
 
     async def _release(self, target: Target) -> int:
         found = self._select(target).ranks
-        held = [rank for rank in found if rank.state is RankState.HELD]
+        held = RELEASE.those(found)
         if not held:
-            others = any(rank.state is RankState.HELD for rank in self._directory.ranks)
+            others = any(map(RELEASE.fits, self._directory.ranks))
             raise NotHeld([rank.address for rank in found], others=others)
-        return self._report(await self._asker.ask(Action.RELEASE, held))
+        return self._report(await self._asker.ask(RELEASE.action, held))
 
     async def _screen(self, target: Target) -> int:
         chosen = choose(target, self._directory.ranks)
@@ -263,22 +298,22 @@ class _Acting:
 
     async def _continue(self, target: Target) -> int:
         found = self._select(target).ranks
-        stopped = [rank for rank in found if is_ready(rank)]
+        stopped = CONTINUE.those(found)
         if not stopped:
             if len(found) == 1:
                 raise why_not_stopped(found[0], target.text)
             raise NotStopped(f"none of the {len(found)} ranks that fit {target.text} is stopped", target.text)
-        return self._report(await self._asker.ask(Action.CONTINUE, stopped))
+        return self._report(await self._asker.ask(CONTINUE.action, stopped))
 
     async def _kill(self, settings: Kill, target: Target) -> int:
         found = self._select(target).ranks
-        living = [rank for rank in found if rank.state in LIVE_STATES]
+        living = KILL.those(found)
         if not living:
             raise why_not_stopped(found[0], target.text)
         sentence = f"{settings.name} would end {name_few(living)}, and there is no terminal to ask"
-        if not settings.yes and not await agrees(f"End {name_few(living)}?", sentence):
+        if not settings.yes and not await agrees(f"{KILL.asks} {name_few(living)}?", sentence):
             return 1
-        return self._report(await self._asker.ask(Action.KILL, living))
+        return self._report(await self._asker.ask(KILL.action, living))
 
     async def _print(self, shown: ShownAnswers) -> int:
         output = self._settings.output

@@ -2,44 +2,60 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-
-from dbg_client.actions.ask import QUESTIONS, ask, list_ranks
-from dbg_client.actions.many import (
-    MOVING,
-    break_in,
-    read_saved,
-)
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace
+from dbg_client.actions.ask import QUESTIONS
+from dbg_client.actions.ask import ask
+from dbg_client.actions.ask import list_ranks
+from dbg_client.actions.many import break_in
+from dbg_client.actions.many import read_saved
 from dbg_client.core.asking import Asker
-from dbg_client.core.choose import Choice, choose, find, is_ready
-from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nobody
+from dbg_client.core.choose import Choice
+from dbg_client.core.choose import choose
+from dbg_client.core.choose import find
+from dbg_client.core.patience import Show
+from dbg_client.core.patience import WaitingLine
+from dbg_client.core.patience import read_in_thread
+from dbg_client.core.patience import show_nobody
 from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.roll_call import RollCall, call_roll
+from dbg_client.core.roll_call import RollCall
+from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import until_stopped
+from dbg_client.questions.verbs import CONTINUE
+from dbg_client.questions.verbs import INTERRUPT
+from dbg_client.questions.verbs import KILL
+from dbg_client.questions.verbs import Order
+from dbg_client.questions.verbs import RELEASE
+from dbg_client.questions.verbs import SCREEN
+from dbg_client.questions.verbs import list_ranks
 from dbg_client.streams import terminal_size
-from dbg_client.views.answers import lines_in, show_answers, show_screen
+from dbg_client.views.answers import lines_in
+from dbg_client.views.answers import show_answers
+from dbg_client.views.answers import show_screen
 from dbg_client.views.naming import name_few
-from dbg_client.words.session_line import USUAL_TARGETS, read_scope
-from dbg_client.words.settings import (
-    Attach,
-    Continue,
-    Eval,
-    Interrupt,
-    Kill,
-    ListRanks,
-    RankSettings,
-    Release,
-    Screen,
-)
+from dbg_client.words.session_line import USUAL_TARGETS
+from dbg_client.words.session_line import read_scope
+from dbg_client.words.settings import Attach
+from dbg_client.words.settings import Continue
+from dbg_client.words.settings import Eval
+from dbg_client.words.settings import Interrupt
+from dbg_client.words.settings import Kill
+from dbg_client.words.settings import ListRanks
+from dbg_client.words.settings import RankSettings
+from dbg_client.words.settings import Release
+from dbg_client.words.settings import Screen
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.messages import Action
+from dbg_wire.messages import Kind
+from dbg_wire.messages import RankAnswer
+from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.selection import Target
+from functools import partial
+import asyncio
+import os
 
 _WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal: the user who gave up wants the list or the session back."""
@@ -107,7 +123,7 @@ class Answering:
         ranks, note = self._found(settings, target, rank)
         if isinstance(settings, Attach):
             return Answered(choice=Choice(ranks[0]))
-        if isinstance(settings, Interrupt) and len(ranks) == 1 and ranks[0].state in MOVING:
+        if isinstance(settings, Interrupt) and len(ranks) == 1 and INTERRUPT.fits(ranks[0]):
             return await self.break_in(ranks[0], settings.broker.timeout)
         if isinstance(settings, ListRanks):
             text = self._list(settings, target, ranks)
@@ -150,12 +166,11 @@ class Answering:
         action, fits, nobody = _DEEDS[type(settings)]
         fitting = [rank for rank in ranks if fits(rank)]
         if not fitting:
-            return (
-                f"none of {name_few(ranks)} is {nobody}\n" if len(ranks) > 1 else f"{name_few(ranks)} is not {nobody}\n"
-            )
+            who = f"none of {name_few(ranks)} is" if len(ranks) > 1 else f"{name_few(ranks)} is not"
+            return f"{who} {order.fitting}\n"
         if isinstance(settings, Kill) and not settings.yes:
-            raise NeedsYes(f"End {name_few(fitting)}?", replace(settings, yes=True))
-        answers = await self._asker.ask(action, fitting)
+            raise NeedsYes(f"{order.asks} {name_few(fitting)}?", replace(settings, yes=True))
+        answers = await self._asker.ask(order.action, fitting)
         if isinstance(settings, Screen) and answers[0].kind is Kind.VALUE:
             return show_screen(lines_in(answers[0]))
         return show_answers(answers, self._directory.by_key)
@@ -174,10 +189,5 @@ def _is_live(rank: RankInfo) -> bool:
     return rank.state in LIVE_STATES
 
 
-_DEEDS: Mapping[type[RankSettings], tuple[Action, Callable[[RankInfo], bool], str]] = {
-    Release: (Action.RELEASE, _is_held, "held, waiting for others"),
-    Continue: (Action.CONTINUE, is_ready, "stopped"),
-    Kill: (Action.KILL, _is_live, "alive"),
-    Screen: (Action.SCREEN, _is_live, "alive"),
-}
-"""For each verb: the action, the ranks that it makes sense for, and what the other ranks are not."""
+_ORDERS: Mapping[type[RankSettings], Order] = {Release: RELEASE, Continue: CONTINUE, Kill: KILL, Screen: SCREEN}
+"""What ranks are told by each verb."""

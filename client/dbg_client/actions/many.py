@@ -58,9 +58,6 @@ DIFFER = 1
 MAX_SAVED = 256 * 1024 * 1024
 """Bytes of a file of ``--against`` that are read: the answers of 100,000 ranks are fewer."""
 
-MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
-"""States of ranks that a break-in stops."""
-
 _ALONE = {
     **dict.fromkeys(("q", "quit", "exit", "EOF"), "`kill` ends ranks and `continue` lets them go on"),
     **dict.fromkeys(("interact", "debug", "commands"), "it needs a terminal: attach to one rank for it"),

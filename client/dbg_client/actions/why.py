@@ -9,18 +9,16 @@ from collections.abc import Callable, Sequence
 
 from dbg_client.actions.many import PARTIAL, ShownAnswers, remember
 from dbg_client.core.asking import Asker
-from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.patience import Show, show_nobody
-from dbg_client.core.process_groups import read_evidence
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
 from dbg_client.hang.explain import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind, exit_status
-from dbg_client.questions.cause import find_cause, ranks_of_runs
+from dbg_client.questions.cause import ask_collectives, find_cause
 from dbg_client.streams import terminal_size
 from dbg_client.views.stacks import MISSING, missing_from_collectives
 from dbg_client.words.settings import Collectives, Format, Why
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Hang, Kind, Look, Message
+from dbg_wire.messages import Hang, Kind, Message
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import fitted
 from dbg_wire.targets.rank_set import format_ranks
@@ -90,9 +88,7 @@ async def show_groups_of(
 
     Raises DbgError if the broker fails.
     """
-    ranks = ranks_of_runs(chosen, known)
-    answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
-    matched = match_collectives(read_evidence(ranks, answers))
+    matched, answers = await ask_collectives(asker, chosen, known)
     absent = missing_from_collectives(matched)
     groups = {MISSING: tuple(rank.key for rank in absent.ranks) if absent is not None else ()}
     await asyncio.to_thread(remember, groups)

@@ -20,6 +20,9 @@ from dbg_wire.records.line_breakpoints import BreakpointState
 from dbg_wire.records.ranks import Place
 from dbg_wire.targets.rank_set import format_ranks
 
+MAX_LINE = 16 * 1024
+"""Characters of one line: as many as an answer has at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -221,10 +224,6 @@ def _cell_html(text: str) -> str:
 
 def _with_difference(group: Group) -> str:
     return f"{group.text} ({group.difference})" if group.difference else group.text
-
-
-MAX_LINE = 16 * 1024
-"""Characters of one line: as many as an answer has at most."""
 
 
 def safe_text(text: str) -> str:

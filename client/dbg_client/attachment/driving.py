@@ -22,6 +22,12 @@ from dbg_wire.records.ranks import RankInfo
 TICK_SECONDS = 1.0
 """Seconds between two looks at the clock: a rank's grace period ends, and a status line counts seconds."""
 
+SIZE = (24, 80)
+"""Rows and columns that a program offers a debugger; it reads values and shows no screen."""
+
+OPEN_SECONDS = 5.0
+"""Seconds for a debugger to open; after them the rank is asked all the same, and says what it does."""
+
 
 class Face(Protocol):
     """What sits at the rank: a terminal's session, a program's stop, a keyboard of an IDE."""
@@ -153,13 +159,6 @@ class Driving:
     def _wake(self) -> None:
         if self._ticking is not None:
             self.perform(self.attachment.tick(self.now()))
-
-
-SIZE = (24, 80)
-"""Rows and columns that a program offers a debugger; it reads values and shows no screen."""
-
-OPEN_SECONDS = 5.0
-"""Seconds for a debugger to open; after them the rank is asked all the same, and says what it does."""
 
 
 class ProgramSeat:

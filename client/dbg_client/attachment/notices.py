@@ -12,6 +12,12 @@ from dbg_wire.records.ranks import RankState
 MAX_SHOWN = 40
 """Characters of discarded keys that are repeated."""
 
+NOTICE_SECONDS = 8.0
+"""Seconds for which a notice stands in the status line: time to look down and read a sentence."""
+
+END_SECONDS = 5.0
+"""Seconds in which a stop ends by what somebody else did; one that ends later has another reason."""
+
 
 def why_blank(address: str, report: RankReport | None) -> str:
     """Return what stands on the screen while no debugger does; empty while one does."""
@@ -63,14 +69,6 @@ def who_types(turn: Turn, how_to_take: str) -> str | None:
 def discarded(text: str, reason: str) -> str:
     """Return that something typed will have no effect, and why."""
     return f"discarded: '{printable(text, MAX_SHOWN)}' ({printable(reason)})"
-
-
-NOTICE_SECONDS = 8.0
-"""Seconds for which a notice stands in the status line: time to look down and read a sentence."""
-
-
-END_SECONDS = 5.0
-"""Seconds in which a stop ends by what somebody else did; one that ends later has another reason."""
 
 
 class Notices:

@@ -28,6 +28,9 @@ ON_ITS_WAY_SECONDS = 0.25
 MAX_ASKS = 3
 """Replays asked for in vain before a gap is skipped: the log's beginning moves while a rank writes fast."""
 
+REPAINT_SECONDS = 0.5
+"""Seconds between two repaints asked for, so that a stream with many holes doesn't keep the rank busy with them."""
+
 
 class SessionLog:
     """The output of one session in order; ``from_its_start`` if this terminal was there when the session began."""
@@ -192,10 +195,6 @@ class SessionLog:
 
 def _text(data: bytes) -> Effects:
     return [LogText(data)] if data else []
-
-
-REPAINT_SECONDS = 0.5
-"""Seconds between two repaints asked for, so that a stream with many holes doesn't keep the rank busy with them."""
 
 
 class Drawing:

@@ -14,6 +14,17 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets.rank_set import format_ranks
 from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_target
 
+PREFERRED_SECONDS = 5.0
+"""Seconds to wait for the rank that was followed last time when another rank stops first: imports of one and the same
+program differ by that much between ranks on a busy host."""
+
+SAME_RANK_SECONDS = 1.0
+"""Seconds that a rank gets to stop again before the terminal goes to another one: a turn of a short loop."""
+
+FOLLOWED_SECONDS = 1.0
+"""Seconds at a rank after which it counts as the one that was followed. Where many ranks were told to go on, a terminal
+may go for a moment to one that is still listed as stopped."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -170,18 +181,6 @@ def _fitting(target: Target | None, gone: Sequence[RankInfo]) -> list[RankInfo]:
         return list(select(target, gone, any_job=True).ranks)
     except NoSuchRank:
         return []
-
-
-PREFERRED_SECONDS = 5.0
-"""Seconds to wait for the rank that was followed last time when another rank stops first: imports of one and the same
-program differ by that much between ranks on a busy host."""
-
-SAME_RANK_SECONDS = 1.0
-"""Seconds that a rank gets to stop again before the terminal goes to another one: a turn of a short loop."""
-
-FOLLOWED_SECONDS = 1.0
-"""Seconds at a rank after which it counts as the one that was followed. Where many ranks were told to go on, a terminal
-may go for a moment to one that is still listed as stopped."""
 
 
 @dataclass(frozen=True, slots=True)

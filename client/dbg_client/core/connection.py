@@ -29,6 +29,22 @@ PING_SECONDS = 2.0
 FLOWING_BYTES = 16 * KIB
 """Bytes within SILENT_SECONDS behind which an answer may just be late; news of a few ranks are far less."""
 
+DEAD_SECONDS = 30.0
+"""Seconds of silence that end a connection: a broker of thousands of ranks may be late, but not by that much."""
+
+CONNECT_SECONDS = 2.0
+"""Seconds for the broker's kernel to accept a connection where another attempt follows: the kernel here repeats its
+request ever more rarely, and a new attempt sends one at once."""
+
+OUTBOX = 1024
+"""Messages that may wait for the socket; keys are bounded before they get here, so more means the broker is stuck."""
+
+WORDING = Wording(
+    wrong_certificate="its certificate is {shown}",
+    no_tls="it does not speak TLS with us: {why}",
+    no_broker="it is no dbg-broker ({why})",
+)
+
 
 class Silence:
     """The judgement of one connection. ``heard`` is always the number of bytes that have come so far."""
@@ -64,23 +80,6 @@ class Silence:
         """Return when the broker last answered, if that is SILENT_SECONDS ago and it owes an answer; else None."""
         is_silent = self._is_owed and now - self._answered_at >= SILENT_SECONDS
         return self._answered_at if is_silent else None
-
-
-DEAD_SECONDS = 30.0
-"""Seconds of silence that end a connection: a broker of thousands of ranks may be late, but not by that much."""
-
-CONNECT_SECONDS = 2.0
-"""Seconds for the broker's kernel to accept a connection where another attempt follows: the kernel here repeats its
-request ever more rarely, and a new attempt sends one at once."""
-
-OUTBOX = 1024
-"""Messages that may wait for the socket; keys are bounded before they get here, so more means the broker is stuck."""
-
-WORDING = Wording(
-    wrong_certificate="its certificate is {shown}",
-    no_tls="it does not speak TLS with us: {why}",
-    no_broker="it is no dbg-broker ({why})",
-)
 
 
 class Disconnected(Exception):

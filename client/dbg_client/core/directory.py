@@ -12,6 +12,9 @@ from dbg_wire.records.ranks import RankInfo
 LISTS = (Snapshot, Change, Gone)
 """Messages that tell of ranks in general."""
 
+MAX_WAITING = 4096
+"""Changes that wait for a program that listens; beyond it the oldest are left out and counted."""
+
 
 class Directory:
     """What is known of all ranks.
@@ -68,10 +71,6 @@ class Directory:
     def _changed(self) -> None:
         if self.on_change is not None:
             self.on_change()
-
-
-MAX_WAITING = 4096
-"""Changes that wait for a program that listens; beyond it the oldest are left out and counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

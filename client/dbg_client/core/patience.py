@@ -24,6 +24,8 @@ MAX_NAMED = 40
 Show = Callable[[str | None], None]
 """Takes the line as it is now, or None when it is to go away."""
 
+T = TypeVar("T")
+
 
 def show_nobody(line: str | None) -> None:
     """Drop the line: a :data:`Show` for a program without a user who waits."""
@@ -110,9 +112,6 @@ def _names(ranks: Sequence[RankInfo], count: int) -> str:
             return f"{shown}, … ({count} ranks)"
         shown += f", {name}"
     return shown if count == len(ranks) else f"{shown}, … ({count} ranks)"
-
-
-T = TypeVar("T")
 
 
 async def in_thread(call: Callable[[], T], seconds: float | None) -> T:

@@ -14,6 +14,17 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 from dbg_wire.tables.collectives import collective_of
 from dbg_wire.targets.rank_set import format_ranks, parse_ranks
 
+STACKS = "stacks"
+"""Stands in place of a library for the group that is inferred from stacks, where no library tells of groups."""
+
+MAX_TITLE = 60
+"""Characters of a group's title in a label."""
+
+MAX_MEMBERS_SHOWN = 20
+"""Characters of the members behind a title that several groups have."""
+
+_POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "ssend", "bsend", "rsend", "sendrecv", "mrecv"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankEvidence:
@@ -73,18 +84,6 @@ def rosters(everybody: Iterable[RankEvidence]) -> dict[Run, Roster]:
 
 def _currency(one: RankEvidence) -> tuple[bool, float, str]:
     return one.rank.state in LIVE_STATES, one.rank.since, one.rank.key
-
-
-STACKS = "stacks"
-"""Stands in place of a library for the group that is inferred from stacks, where no library tells of groups."""
-
-MAX_TITLE = 60
-"""Characters of a group's title in a label."""
-
-MAX_MEMBERS_SHOWN = 20
-"""Characters of the members behind a title that several groups have."""
-
-_POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "ssend", "bsend", "rsend", "sendrecv", "mrecv"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,9 @@ POLL_SECONDS = 0.03
 Tell = Callable[[str], None]
 """Takes a sentence for the user: that something is waited for, that the broker is gone, that it is back."""
 
+MAX_PROGRAM = 60
+"""Characters of a program's name, which stands behind its user's."""
+
 
 def tell_nobody(sentence: str) -> None:
     """Drop the sentence: a :data:`Tell` for a program without a user who waits."""
@@ -374,10 +377,6 @@ class _Absence:
             if not self._told:
                 self._tell(f"The broker is gone, reconnecting ({printable(event.reason)}).")
             self._told = True
-
-
-MAX_PROGRAM = 60
-"""Characters of a program's name, which stands behind its user's."""
 
 
 def switchboard_to(

@@ -22,6 +22,13 @@ from dbg_wire.targets.selection import Target, select, unique_target
 GUARD_SECONDS = 1.0
 """Seconds within which the guard of a rank has told the signal that killed it, as a rule: it has to dial the broker."""
 
+ANSWER_SECONDS = 15.0
+"""Seconds for the broker's answer: it waits for the debugger's accept and for its prompt, five seconds each."""
+
+_SCHEME = "tcp://"
+
+_ADDRESS = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})/?")
+
 
 async def open_and_list(switchboard: Switchboard, line: WaitingLine) -> None:
     """Dial the broker and read its list, saying what is waited for. Raises what the two raise."""
@@ -108,13 +115,6 @@ async def with_signal(switchboard: Switchboard, ended: RankInfo) -> RankInfo:
         return await switchboard.until(known, GUARD_SECONDS)
     except asyncio.TimeoutError:
         return ended
-
-
-ANSWER_SECONDS = 15.0
-"""Seconds for the broker's answer: it waits for the debugger's accept and for its prompt, five seconds each."""
-
-_SCHEME = "tcp://"
-_ADDRESS = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})/?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,9 @@ Do = Callable[[Message], Awaitable["Message | None"]]
 CONSOLE = "repl"
 """The context of an expression that the user has typed into the debug console."""
 
+MAX_OPEN = 256
+"""Requests that are worked on at the same time; an IDE has some ten open."""
+
 
 class Session:
     """An attached window, from the request to attach to its end; belongs to one event loop."""
@@ -154,9 +157,6 @@ def _before(text: str, line: object, column: object, client: Client) -> str:
     row = min(max(0, row), len(lines) - 1)
     return "\n".join([*lines[:row], lines[row][: max(0, end)]])
 
-
-MAX_OPEN = 256
-"""Requests that are worked on at the same time; an IDE has some ten open."""
 
 Connect = Callable[[str], Switchboard]
 """Returns a switchboard, not open yet, that greets the broker as a client of this name: ``VS Code``, say."""

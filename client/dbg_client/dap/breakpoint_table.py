@@ -23,9 +23,13 @@ MAX_REASONS = 3
 
 NO_RANK = "no rank of the target is there yet; it is set in each that comes"
 
-
 Spot = tuple[str, int]
 """A file and a line: of the breakpoint that was asked for, or of where it is set."""
+
+MAX_OF_FILE = 1000
+"""Breakpoints of one file; a rank takes a hundred in all, and says so of each that is too much."""
+
+_ALWAYS_ON = "it is on in ranks that were started with --post-mortem, and stays so"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +247,6 @@ class _Told:
     def _names(self, ranks: Iterable[RankInfo]) -> str:
         chosen = list(ranks)
         return f"rank{'s' if len(chosen) > 1 else ''} {self._naming.names(chosen)}"
-
-
-MAX_OF_FILE = 1000
-"""Breakpoints of one file; a rank takes a hundred in all, and says so of each that is too much."""
-
-
-_ALWAYS_ON = "it is on in ranks that were started with --post-mortem, and stays so"
 
 
 def asked_file(arguments: Message, paths: Paths) -> str:

@@ -47,6 +47,15 @@ COMMANDS = {
 }
 """What does it in an IDE where an error names a command of the terminal."""
 
+GATHER_SECONDS = 0.1
+"""Seconds for which texts are gathered: ranks of one job come to a line nearly at the same time."""
+
+MAX_GATHERED = 500
+"""Texts that are gathered at most; with more, those that have come are printed at once."""
+
+MAX_TEXT = 4000
+"""Characters of a text that the console shows; an escaped one is longer than what the broker sends."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Command:
@@ -131,16 +140,6 @@ class Console:
         if rank is None:
             raise BadInput("no rank is selected", "choose a stopped rank first")
         return self._window.now(rank)
-
-
-GATHER_SECONDS = 0.1
-"""Seconds for which texts are gathered: ranks of one job come to a line nearly at the same time."""
-
-MAX_GATHERED = 500
-"""Texts that are gathered at most; with more, those that have come are printed at once."""
-
-MAX_TEXT = 4000
-"""Characters of a text that the console shows; an escaped one is longer than what the broker sends."""
 
 
 class LogTexts:

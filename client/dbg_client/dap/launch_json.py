@@ -26,6 +26,25 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+MAX_FILE = 1024 * 1024
+"""Bytes of a launch.json at most."""
+
+FILE = Path(".vscode/launch.json")
+
+_OTHERS = """\
+
+PyCharm ("Attach to DAP"): run `dbg-attach dap {target} --port 0` and give it the host, port and secret that are shown.
+
+nvim-dap:
+    local dap = require('dap')
+    dap.adapters.ranks = {{ type = 'executable', command = {command}, args = {{ 'dap' }} }}
+    -- Without this nvim-dap lets every rank go on but the first that stops.
+    dap.defaults.ranks.auto_continue_if_many_stopped = false
+    dap.configurations.python = dap.configurations.python or {{}}
+    table.insert(dap.configurations.python,
+      {{ type = 'ranks', request = 'attach', name = {name}, target = {lua_target} }})
+"""
+
 
 class NotRead(Exception):
     """Say that a text is no JSON with comments that is understood here; the caller refuses to change the file."""
@@ -68,26 +87,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
         yield str(match.lastgroup), match.group(), at
 
 
-MAX_FILE = 1024 * 1024
-"""Bytes of a launch.json at most."""
-
-FILE = Path(".vscode/launch.json")
-
 Entry = dict[str, Any]
-
-_OTHERS = """\
-
-PyCharm ("Attach to DAP"): run `dbg-attach dap {target} --port 0` and give it the host, port and secret that are shown.
-
-nvim-dap:
-    local dap = require('dap')
-    dap.adapters.ranks = {{ type = 'executable', command = {command}, args = {{ 'dap' }} }}
-    -- Without this nvim-dap lets every rank go on but the first that stops.
-    dap.defaults.ranks.auto_continue_if_many_stopped = false
-    dap.configurations.python = dap.configurations.python or {{}}
-    table.insert(dap.configurations.python,
-      {{ type = 'ranks', request = 'attach', name = {name}, target = {lua_target} }})
-"""
 
 
 def entry_for(target: str) -> Entry:

@@ -21,6 +21,61 @@ ERROR_ID = 1
 MAX_NUMBER = 2**53
 """The largest whole number that every client's JSON can hold."""
 
+MAX_NAME = 40
+"""Characters of a client's name."""
+
+USUAL_TARGET = "all"
+"""The ranks of a window if neither the command line nor the request to attach names some."""
+
+UNNAMED = "IDE"
+"""The name of a client that tells none."""
+
+SHORT_NAMES = {"Visual Studio Code": "VS Code", "Visual Studio Code - Insiders": "VS Code Insiders"}
+"""What people call a client that tells a longer name: it stands in the lines of many terminals."""
+
+UNCAUGHT = "uncaught"
+
+EXCEPTION_FILTERS: list[Message] = [
+    {
+        "filter": UNCAUGHT,
+        "label": "Uncaught exceptions",
+        "description": "A rank of a job that was started with --post-mortem stays where it crashed.",
+        "default": True,
+    }
+]
+"""The exceptions at which ranks stop, as capabilities tell them."""
+
+CAPABILITIES: Message = {
+    "supportsConfigurationDoneRequest": True,
+    "supportsEvaluateForHovers": True,
+    "supportsSetVariable": True,
+    "supportsCompletionsRequest": True,
+    "supportsExceptionInfoRequest": True,
+    "supportsSingleThreadExecutionRequests": True,
+    "supportsCancelRequest": True,
+    "supportsDelayedStackTraceLoading": True,
+    "supportsClipboardContext": True,
+    "supportsConditionalBreakpoints": True,
+    "supportsHitConditionalBreakpoints": True,
+    "supportsLogPoints": True,
+    "exceptionBreakpointFilters": EXCEPTION_FILTERS,
+    "supportTerminateDebuggee": False,
+    "supportSuspendDebuggee": False,
+    "supportsRestartFrame": False,
+    "supportsStepBack": False,
+    "supportsGotoTargetsRequest": False,
+}
+
+MAX_BODY = 4 * 1024 * 1024
+"""Bytes of one message of an IDE; the breakpoints of a file with thousands of lines take some hundred kilobytes."""
+
+MAX_HEADER = 4096
+"""Bytes of the header fields of one message; there is one field in use, of some 20 bytes."""
+
+_FIELDS = (b"content-length", b"content-type")
+
+_END_OF_HEADER = b"\r\n\r\n"
+
 
 class BadMessage(Exception):
     """Say why a message is no request; told to the client, and never shown as an error of ours."""
@@ -97,52 +152,6 @@ def _shown(value: object) -> str:
     return printable(repr(value), 60)
 
 
-MAX_NAME = 40
-"""Characters of a client's name."""
-
-USUAL_TARGET = "all"
-"""The ranks of a window if neither the command line nor the request to attach names some."""
-
-UNNAMED = "IDE"
-"""The name of a client that tells none."""
-
-SHORT_NAMES = {"Visual Studio Code": "VS Code", "Visual Studio Code - Insiders": "VS Code Insiders"}
-"""What people call a client that tells a longer name: it stands in the lines of many terminals."""
-
-UNCAUGHT = "uncaught"
-
-EXCEPTION_FILTERS: list[Message] = [
-    {
-        "filter": UNCAUGHT,
-        "label": "Uncaught exceptions",
-        "description": "A rank of a job that was started with --post-mortem stays where it crashed.",
-        "default": True,
-    }
-]
-"""The exceptions at which ranks stop, as capabilities tell them."""
-
-CAPABILITIES: Message = {
-    "supportsConfigurationDoneRequest": True,
-    "supportsEvaluateForHovers": True,
-    "supportsSetVariable": True,
-    "supportsCompletionsRequest": True,
-    "supportsExceptionInfoRequest": True,
-    "supportsSingleThreadExecutionRequests": True,
-    "supportsCancelRequest": True,
-    "supportsDelayedStackTraceLoading": True,
-    "supportsClipboardContext": True,
-    "supportsConditionalBreakpoints": True,
-    "supportsHitConditionalBreakpoints": True,
-    "supportsLogPoints": True,
-    "exceptionBreakpointFilters": EXCEPTION_FILTERS,
-    "supportTerminateDebuggee": False,
-    "supportSuspendDebuggee": False,
-    "supportsRestartFrame": False,
-    "supportsStepBack": False,
-    "supportsGotoTargetsRequest": False,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Client:
     """What the IDE has said of itself. Lines and columns count from ``first_line`` and ``first_column``."""
@@ -163,17 +172,6 @@ class Client:
             first_column=0 if arguments.get("columnsStartAt1") is False else 1,
             knows_invalidated=arguments.get("supportsInvalidatedEvent") is True,
         )
-
-
-MAX_BODY = 4 * 1024 * 1024
-"""Bytes of one message of an IDE; the breakpoints of a file with thousands of lines take some hundred kilobytes."""
-
-MAX_HEADER = 4096
-"""Bytes of the header fields of one message; there is one field in use, of some 20 bytes."""
-
-_FIELDS = (b"content-length", b"content-type")
-
-_END_OF_HEADER = b"\r\n\r\n"
 
 
 class LostFrames(BadInput):
@@ -214,11 +212,6 @@ class FrameReader:
             del self._bytes[: self._body]
             self._body = None
             yield _document(body)
-
-    @property
-    def is_between_messages(self) -> bool:
-        """Tell whether every byte so far belongs to a whole message."""
-        return not self._bytes and self._body is None
 
     def _take_header(self) -> int | None:
         end = self._bytes.find(_END_OF_HEADER)

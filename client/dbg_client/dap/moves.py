@@ -27,6 +27,9 @@ from dbg_wire.tables.engines import PDB
 MAX_NOTE = 600
 """Characters of a notice: two names and a command."""
 
+STEPS = {"next": "step over", "stepIn": "step in", "stepOut": "step out"}
+"""The requests that are steps, and the rank's commands for them, which end at lines as IDEs' users expect."""
+
 
 class _Seat(ProgramSeat):
     """The seat of a window: notices are lines of the debug console, and a keyboard that is taken is told there."""
@@ -192,10 +195,6 @@ def _types(driver: str | None, rank: RankInfo) -> BadInput:
     return BadInput(
         f"{who} types at {printable(rank.address)}", "write `take` in the debug console to take the keyboard"
     )
-
-
-STEPS = {"next": "step over", "stepIn": "step in", "stepOut": "step out"}
-"""The requests that are steps, and the rank's commands for them, which end at lines as IDEs' users expect."""
 
 
 class Moves:

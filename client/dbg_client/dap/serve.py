@@ -39,6 +39,23 @@ from dbg_wire.targets.selection import Target
 SECRET_BYTES = 16
 """Random bytes of a secret: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""
 
+CHUNK = 64 * 1024
+"""Bytes that are read at once."""
+
+MAX_UNSENT = 32 * 1024 * 1024
+"""Bytes that wait for an IDE that does not read; beyond it the conversation ends, and the ranks stay as they are."""
+
+END_SECONDS = 2.0
+"""Seconds for the last messages to a client that has stopped reading."""
+
+LOOPBACK = "127.0.0.1"
+
+MAX_STRANGERS = 8
+"""Clients of the port that have not attached; one more has the oldest of them turned away, not the user's IDE."""
+
+STRANGER_SECONDS = 30.0
+"""Seconds in which a client has to attach: an IDE does in one."""
+
 
 class Admission:
     """The seat of a port, and the secret by which it is taken: each lets one IDE in once.
@@ -86,15 +103,6 @@ def random_secret() -> str:
 def _is_same(given: object, secret: str) -> bool:
     return isinstance(given, str) and secrets.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())
 
-
-CHUNK = 64 * 1024
-"""Bytes that are read at once."""
-
-MAX_UNSENT = 32 * 1024 * 1024
-"""Bytes that wait for an IDE that does not read; beyond it the conversation ends, and the ranks stay as they are."""
-
-END_SECONDS = 2.0
-"""Seconds for the last messages to a client that has stopped reading."""
 
 MakeAdapter = Callable[[Send], Adapter]
 
@@ -186,15 +194,6 @@ async def _chunk(reader: asyncio.StreamReader) -> bytes:
         return await reader.read(CHUNK)
     except OSError:
         return b""
-
-
-LOOPBACK = "127.0.0.1"
-
-MAX_STRANGERS = 8
-"""Clients of the port that have not attached; one more has the oldest of them turned away, not the user's IDE."""
-
-STRANGER_SECONDS = 30.0
-"""Seconds in which a client has to attach: an IDE does in one."""
 
 
 async def serve_dap(settings: Dap) -> int:

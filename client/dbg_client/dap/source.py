@@ -25,6 +25,12 @@ MAX_MAPPINGS = 100
 
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
+MAX_FILES = 2000
+"""Files of one session that are known by a number; the oldest make room."""
+
+MAX_COMPARED = 1024 * 1024
+"""Bytes of a local file that is compared with the rank's; a longer one counts as the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Mapping:
@@ -109,16 +115,9 @@ def _joined(root: str, rest: str) -> str:
     return f"{root}/{rest}".rstrip("/") or "/"
 
 
-MAX_FILES = 2000
-"""Files of one session that are known by a number; the oldest make room."""
-
-MAX_COMPARED = 1024 * 1024
-"""Bytes of a local file that is compared with the rank's; a longer one counts as the same."""
-
-
 @dataclass(slots=True)
 class _File:
-    """A file of a rank. ``is_ours`` tells whether the IDE's own file is shown: None as long as that is not known."""
+    """A file of a rank. ``is_ours`` tells whether the IDE's own file is shown, as long as no difference is found."""
 
     number: int
     path: str

@@ -23,6 +23,11 @@ T = TypeVar("T", bound=Hashable)
 MAX_HANDLES = 100_000
 """Numbers of one table; beyond it those of the rank that was asked about longest ago are forgotten."""
 
+MAX_ROWS = 2000
+"""Variables of one answer to an IDE that asks for all at once."""
+
+_FILTERS = {"named": Parts.NAMED, "indexed": Parts.INDEXED}
+
 
 class Handles(Generic[T]):
     """Numbers that are valid while an owner stays at one version; a number is never used twice."""
@@ -186,12 +191,6 @@ def _has_failed(task: asyncio.Task[tuple[Place, ...]]) -> bool:
 def count_of(value: object) -> int:
     """Return a number that an IDE has given, 0 for none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-MAX_ROWS = 2000
-"""Variables of one answer to an IDE that asks for all at once."""
-
-_FILTERS = {"named": Parts.NAMED, "indexed": Parts.INDEXED}
 
 
 class Holder(NamedTuple):

@@ -32,6 +32,15 @@ _WAITS: Mapping[WaitKind, VerdictKind] = {
     WaitKind.NATIVE: VerdictKind.STUCK,
 }
 
+MAX_FUNCTIONS = 3
+"""Functions of the user's code that a line names."""
+
+MAX_NAMES = 20
+"""Columns for the ranks of one line."""
+
+NO_WAITS: Mapping[int, str] = {}
+"""No rank waits in another collective."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
@@ -148,17 +157,6 @@ def _end(rank: RankInfo, since: float | None) -> str:
 
 def _at(place: Place | None) -> str:
     return f" ({printable(place.file.rpartition('/')[2], MAX_TEXT)}:{place.line})" if place is not None else ""
-
-
-MAX_FUNCTIONS = 3
-"""Functions of the user's code that a line names."""
-
-MAX_NAMES = 20
-"""Columns for the ranks of one line."""
-
-
-NO_WAITS: Mapping[int, str] = {}
-"""No rank waits in another collective."""
 
 
 def rank_lines(

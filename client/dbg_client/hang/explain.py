@@ -43,6 +43,14 @@ LAST_LOOK_SECONDS = 5.0
 
 STANDING_STILL = (RankState.STOPPED, RankState.HELD)
 
+MAX_LINE = 1000
+"""Characters of one line; what ranks tell in it has narrower bounds."""
+
+INDENT = "  "
+
+LEAST_COLUMNS = 40
+"""Columns for which lines are broken at least: in fewer, every line would be a word."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLook:
@@ -289,15 +297,6 @@ def _key(standing: PendingCollective) -> tuple[object, ...]:
     name = standing.name if standing.sequence is None or standing.has_peer else ""
     waiting = standing.waiting if standing.has_peer else ()
     return standing.group.library, standing.group.name, standing.group.numbers, standing.sequence, name, waiting
-
-
-MAX_LINE = 1000
-"""Characters of one line; what ranks tell in it has narrower bounds."""
-
-INDENT = "  "
-
-LEAST_COLUMNS = 40
-"""Columns for which lines are broken at least: in fewer, every line would be a word."""
 
 
 def show_verdicts(verdicts: Sequence[Verdict], *, color: bool, columns: int | None = None) -> str:

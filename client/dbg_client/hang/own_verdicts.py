@@ -41,6 +41,11 @@ _SEVERAL = {
     VerdictKind.WAITING: "wait",
 }
 
+MAX_LACKS = 4
+"""Different lacks of libraries that are told."""
+
+NO_LIBRARY = "no library that tells of collectives is loaded in these ranks, so that their stacks alone count"
+
 
 def own_verdicts(
     scene: Scene, culprits: Collection[int], working: Collection[int], *, has_waits: bool
@@ -188,12 +193,6 @@ def _how_long(scene: Scene, number: int) -> str:
         return ""
     is_said = condition.kind in (VerdictKind.SUSPENDED, VerdictKind.DEADLOCK)
     return "" if is_said else f" for {show_age(condition.age)}"
-
-
-MAX_LACKS = 4
-"""Different lacks of libraries that are told."""
-
-NO_LIBRARY = "no library that tells of collectives is loaded in these ranks, so that their stacks alone count"
 
 
 def silent_ranks(scene: Scene) -> list[int]:

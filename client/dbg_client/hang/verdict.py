@@ -19,6 +19,18 @@ from dbg_wire.targets.rank_set import format_ranks
 MAX_EVIDENCE = 12
 """Lines of evidence of one verdict: more ranks than that are told in groups."""
 
+BUSY_STATUS, CULPRIT_STATUS, UNKNOWN_STATUS = 0, 1, 6
+"""Exit statuses of ``why``."""
+
+MAX_NAMES = 40
+"""Columns for the ranks of one sentence; JSON has them all."""
+
+MAX_WORD = 60
+"""Characters of a name that a rank has told."""
+
+MAX_TYPES = 40
+"""Characters of the types of one collective."""
+
 
 class VerdictKind(str, enum.Enum):
     """What is wrong, the worst first; the order is that of the verdicts in an answer."""
@@ -56,9 +68,6 @@ IN_COLLECTIVES = frozenset({VerdictKind.MISSING, VerdictKind.ORDER, VerdictKind.
 """Kinds that name a collective in which ranks wait."""
 
 _BADNESS = {kind: number for number, kind in enumerate(VerdictKind)}
-
-BUSY_STATUS, CULPRIT_STATUS, UNKNOWN_STATUS = 0, 1, 6
-"""Exit statuses of ``why``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +111,6 @@ def exit_status(verdicts: Sequence[Verdict]) -> int:
 def _order(verdict: Verdict) -> tuple[object, ...]:
     waiting = -len(verdict.others), -len(verdict.ranks)
     return _BADNESS[verdict.kind], *waiting, -(verdict.age or 0.0), verdict.job, verdict.ranks, verdict.sentence
-
-
-MAX_NAMES = 40
-"""Columns for the ranks of one sentence; JSON has them all."""
-
-MAX_WORD = 60
-"""Characters of a name that a rank has told."""
 
 
 class NamedRanks:
@@ -165,10 +167,6 @@ class NamedRanks:
         if target is None:
             return None, ""
         return f"dbg-attach where {target}{' --threads' if threads else ''}", "shows their stacks"
-
-
-MAX_TYPES = 40
-"""Characters of the types of one collective."""
 
 
 def show_bytes(count: int) -> str:

@@ -21,6 +21,22 @@ MAX_KEPT_CHARACTERS = 4_000_000
 """Characters of one answer that are kept; a value of a rank is far shorter, and 1,000 of them fit."""
 
 
+# A line of a rank is indented, and can't look like this one.
+_NEXT = re.compile(
+    r"^try: dbg-attach (?:(interrupt|where) )?(?:([^/\s]+)/)?(\S+)(?: (--all|--threads))?(?:\s+\(.*\))?$", re.MULTILINE
+)
+
+TOOLS_OF_COMMANDS = {
+    "list": "`ranks`",
+    "wait": "`wait_for_stop` with ranks='{ranks}'",
+    "interrupt": "`interrupt` with ranks='{ranks}'",
+    "release": "`continue` with ranks='{ranks}'",
+    "attach": "`where` with ranks='{ranks}'",
+    **ONLY_IN_A_TERMINAL,
+}
+"""What an agent calls where an error names a command of the terminal."""
+
+
 class Rests:
     """The answers that were cut, by their names."""
 
@@ -67,22 +83,6 @@ def _first(lines: list[str]) -> list[str]:
 
 def _more(name: str, shown: int, all_of_them: int) -> str:
     return f"[{all_of_them - shown} more lines: call `more` with answer={name!r} and from={shown}]"
-
-
-# A line of a rank is indented, and can't look like this one.
-_NEXT = re.compile(
-    r"^try: dbg-attach (?:(interrupt|where) )?(?:([^/\s]+)/)?(\S+)(?: (--all|--threads))?(?:\s+\(.*\))?$", re.MULTILINE
-)
-
-TOOLS_OF_COMMANDS = {
-    "list": "`ranks`",
-    "wait": "`wait_for_stop` with ranks='{ranks}'",
-    "interrupt": "`interrupt` with ranks='{ranks}'",
-    "release": "`continue` with ranks='{ranks}'",
-    "attach": "`where` with ranks='{ranks}'",
-    **ONLY_IN_A_TERMINAL,
-}
-"""What an agent calls where an error names a command of the terminal."""
 
 
 def with_tools(text: str, *, may_change: bool) -> str:

@@ -33,6 +33,9 @@ Given = Mapping[str, Any]
 START_SECONDS = 1.0
 """Seconds in which a command that can't be started has usually ended."""
 
+MAX_WAIT = 300.0
+"""Seconds that one call may wait; agents give a call up after some minutes."""
+
 
 async def start_run(command: Sequence[str], *, directory: str | None, stop_at: str | None, post_mortem: bool) -> str:
     """Start a command under ``dbg-broker run``, with a session of its own, and say where its output is.
@@ -83,10 +86,6 @@ def _broker() -> str:
     if found is None:
         raise BadInput("there is no dbg-broker beside dbg-attach", "install dbg-broker on this host")
     return found
-
-
-MAX_WAIT = 300.0
-"""Seconds that one call may wait; agents give a call up after some minutes."""
 
 
 def _chosen(broker: AsyncBroker, given: Given, usual: str = "all") -> AsyncRanks:

@@ -11,6 +11,16 @@ from dbg_client.mcp import tool_functions
 from dbg_client.mcp.tool_functions import Given
 from dbg_wire.errors import BadInput, printable
 
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+}
+
+SECONDS = {"type": "number", "description": "seconds to wait for answers, 10 by default"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
@@ -53,15 +63,6 @@ class Tool:
                 )
 
 
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-}
-
-
 def _fits(value: object, kind: str) -> bool:
     if kind == "array":
         return isinstance(value, list) and all(isinstance(one, str) for one in value)
@@ -90,7 +91,6 @@ RANKS = text(
 RANK = text("one rank: its number, or host:rank")
 JOB = text("the job, if several live; `ranks` names them")
 FRAME = text("a function's name further up the stack; default: where the rank stands")
-SECONDS = {"type": "number", "description": "seconds to wait for answers, 10 by default"}
 
 TOOLS: tuple[Tool, ...] = (
     Tool(

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.collective_matching import Matched, match_collectives
@@ -17,7 +17,7 @@ from dbg_client.hang.code_differences import MAX_VERSIONS, code_versions, differ
 from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import Action, Kind, Look
+from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.records.evidence import CodePart
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.records.ras import MISSING, RasRank, RasStatus, status_in
@@ -26,6 +26,12 @@ NCCL = "nccl"
 
 MAX_LINES = 8
 """Lines that are added to a verdict."""
+
+MAX_HOSTS = 3
+"""Hosts that are asked, one after the other, until one answers: each answer tells of the whole job."""
+
+BETWEEN_SECONDS = 1.0
+"""Seconds between two looks: shorter than that, a rank that works may be where it was."""
 
 
 def uses_nccl(matched: Matched) -> bool:
@@ -89,32 +95,13 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(unique[:4]) + (f" and {len(unique) - 4} more" if len(unique) > 4 else "")
 
 
-MAX_HOSTS = 3
-"""Hosts that are asked, one after the other, until one answers: each answer tells of the whole job."""
-
-
-@dataclass(frozen=True, slots=True)
-class RasReply:
-    """What RAS has told, and by which rank; ``lack`` says why there is nothing."""
-
-    status: RasStatus | None
-    rank: RankInfo | None = None
-    lack: str = ""
-
-
-async def ask_ras(asker: Asker, ranks: Sequence[RankInfo]) -> RasReply:
-    """Return what the RAS of one job tells; ``ranks`` are those of it that use NCCL.
-
-    Raises what the asker raises.
-    """
-    lack = "no rank that uses NCCL is there"
+async def ask_ras(asker: Asker, ranks: Sequence[RankInfo]) -> RasStatus | None:
+    """Return what the RAS of one job tells; None if it does not. ``ranks`` are those of the job that use NCCL."""
     for rank in _one_of_each_host(ranks)[:MAX_HOSTS]:
         (answer,) = await asker.ask(Action.RAS, [rank])
-        status = status_in(answer.rows) if answer.kind is Kind.VALUE else None
-        if status is not None:
-            return RasReply(status, rank)
-        lack = answer.text
-    return RasReply(None, lack=lack)
+        if answer.kind is Kind.VALUE and (status := status_in(answer.rows)) is not None:
+            return status
+    return None
 
 
 def _one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
@@ -123,10 +110,6 @@ def _one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
         if rank.state in LIVE_STATES:
             chosen.setdefault(rank.host, rank)
     return list(chosen.values())
-
-
-BETWEEN_SECONDS = 1.0
-"""Seconds between two looks: shorter than that, a rank that works may be where it was."""
 
 
 async def find_cause(
@@ -168,13 +151,22 @@ async def _with_ras(asker: Asker, found: Explanation, everybody: Sequence[RankEv
         if not uses_nccl(matched) or all(verdict.kind is VerdictKind.BUSY for verdict in about):
             continue
         try:
-            reply = await ask_ras(asker, [one.rank for one in matched.roster.values()])
+            status = await ask_ras(asker, [one.rank for one in matched.roster.values()])
         except DbgError:
             # The verdict stands without it.
             continue
-        if reply.status is not None:
-            found = with_ras(found, matched.run, ras_lines(reply.status, matched.roster))
+        if status is not None:
+            found = with_ras(found, matched.run, ras_lines(status, matched.roster))
     return found
+
+
+async def ask_collectives(
+    asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo]
+) -> tuple[list[Matched], list[RankAnswer]]:
+    """Return the collectives of the chosen ranks' runs, and what tells them. Raises what the asker raises."""
+    ranks = ranks_of_runs(chosen, known)
+    answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+    return match_collectives(read_evidence(ranks, answers)), answers
 
 
 def ranks_of_runs(chosen: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[RankInfo]:

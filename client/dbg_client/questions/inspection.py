@@ -24,6 +24,12 @@ from dbg_wire.records.record import checked
 P = ParamSpec("P")
 R = TypeVar("R")
 
+MAX_ANSWERS = 256
+"""Questions for one text: four million characters, above which nobody reads a file."""
+
+MAX_NAMED = 3
+"""Files of one name that an error lists."""
+
 
 def given(make: Callable[P, R], *args: P.args, **values: P.kwargs) -> R:
     """Return a record of these values. Raises BadInput, which names the first wrong one."""
@@ -62,10 +68,6 @@ async def ask_one(
     if answer.kind is not Kind.VALUE:
         raise RankError(rank.address, answer.text, answer.kind.value)
     return answer
-
-
-MAX_ANSWERS = 256
-"""Questions for one text: four million characters, above which nobody reads a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +128,6 @@ async def read_source(asker: Asker, rank: RankInfo, path: str, *, begin: int = 1
     line = rank.where.line if rank.where is not None and rank.where.file == path else None
     shown = tuple(printable(one.expandtabs(), MAX_TEXT) for one in lines)
     return Source(path=printable(path, MAX_PATH), begin=begin, total=total, lines=shown, line=line)
-
-
-MAX_NAMED = 3
-"""Files of one name that an error lists."""
 
 
 async def file_in_ranks(asker: Asker, ranks: Sequence[RankInfo], name: str) -> str:

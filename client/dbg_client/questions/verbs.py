@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready, listed
-from dbg_client.core.collective_matching import Matched, match_collectives
+from dbg_client.core.collective_matching import Matched
 from dbg_client.core.directory import rank_order
-from dbg_client.core.process_groups import read_evidence
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.hang.explain import Explanation
@@ -28,15 +27,18 @@ from dbg_client.questions.answers import (
     who_is_missing,
 )
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
-from dbg_client.questions.cause import find_cause, ranks_of_runs
+from dbg_client.questions.cause import ask_collectives, find_cause
 from dbg_client.views.groups import RankAndAnswer, group_answers
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows
 from dbg_client.views.naming import Naming
-from dbg_wire.messages import Action, Look
+from dbg_wire.messages import Action
 from dbg_wire.records.line_breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets.selection import Target
+
+MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
+"""States of ranks that a break-in stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,6 @@ class Order:
         return [rank for rank in ranks if self.fits(rank)]
 
 
-MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
-"""States of ranks that a break-in stops."""
-
 CONTINUE = Order(Action.CONTINUE, "continue", is_ready, "stopped")
 RELEASE = Order(Action.RELEASE, "release", lambda rank: rank.state is RankState.HELD, "held, waiting for others")
 INTERRUPT = Order(Action.INTERRUPT, "interrupt", lambda rank: rank.state in MOVING, "running", "Break into")
@@ -73,11 +72,11 @@ class RankList:
     absent: tuple[RollCall, ...]
     known: Sequence[RankInfo]
 
-    def table(self, *, color: bool, fold: bool) -> str:
-        """Return the table for people; empty for no ranks."""
+    def table(self, *, color: bool, fold: bool, nobody: str = "") -> str:
+        """Return the table for people, ``nobody`` in its place for no ranks, and below it who never came."""
         several = len({rank.job for rank in self.shown}) > 1
         table = show_table(self.shown, time.time(), color=color, fold=fold, known=self.known)
-        return table + absent_rows(self.absent, several_jobs=several)
+        return (table or nobody) + absent_rows(self.absent, several_jobs=several)
 
 
 def list_ranks(
@@ -117,9 +116,7 @@ class Questions:
 
     async def collectives(self, ranks: Sequence[RankInfo]) -> Sequence[Matched]:
         """Return the collectives in which the runs of these ranks stand."""
-        asked = ranks_of_runs(ranks, self._directory.ranks)
-        answers = await self._asker.ask(Action.WHERE, asked, look=Look.COLLECTIVES)
-        return match_collectives(read_evidence(asked, answers))
+        return (await ask_collectives(self._asker, ranks, self._directory.ranks))[0]
 
     async def order(self, order: Order, ranks: Sequence[RankInfo]) -> ValueAnswer:
         """Tell ranks to do something; nobody is asked if they are none."""

@@ -31,7 +31,6 @@ CUT_LINES = b"\x1b[?7l"
 PUSH_TITLE, POP_TITLE = b"\x1b[22;2t", b"\x1b[23;2t"
 """Keep the window's title, and put it back."""
 
-
 _KEYS = (
     ("d  or  .", "detach: the rank stays as it is"),
     ("n / p", "next / previous stopped rank of this job"),
@@ -41,6 +40,15 @@ _KEYS = (
     ("R", "end the job and run it again, under dbg-broker run"),
     ("?", "this page"),
 )
+
+LEAVE_SECONDS = 0.3
+"""Seconds that a terminal gets to take the last bytes before it is restored; longer would feel stuck."""
+
+LEND_SECONDS = 3.0
+"""Seconds that a terminal gets to take the last bytes before it is lent: a network under ssh stalls for about as long.
+What is still to be drawn afterwards would come between what the borrower draws."""
+
+STDOUT = 1
 
 
 def last_row(rows: int) -> bytes:
@@ -89,16 +97,6 @@ def help_text(prefix: str) -> str:
     lines += [f"  {key:<10}{does}" for key, does in keys]
     lines += ["", "Every other key goes to the debugger, Ctrl-C too; those typed at a page like this one don't."]
     return "\n".join(lines)
-
-
-LEAVE_SECONDS = 0.3
-"""Seconds that a terminal gets to take the last bytes before it is restored; longer would feel stuck."""
-
-LEND_SECONDS = 3.0
-"""Seconds that a terminal gets to take the last bytes before it is lent: a network under ssh stalls for about as long.
-What is still to be drawn afterwards would come between what the borrower draws."""
-
-STDOUT = 1
 
 
 class Canvas:

@@ -21,6 +21,23 @@ from dbg_client.terminal.prompt_keys import PrefixKey
 if TYPE_CHECKING:
     from dbg_client.terminal.line_display import LineDisplay
 
+ENTER = frozenset({Keys.ControlM, Keys.ControlJ})
+
+AT_ONCE = 2
+"""Lines in one read that nobody types so fast: they were typed ahead, or pasted into a plain terminal."""
+
+_NAMES = """
+EOF a alias args b break bt c cl clear commands condition cont continue d debug disable display down enable exceptions
+exit h help ignore interact j jump l list ll longlist n next p pp q quit r restart return retval run rv s source step
+tbreak u unalias undisplay unt until up w whatis where
+"""
+
+SEVERAL_COMMANDS = frozenset(_NAMES.split())
+"""What pdb's prompt takes for a command, in all releases of Python."""
+
+GOES_ON = ("elif ", "else:", "else ", "except ", "except:", "finally:", "finally ", ")", "]", "}")
+"""Beginnings of a line that belongs to the statement above it."""
+
 
 def line_keys(display: LineDisplay, prefix: PrefixKey, may_type: Callable[[], bool]) -> KeyBindings:
     """Return the keys of a line debugger's display."""
@@ -66,12 +83,6 @@ def _toggle_editing(event: KeyPressEvent) -> None:
     app.editing_mode = EditingMode.EMACS if app.editing_mode is EditingMode.VI else EditingMode.VI
 
 
-ENTER = frozenset({Keys.ControlM, Keys.ControlJ})
-
-AT_ONCE = 2
-"""Lines in one read that nobody types so fast: they were typed ahead, or pasted into a plain terminal."""
-
-
 class LineInput(Vt100Input):
     """Read keys; hand whole lines of plain text that came in one read to ``take``, if ``takes`` says so.
 
@@ -108,19 +119,6 @@ def whole_lines(keys: Iterable[KeyPress]) -> tuple[list[str], list[KeyPress]]:
         else:
             break
     return lines, rest[done:] if lines else rest
-
-
-_NAMES = """
-EOF a alias args b break bt c cl clear commands condition cont continue d debug disable display down enable exceptions
-exit h help ignore interact j jump l list ll longlist n next p pp q quit r restart return retval run rv s source step
-tbreak u unalias undisplay unt until up w whatis where
-"""
-
-SEVERAL_COMMANDS = frozenset(_NAMES.split())
-"""What pdb's prompt takes for a command, in all releases of Python."""
-
-GOES_ON = ("elif ", "else:", "else ", "except ", "except:", "finally:", "finally ", ")", "]", "}")
-"""Beginnings of a line that belongs to the statement above it."""
 
 
 def pasted_commands(text: str) -> list[str]:

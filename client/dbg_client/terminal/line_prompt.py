@@ -37,6 +37,18 @@ from dbg_wire.sequences import TextFilter
 
 _STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": "bold", "source.place": "bold"})
 
+DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
+"""What ends a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""
+
+MAX_BYTES = 1024 * 1024
+"""Bytes of the file, some twenty thousand lines; when it is longer its older half goes."""
+
+MAX_SHOWN = 1000
+"""Characters of one line; no terminal is wider."""
+
+MAX_PARTIAL = 4096
+"""Characters of a line without an end that are kept for the prompt's line; a longer one is broken here."""
+
 
 class LineOutput(Vt100_Output):
     """Write to a terminal without asking it where its cursor is.
@@ -108,9 +120,6 @@ def prompt_session(
     )
 
 
-DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
-"""What ends a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""
-
 Ask = Callable[[str, int, int], int]
 """Asks the rank what ``line[begin:end]`` may become; returns the number that the answer will bear."""
 
@@ -156,10 +165,6 @@ class RankCompleter(Completer):
             # A match that would act on the terminal is no name and no file that a user wants to type.
             if match.isprintable():
                 yield Completion(match, start_position=begin - end, display=match.rpartition(".")[2] or match)
-
-
-MAX_BYTES = 1024 * 1024
-"""Bytes of the file, some twenty thousand lines; when it is longer its older half goes."""
 
 
 def open_history(environ: Mapping[str, str], keeps: Callable[[], bool]) -> History:
@@ -222,10 +227,6 @@ def _shorten(path: Path) -> None:
     write_whole(path, kept)
 
 
-MAX_SHOWN = 1000
-"""Characters of one line; no terminal is wider."""
-
-
 def show_source(source: Source, columns: int, lexer: Lexer) -> StyleAndTextTuples:
     """Return the place, then each line with its number, ``B`` at breakpoints and ``->`` at the current one.
 
@@ -262,10 +263,6 @@ def _clip(text: str, room: int) -> str:
         if room < 0:
             return text[:end]
     return text
-
-
-MAX_PARTIAL = 4096
-"""Characters of a line without an end that are kept for the prompt's line; a longer one is broken here."""
 
 
 class Lines:

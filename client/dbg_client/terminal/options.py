@@ -17,6 +17,9 @@ from dbg_wire.records.ranks import Breakpoint, RankInfo
 
 RC_FILE = ".pdbrc"
 
+MAX_DEED = 600
+"""Characters of what somebody else did: two names and a command."""
+
 
 class Startup:
     """Hand out the lines once to each process of a rank."""
@@ -86,10 +89,6 @@ class SessionOptions:
     startup: Startup = field(default_factory=Startup)
     may_run_again: bool = False
     breakpoints: Breakpoints = field(default_factory=Breakpoints)
-
-
-MAX_DEED = 600
-"""Characters of what somebody else did: two names and a command."""
 
 
 class End(enum.Enum):

@@ -24,6 +24,14 @@ from dbg_client.views.table import char_width
 from dbg_wire.command_line.look_alikes import look_alike
 from dbg_wire.errors import printable
 
+WORD_SECONDS = 0.5
+"""Seconds after a dropped key in which letters, ``q`` among them, belong to the same word: somebody types a command."""
+
+MAX_NAMED = 12
+"""Characters of a paste that are named when it is dropped."""
+
+COMMAND_KEY = ":"
+
 
 def wrapped(text: str, columns: int) -> list[StyleAndTextTuples]:
     """Return the rows of a text whose only control sequences are colours; a line that is too long becomes several."""
@@ -127,15 +135,6 @@ class PageText:
 
 def _plain(row: StyleAndTextTuples) -> str:
     return "".join(fragment[1] for fragment in row)
-
-
-WORD_SECONDS = 0.5
-"""Seconds after a dropped key in which letters, ``q`` among them, belong to the same word: somebody types a command."""
-
-MAX_NAMED = 12
-"""Characters of a paste that are named when it is dropped."""
-
-COMMAND_KEY = ":"
 
 
 class Pager:

@@ -49,6 +49,12 @@ _WORDS: Mapping[str, Callable[[str], Sequence[str]]] = {
     "i": lambda text: ("interrupt",),
 }
 
+REFRESH_SECONDS = 1.0
+"""Seconds between two redraws without news: the list shows for how long each rank is in its state."""
+
+_AROUND = 3
+"""Rows that are not list: title, header, footer."""
+
 
 class PickActions:
     """Ask ranks for the picker, one question at a time."""
@@ -78,13 +84,6 @@ def _settings(words: Sequence[str]) -> RankSettings:
     if not isinstance(settings, RankSettings):
         raise TypeError(f"{settings.name} asks no ranks")
     return settings
-
-
-REFRESH_SECONDS = 1.0
-"""Seconds between two redraws without news: the list shows for how long each rank is in its state."""
-
-_AROUND = 3
-"""Rows that are not list: title, header, footer."""
 
 
 async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[Choice | None, bytes]:

@@ -19,6 +19,12 @@ MAX_NAMED = 8
 ANSWERED = frozenset({Kind.VALUE, Kind.ERROR})
 """Kinds of answers that the rank itself gave; the broker gives the other kinds for a rank that did not answer."""
 
+MAX_NAMES = 60
+"""Columns for the names of a set of ranks."""
+
+MAX_STOP = 300
+"""Characters that are shown of a stop with its condition."""
+
 
 def show_answers(answers: Sequence[RankAnswer], ranks: Mapping[str, RankInfo]) -> str:
     """Return a line for each rank, ranks beyond MAX_NAMED with the same answer counted in one; most frequent first."""
@@ -88,13 +94,6 @@ def _address(answer: RankAnswer, ranks: Mapping[str, RankInfo]) -> str:
 
 def _known(answer: RankAnswer, ranks: Mapping[str, RankInfo], name: str) -> str | None:
     return getattr(ranks[answer.key], name) if answer.key in ranks else None
-
-
-MAX_NAMES = 60
-"""Columns for the names of a set of ranks."""
-
-MAX_STOP = 300
-"""Characters that are shown of a stop with its condition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,27 @@ MAX_NUMBERS = 24
 
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})")
 
+_COLORS = {
+    RankState.RUNNING: "32",
+    RankState.STOPPED: "1;33",
+    RankState.HELD: "36",
+    RankState.UNRESPONSIVE: "31",
+    RankState.LOST: "31",
+    RankState.EXITED: "2",
+}
+
+_HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "", "")
+
+STATE = 2
+
+_JSON_FIELDS = (
+    *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
+    *("where", "engine", "queued", "since", "driver", "watchers", "exit", "detail", "driver_silent", "passed"),
+)
+
+MAX_ROWS = 40
+"""Rows of a table that are shown one by one; of more ranks those that are alike share a row."""
+
 
 def fold_hosts(hosts: Sequence[str]) -> str:
     """Return hosts as one types them in a target: ``gpu[000-127]``; several patterns are divided by blanks."""
@@ -112,27 +133,6 @@ def _line(ranks: Sequence[RankInfo], *, with_job: bool) -> str:
     name = printable(first.full_address if with_job else first.address)
     whose = f"{name} has the first of {len(ranks)} time limits" if len(ranks) > 1 else name
     return f"{whose}: {printable(first.limit)}"
-
-
-_COLORS = {
-    RankState.RUNNING: "32",
-    RankState.STOPPED: "1;33",
-    RankState.HELD: "36",
-    RankState.UNRESPONSIVE: "31",
-    RankState.LOST: "31",
-    RankState.EXITED: "2",
-}
-
-_HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "", "")
-STATE = 2
-_JSON_FIELDS = (
-    *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
-    *("where", "engine", "queued", "since", "driver", "watchers", "exit", "detail", "driver_silent", "passed"),
-)
-
-
-MAX_ROWS = 40
-"""Rows of a table that are shown one by one; of more ranks those that are alike share a row."""
 
 
 def show_table(

@@ -19,6 +19,37 @@ FOLDED, UNFOLDED = "+", "-"
 MAX_ADDRESS = 1000
 """Characters of a host or an address in a row that has more than that: the record has a bound, and the screen too."""
 
+MOST_ROWS = 100_000
+"""Rows before the first look at the screen: nothing is folded by then."""
+
+_KEYS = (
+    "q leaves",
+    "? help",
+    "/ narrows",
+    "Space selects",
+    "w where",
+    "e value",
+    "c command",
+    "i break in",
+)
+"""The list's keys besides Enter."""
+
+HELP = """\
+Enter        attach to the rank; break into it first, if it runs (asks)
+j k, arrows  up and down; PageUp, PageDown, Home and End as well
+Right, Left  list the ranks of a host one by one, or as one line
+             (only where there are more ranks than rows; Enter does both)
+/            narrow the list to ranks with these words in their line
+Space, Tab   select a rank, or all of a host; no longer, if they are
+w            where the selected ranks are, or the chosen one: their stacks
+e            a value of the selected ranks
+c            a pdb command on the selected ranks, e.g. n
+i            break into the selected ranks
+Esc          show all again, select none, leave
+q            leave
+"""
+"""What stands on the picker's help page."""
+
 
 @dataclass(frozen=True, slots=True)
 class PickRow:
@@ -90,10 +121,6 @@ def _summary(members: Sequence[RankInfo], sign: str) -> RankInfo:
 
 def _indented(rank: RankInfo) -> RankInfo:
     return rank.replace(address=f"  {rank.address[:MAX_ADDRESS]}")
-
-
-MOST_ROWS = 100_000
-"""Rows before the first look at the screen: nothing is folded by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,19 +295,6 @@ def title_text(*, count: int, total: int, selected: int, chosen: RankInfo | None
     return f"Pick a rank to attach to   {shown}{several}{limit}"
 
 
-_KEYS = (
-    "q leaves",
-    "? help",
-    "/ narrows",
-    "Space selects",
-    "w where",
-    "e value",
-    "c command",
-    "i break in",
-)
-"""The list's keys besides Enter."""
-
-
 def footer_text(
     columns: int, *, away: str | None, filtering: bool, chosen: RankInfo | None, folded: bool | None = None
 ) -> str:
@@ -309,23 +323,6 @@ def footer_text(
 def may_break_in(rank: RankInfo) -> bool:
     """Return whether a break-in may help a user who wants to attach to the rank."""
     return rank.state is RankState.RUNNING and not rank.is_classic
-
-
-HELP = """\
-Enter        attach to the rank; break into it first, if it runs (asks)
-j k, arrows  up and down; PageUp, PageDown, Home and End as well
-Right, Left  list the ranks of a host one by one, or as one line
-             (only where there are more ranks than rows; Enter does both)
-/            narrow the list to ranks with these words in their line
-Space, Tab   select a rank, or all of a host; no longer, if they are
-w            where the selected ranks are, or the chosen one: their stacks
-e            a value of the selected ranks
-c            a pdb command on the selected ranks, e.g. n
-i            break into the selected ranks
-Esc          show all again, select none, leave
-q            leave
-"""
-"""What stands on the picker's help page."""
 
 
 def _fits(rank: RankInfo, words: Sequence[str]) -> bool:

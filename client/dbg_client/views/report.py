@@ -39,16 +39,15 @@ _RANDOM = re.compile(r"(?<![\w/.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?:[\w-]{43}|(?
 """Letters and digits as nobody writes them; paths and names of files are left alone. A broker's token has 43 of them,
 and one in a thousand has no digit."""
 
+MAX_ROWS = 40
+"""Ranks that are listed one by one; of more, those of one host in one state are one row."""
+
 
 def without_secrets(text: str) -> str:
     """Return the text with whatever looks like a password, a token or a key replaced by :data:`OUT`."""
     text = _USER.sub(rf"\1{OUT}@", text)
     text = _NAMED.sub(rf"\1\2{OUT}", text)
     return _RANDOM.sub(OUT, _KNOWN.sub(OUT, text))
-
-
-MAX_ROWS = 40
-"""Ranks that are listed one by one; of more, those of one host in one state are one row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,13 @@ from dbg_wire.tables.collectives import collective_of
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
 """States that JSON leaves out: `list` shows them. Other states say how far a stack can be trusted."""
 
+MISSING = "@missing"
+"""The name of the group, also as a target."""
+
+YOUNGEST_SECONDS = 1.0
+"""Seconds below which nobody counts as missing: in a job that goes on the slowest rank comes a moment after the others.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackGroup(AnswerGroup):
@@ -171,14 +178,6 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
 
 def _order(one: RankAndAnswer) -> tuple[object, ...]:
     return rank_order(one[0])
-
-
-MISSING = "@missing"
-"""The name of the group, also as a target."""
-
-YOUNGEST_SECONDS = 1.0
-"""Seconds below which nobody counts as missing: in a job that goes on the slowest rank comes a moment after the others.
-"""
 
 
 def missing_from_collectives(matched: Iterable[Matched]) -> AnswerGroup | None:

@@ -36,6 +36,12 @@ _CLIPPED = {"address": 1, "state": 8, "error": 8, "notice": 8, "place": 8, "deta
 _STATE_COLORS = {"running": 32, "held": 33, "crashed": 31, "unresponsive": 31, "lost": 31}
 """SGR codes; a stop is the normal case and has no colour."""
 
+LONG_STEP_SECONDS = 3.0
+"""Seconds of running after which the line says where the rank is; most steps end sooner."""
+
+CRASHED = "crashed"
+"""What the line calls a stop after an uncaught exception."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
@@ -191,13 +197,6 @@ def _colored(line: str, kept: dict[str, str], state: str) -> str:
     start = len(address) + (_GAPS["address"] if address else 0) + _GAPS["state"]
     end = start + len(kept["state"])
     return f"{line[:start]}\x1b[{code}m{line[start:end]}\x1b[39m{line[end:]}"
-
-
-LONG_STEP_SECONDS = 3.0
-"""Seconds of running after which the line says where the rank is; most steps end sooner."""
-
-CRASHED = "crashed"
-"""What the line calls a stop after an uncaught exception."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,19 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/pyth
 
 _ODD_COLOR, _RANKS_COLOR = "1;33", "36"
 
+_LEFT_OUT = re.compile(r"\[(\d{1,12}) frames left out\]")
+"""What stands in place of frames that a rank has left out."""
+
+MAIN = "MainThread"
+"""Python's name of a process's main thread."""
+
+ONLY_ONE = "main or stopped thread"
+"""The name of the thread whose stack comes from a rank that tells no others, as one in C code."""
+
+_NUMBERED = re.compile(r"Thread-\d+ \((.+)\)")
+
+_NUMBERS = re.compile(r"(Thread|Dummy|ThreadPoolExecutor|asyncio)[-_]\d+(_\d+)?")
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -53,9 +66,6 @@ class Step:
 
     text: str
 
-
-_LEFT_OUT = re.compile(r"\[(\d{1,12}) frames left out\]")
-"""What stands in place of frames that a rank has left out."""
 
 _HERE = Step("(no deeper)")
 """Stands for stacks that end where others go on."""
@@ -250,16 +260,6 @@ def _joined(steps: Sequence[Step]) -> str:
         hidden = sum(map(_frames_of, texts[KEPT_OUTER:-inner]))
         texts = [*texts[:KEPT_OUTER], f"[{hidden} frames]", *texts[-inner:]]
     return " > ".join(texts)
-
-
-MAIN = "MainThread"
-"""Python's name of a process's main thread."""
-
-ONLY_ONE = "main or stopped thread"
-"""The name of the thread whose stack comes from a rank that tells no others, as one in C code."""
-
-_NUMBERED = re.compile(r"Thread-\d+ \((.+)\)")
-_NUMBERS = re.compile(r"(Thread|Dummy|ThreadPoolExecutor|asyncio)[-_]\d+(_\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

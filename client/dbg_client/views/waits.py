@@ -17,6 +17,23 @@ MAX_LABEL = 120
 NONE_PENDING: Mapping[str, PendingCollective] = {}
 """No rank has told which collective it is in."""
 
+SHORTEST_SECONDS = 1.0
+"""Seconds below which an age is no news: every rank has been somewhere for a moment."""
+
+STANDING = ("stopped", "held")
+"""States in which a rank stands still, so that no sentence needs to say what it has been in."""
+
+NEAR_SECONDS = 2.0
+
+NEAR_FACTOR = 1.5
+"""Ages that differ by no more than this are about the same: ranks come to a place, and are asked, one after another."""
+
+TOLD = ("running", *STANDING)
+"""States to which the age is added; the texts of other states tell it themselves, or are about ranks that can't."""
+
+WAITS = "waits in "
+"""How the state of a rank in a collective begins."""
+
 
 class StandingCounts:
     """How many ranks of each job stand still, by state; the caller's list may be longer than what it shows."""
@@ -82,23 +99,6 @@ def pending_document(standing: PendingCollective | None) -> dict[str, object] | 
         "there": came,
         "of": of,
     }
-
-
-SHORTEST_SECONDS = 1.0
-"""Seconds below which an age is no news: every rank has been somewhere for a moment."""
-
-STANDING = ("stopped", "held")
-"""States in which a rank stands still, so that no sentence needs to say what it has been in."""
-
-NEAR_SECONDS = 2.0
-NEAR_FACTOR = 1.5
-"""Ages that differ by no more than this are about the same: ranks come to a place, and are asked, one after another."""
-
-TOLD = ("running", *STANDING)
-"""States to which the age is added; the texts of other states tell it themselves, or are about ranks that can't."""
-
-WAITS = "waits in "
-"""How the state of a rank in a collective begins."""
 
 
 @dataclass(frozen=True, slots=True)
