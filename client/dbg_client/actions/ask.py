@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TypeAlias
 
 from dbg_client.actions.many import ShownAnswers, ask_question, ask_stops, run_beside, show_stacks_of
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
-from dbg_client.core.choose import listed
-from dbg_client.core.directory import rank_order
 from dbg_client.core.patience import Show, show_nobody
-from dbg_client.core.roll_call import RollCall, call_roll
+from dbg_client.core.roll_call import RollCall
+from dbg_client.questions.verbs import list_ranks
 from dbg_client.views.compare import SavedAnswers
-from dbg_client.views.list import show_json, show_plain, show_table
-from dbg_client.views.missing import absent_only, absent_rows, missing_documents
+from dbg_client.views.list import show_json, show_plain
+from dbg_client.views.missing import missing_documents
 from dbg_client.words.settings import Collectives, Eval, Exec, Format, ListRanks, PdbCommand, Stops, Where, Why
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.grammar import Target
@@ -55,7 +53,7 @@ async def ask(
     return ShownAnswers(await ask_stops(asker, ranks))
 
 
-def list_ranks(
+def show_list(
     settings: ListRanks,
     known: Sequence[RankInfo],
     target: Target | None,
@@ -69,12 +67,10 @@ def list_ranks(
     A table without ranks is ``nobody``, and has a ``hint``.
     """
     output = settings.output
-    shown = sorted(listed(known, target, found, with_exited=settings.all), key=rank_order)
-    absent = absent_only(call_roll(known, target))
+    ranks = list_ranks(known, target, found, with_exited=settings.all)
     if output.format is Format.JSON:
-        return ShownAnswers(show_json(shown, missing_documents(absent)))
+        return ShownAnswers(show_json(ranks.shown, missing_documents(ranks.absent)))
     if output.format is Format.PLAIN:
-        return ShownAnswers(show_plain(shown, known))
-    table = show_table(shown, time.time(), color=output.color, fold=not settings.all_rows, known=known)
-    rows = absent_rows(absent, several_jobs=len({rank.job for rank in shown}) > 1)
-    return ShownAnswers((table or nobody) + rows, hint="" if shown else hint)
+        return ShownAnswers(show_plain(ranks.shown, known))
+    table = ranks.table(color=output.color, fold=not settings.all_rows, nobody=nobody)
+    return ShownAnswers(table, hint="" if ranks.shown else hint)

@@ -2,97 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Sequence
-from dataclasses import replace
-from dbg_client.actions.ask import ask
-from dbg_client.actions.ask import list_ranks
-from dbg_client.actions.consent import agrees
-from dbg_client.actions.consent import unless_given_up
-from dbg_client.actions.many import PARTIAL
-from dbg_client.actions.many import ShownAnswers
-from dbg_client.actions.many import break_in
-from dbg_client.actions.many import read_saved
-from dbg_client.actions.output import repeat
-from dbg_client.actions.output import show_result
-from dbg_client.actions.report import make_report
-from dbg_client.actions.report import refuse_existing
-from dbg_client.actions.report import write_report
-from dbg_client.core.asking import Asker
-from dbg_client.core.choose import Choice
-from dbg_client.core.choose import choose
-from dbg_client.core.choose import exited
-from dbg_client.core.choose import find
-from dbg_client.core.choose import is_ready
-from dbg_client.core.choose import listed
-from dbg_client.core.choose import there
-from dbg_client.core.patience import WaitingLine
-from dbg_client.core.patience import read_in_thread
-from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.roll_call import call_roll
-from dbg_client.core.switchboard import Switchboard
-from dbg_client.core.switchboard import switchboard_to
-from dbg_client.core.waiting import open_and_list
-from dbg_client.core.waiting import until_stopped
-from dbg_client.core.waiting import wait_for_stop
-from dbg_client.errors import NeedsTarget
-from dbg_client.errors import NotHeld
-from dbg_client.errors import NotStopped
-from dbg_client.errors import why_not_stopped
-from dbg_client.questions.verbs import CONTINUE
-from dbg_client.questions.verbs import INTERRUPT
-from dbg_client.questions.verbs import KILL
-from dbg_client.questions.verbs import RELEASE
-from dbg_client.questions.verbs import list_ranks
-from dbg_client.streams import has_cursor
-from dbg_client.streams import show_waiting
-from dbg_client.streams import tell
-from dbg_client.streams import terminal_size
-from dbg_client.streams import write_result
-from dbg_client.views.answers import lines_in
-from dbg_client.views.answers import show_answers
-from dbg_client.views.answers import show_answers_json
-from dbg_client.views.answers import show_screen
-from dbg_client.views.answers import show_screen_json
-from dbg_client.views.compare import SavedAnswers
-from dbg_client.views.naming import name_few
-from dbg_client.words.session_line import USUAL_TARGETS
-from dbg_client.words.settings import Attach
-from dbg_client.words.settings import Collectives
-from dbg_client.words.settings import Continue
-from dbg_client.words.settings import Eval
-from dbg_client.words.settings import Exec
-from dbg_client.words.settings import Format
-from dbg_client.words.settings import Interrupt
-from dbg_client.words.settings import Kill
-from dbg_client.words.settings import ListRanks
-from dbg_client.words.settings import PdbCommand
-from dbg_client.words.settings import RankSettings
-from dbg_client.words.settings import Release
-from dbg_client.words.settings import Report
-from dbg_client.words.settings import Screen
-from dbg_client.words.settings import Stops
-from dbg_client.words.settings import Where
-from dbg_client.words.settings import Why
-from dbg_wire.errors import printable
-from dbg_wire.messages import Action
-from dbg_wire.messages import Kind
-from dbg_wire.messages import Mode
-from dbg_wire.messages import RankAnswer
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.records.ranks import RankState
-from dbg_wire.targets.selection import Selection
-from dbg_wire.targets.selection import Target
-from dbg_wire.targets.selection import parse_target
-from dbg_wire.targets.selection import select
-from dbg_wire.targets.selection import unique_target
-from functools import partial
-from typing import TypeAlias
 import asyncio
 import os
 import sys
 import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
+
+from dbg_client.actions.ask import ask, show_list
+from dbg_client.actions.consent import agrees, unless_given_up
+from dbg_client.actions.many import PARTIAL, ShownAnswers, break_in, read_saved
+from dbg_client.actions.output import repeat, show_result
+from dbg_client.actions.report import make_report, refuse_existing, write_report
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
+from dbg_client.core.patience import WaitingLine, read_in_thread
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.roll_call import call_roll
+from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
+from dbg_client.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
+from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE
+from dbg_client.streams import has_cursor, show_waiting, tell, terminal_size, write_result
+from dbg_client.views.answers import lines_in, show_answers, show_answers_json, show_screen, show_screen_json
+from dbg_client.views.compare import SavedAnswers
+from dbg_client.views.naming import name_few
+from dbg_client.words.session_line import USUAL_TARGETS
+from dbg_client.words.settings import (
+    Attach,
+    Collectives,
+    Continue,
+    Eval,
+    Exec,
+    Format,
+    Interrupt,
+    Kill,
+    ListRanks,
+    PdbCommand,
+    RankSettings,
+    Release,
+    Report,
+    Screen,
+    Stops,
+    Where,
+    Why,
+)
+from dbg_wire.errors import printable
+from dbg_wire.messages import Action, Kind, Mode, RankAnswer
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_target
 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
@@ -196,7 +156,7 @@ class _Acting:
         known = self._directory.ranks
         found = self._select(target).ranks if target is not None else ()
         hint = _empty(known, self._switchboard.url, "No rank" if target is None else "None of these ranks")
-        return list_ranks(settings, known, target, found, hint=hint)
+        return show_list(settings, known, target, found, hint=hint)
 
     def _select(self, target: Target) -> Selection:
         found = find(target, self._directory.ranks, any_job=isinstance(self._settings, ListRanks))

@@ -2,60 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from dbg_client.actions.ask import QUESTIONS
-from dbg_client.actions.ask import ask
-from dbg_client.actions.ask import list_ranks
-from dbg_client.actions.many import break_in
-from dbg_client.actions.many import read_saved
-from dbg_client.core.asking import Asker
-from dbg_client.core.choose import Choice
-from dbg_client.core.choose import choose
-from dbg_client.core.choose import find
-from dbg_client.core.patience import Show
-from dbg_client.core.patience import WaitingLine
-from dbg_client.core.patience import read_in_thread
-from dbg_client.core.patience import show_nobody
-from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.roll_call import RollCall
-from dbg_client.core.roll_call import call_roll
-from dbg_client.core.switchboard import Switchboard
-from dbg_client.core.waiting import until_stopped
-from dbg_client.questions.verbs import CONTINUE
-from dbg_client.questions.verbs import INTERRUPT
-from dbg_client.questions.verbs import KILL
-from dbg_client.questions.verbs import Order
-from dbg_client.questions.verbs import RELEASE
-from dbg_client.questions.verbs import SCREEN
-from dbg_client.questions.verbs import list_ranks
-from dbg_client.streams import terminal_size
-from dbg_client.views.answers import lines_in
-from dbg_client.views.answers import show_answers
-from dbg_client.views.answers import show_screen
-from dbg_client.views.naming import name_few
-from dbg_client.words.session_line import USUAL_TARGETS
-from dbg_client.words.session_line import read_scope
-from dbg_client.words.settings import Attach
-from dbg_client.words.settings import Continue
-from dbg_client.words.settings import Eval
-from dbg_client.words.settings import Interrupt
-from dbg_client.words.settings import Kill
-from dbg_client.words.settings import ListRanks
-from dbg_client.words.settings import RankSettings
-from dbg_client.words.settings import Release
-from dbg_client.words.settings import Screen
-from dbg_wire.errors import printable
-from dbg_wire.messages import Action
-from dbg_wire.messages import Kind
-from dbg_wire.messages import RankAnswer
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.targets.selection import Target
-from functools import partial
 import asyncio
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from dbg_client.actions.ask import QUESTIONS, ask, show_list
+from dbg_client.actions.many import break_in, read_saved
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import Choice, choose, find
+from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nobody
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.roll_call import RollCall, call_roll
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.waiting import until_stopped
+from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order
+from dbg_client.streams import terminal_size
+from dbg_client.views.answers import lines_in, show_answers, show_screen
+from dbg_client.views.naming import name_few
+from dbg_client.words.session_line import USUAL_TARGETS, read_scope
+from dbg_client.words.settings import Attach, Continue, Eval, Interrupt, Kill, ListRanks, RankSettings, Release, Screen
+from dbg_wire.errors import printable
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.selection import Target
 
 _WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal: the user who gave up wants the list or the session back."""
@@ -159,12 +130,12 @@ class Answering:
             shown = await ask(settings, self._asker, ranks, known, calls=calls, saved=saved, show=self._show)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
         if isinstance(settings, Interrupt):
-            moving = [rank for rank in ranks if rank.state in MOVING]
+            moving = INTERRUPT.those(ranks)
             if len(moving) > 1 and not settings.yes:
-                raise NeedsYes(f"Break into {name_few(moving)}?", replace(settings, yes=True))
+                raise NeedsYes(f"{INTERRUPT.asks} {name_few(moving)}?", replace(settings, yes=True))
             return (await break_in(settings, self._asker, ranks)).text
-        action, fits, nobody = _DEEDS[type(settings)]
-        fitting = [rank for rank in ranks if fits(rank)]
+        order = _ORDERS[type(settings)]
+        fitting = order.those(ranks)
         if not fitting:
             who = f"none of {name_few(ranks)} is" if len(ranks) > 1 else f"{name_few(ranks)} is not"
             return f"{who} {order.fitting}\n"
@@ -178,15 +149,7 @@ class Answering:
     def _list(self, settings: ListRanks, target: Target | None, ranks: Sequence[RankInfo]) -> str:
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"
-        return news + list_ranks(settings, self._directory.ranks, target, ranks, nobody="No rank is left.\n").text
-
-
-def _is_held(rank: RankInfo) -> bool:
-    return rank.state is RankState.HELD
-
-
-def _is_live(rank: RankInfo) -> bool:
-    return rank.state in LIVE_STATES
+        return news + show_list(settings, self._directory.ranks, target, ranks, nobody="No rank is left.\n").text
 
 
 _ORDERS: Mapping[type[RankSettings], Order] = {Release: RELEASE, Continue: CONTINUE, Kill: KILL, Screen: SCREEN}
