@@ -119,7 +119,7 @@ def test_each_lock_is_in_the_table() -> None:
     assert told == locks()
 
 
-MAKES_THREADS = "agent/own_threads.py"
+MAKES_THREADS = "agent/process/threads.py"
 """Makes threads for other modules, each of which gives its own a name."""
 
 
@@ -133,7 +133,7 @@ def threads() -> set[tuple[str, str]]:
                     names = [ast.literal_eval(keyword.value) for keyword in node.keywords if keyword.arg == "name"]
                     found.add((module.short, *names) if names else (module.short, ""))
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "own_thread":
-                if module.short != MAKES_THREADS:
+                if module.short != MAKES_THREADS or isinstance(node.args[1], ast.Constant):
                     found.add((module.short, ast.literal_eval(node.args[1])))
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "BoundedThreads":
                 found.add((module.short, ast.literal_eval(node.args[0])))

@@ -47,9 +47,10 @@ def begin() -> None:
     try:
         _begin(os.environ)
     except Exception as error:
-        from dbg_agent.stderr import say
+        from dbg_agent.process.stderr import say
+        from dbg_wire.errors import error_line
 
-        say(f"this process can't take part in the job ({type(error).__name__}: {error}); going on without a debugger")
+        say(f"this process can't take part in the job ({error_line(error)}); going on without a debugger")
 
 
 def _begin(environ: Mapping[str, str]) -> None:

@@ -11,18 +11,65 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from dbg_agent.launch.mesh import as_mesh
-from dbg_agent.waiting.hold_counts import HOLD_GRACE_SECONDS, HOLD_LOST_SECONDS
 from dbg_wire.errors import printable
 from dbg_wire.finding.environment import BROKER, EXEC
 from dbg_wire.limits import MAX_ITEMS
+from dbg_wire.records.ranks import Coordinate
+from dbg_wire.records.record import fitted
 from dbg_wire.tables.engines import ENGINES
+
+MAX_AXES = 8
+"""Axes of a mesh; the largest trainings use five or six."""
+
+MAX_AXIS_NAME = 32
+"""Characters of an axis's name."""
+
+Mesh = tuple[tuple[str, int], ...]
+
+
+def as_mesh(value: object) -> Mesh:
+    """Return a mesh given as a mapping or as ``pp=2,dp=4``; raise ValueError or TypeError for anything else.
+
+    The order counts: ranks run along the last axis first, as in ``torch.distributed.init_device_mesh``.
+    """
+    if isinstance(value, str):
+        pieces = [piece.partition("=") for piece in value.split(",")]
+        if len({name.strip() for name, _, _ in pieces}) < len(pieces):
+            raise ValueError("an axis is named twice")
+        value = {name.strip(): int(size) for name, _, size in pieces}
+    if not isinstance(value, Mapping):
+        raise TypeError
+    mesh = tuple((str(name), int(size)) for name, size in value.items())
+    for name, size in mesh:
+        if not (name.isidentifier() and name.isascii() and len(name) <= MAX_AXIS_NAME and size >= 1):
+            raise ValueError
+    if not 1 <= len(mesh) <= MAX_AXES:
+        raise ValueError
+    return mesh
+
+
+def coordinates(mesh: Mesh, rank: int) -> tuple[Coordinate, ...]:
+    """Return where a rank is on each axis; nothing if the mesh has no such rank."""
+    if not mesh or not 0 <= rank < math.prod(size for _, size in mesh):
+        return ()
+    found = []
+    for name, size in reversed(mesh):
+        rank, index = divmod(rank, size)
+        found.append(fitted(Coordinate, axis=name, index=index))
+    return tuple(reversed(found))
+
 
 CONNECT_SECONDS = 10.0
 """Seconds waited for a broker, once per process: a broker that starts beside the job is up by then."""
 
 CRASH_LEASE_SECONDS = 600.0
 """Seconds for which a crashed rank is kept if no terminal attaches: time to wake up, and no waste of a night's GPUs."""
+
+HOLD_GRACE_SECONDS = 60.0
+"""Seconds that a held rank waits for a chosen rank to arrive: a slow rank after an evaluation comes within a minute."""
+
+HOLD_LOST_SECONDS = 600.0
+"""Seconds that a held rank waits for a chosen rank that is stopped and lost: a broken network is repaired by then."""
 
 MAX_COLLECTIVE_SECONDS = 1e7
 """Longest timeout of collectives, four months: libraries that count in nanoseconds don't overflow yet."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.engines import console
+from dbg_agent.rank import console
 from dbg_agent.stop import loaded_sources
 from tests.agent.pdb_driver import Driver
 from tests.agent.pudb_viewer import Viewer

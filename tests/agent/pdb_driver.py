@@ -76,7 +76,7 @@ class Driver:
         prompts: list[PromptInfo] = []
 
         def fresh() -> bool:
-            prompt = self.rank.console.prompt
+            prompt = self.rank.debuggers.console.prompt
             if prompt is None or prompt.number <= self._answered:
                 return False
             prompts.append(prompt)
@@ -148,7 +148,7 @@ def drive(driver: Driver, script: Callable[[], None], *, look: bool = True) -> C
 
 def train(rank: Rank) -> int:
     total = 1
-    rank.stop(sys._getframe(), "breakpoint")
+    rank.stopping.stop(sys._getframe(), "breakpoint")
     total += 1
     total += 2
     total += 3

@@ -80,7 +80,7 @@ class Alone:
             self._events.note("log", output.data.decode())
 
     def _look(self) -> None:
-        prompt = self.rank.console.prompt
+        prompt = self.rank.debuggers.console.prompt
         if prompt is None or prompt.number <= self._answered:
             return
         self._answered = prompt.number
@@ -182,7 +182,7 @@ def _forget(rank: Rank | None) -> None:
         rank.breakpoints.lines.clear()
         for engine in rank.debuggers.loaded:
             # pdb keeps commands by the number of a breakpoint, and the numbers begin anew.
-            engine.tracing.commands = {}  # type: ignore[attr-defined] # pdb's own
+            engine.commands = {}  # type: ignore[attr-defined] # pdb's own
 
 
 def run_conversations(names: list[str], events: Events) -> None:

@@ -11,7 +11,7 @@ from dbg_agent.rank.rank import Rank
 def stop_with(rank: Rank, value: object) -> str:
     """Stop once, with this value among the variables."""
     shown = value
-    rank.stop(sys._getframe(), "breakpoint")
+    rank.stopping.stop(sys._getframe(), "breakpoint")
     del shown
     return "went on"
 
@@ -19,6 +19,6 @@ def stop_with(rank: Rank, value: object) -> str:
 def stop_with_each(rank: Rank, values: Sequence[object]) -> None:
     """Stop as often as there are values, with one of them among the variables."""
     for number, shown in enumerate(values, 1):
-        rank.stop(sys._getframe(), "breakpoint")
+        rank.stopping.stop(sys._getframe(), "breakpoint")
         assert number
         assert shown

@@ -82,7 +82,7 @@ class Viewer:
         self.waits_for_stop(1)
         self.look()
         self.sees("Variables:")
-        self.sees_current_line("rank.stop(")
+        self.sees_current_line("rank.stopping.stop(")
 
     def type(self, keys: bytes) -> None:
         stop, session = self.rank.stops.current
@@ -113,7 +113,7 @@ def in_background(script: Callable[[], None]) -> Callable[[], None]:
 
 def train(rank: Rank) -> int:
     total = 1
-    rank.stop(sys._getframe(), "breakpoint")
+    rank.stopping.stop(sys._getframe(), "breakpoint")
     total += 1
     total += 2
     total += 3

@@ -255,7 +255,8 @@ def test_a_launcher_is_none_and_its_script_is_the_rank(script: Path, tmp_path: P
 
 def test_the_rank_knows_its_script_before_it_has_begun(tmp_path: Path) -> None:
     (tmp_path / "recipe.py").write_text(
-        "import sys\nprint(sys.modules['dbg_agent.program.own_rank'].current().identity.script)\nsys.stdout.flush()\n"
+        "import sys\nrank = sys.modules['dbg_agent.program.own_rank'].current()\n"
+        "print(rank.membership.identity.script)\nsys.stdout.flush()\n"
     )
     assert run(tmp_path, "-um", "recipe").stdout == "-m recipe\n"
     assert run(tmp_path, "recipe.py").stdout == f"{tmp_path / 'recipe.py'}\n"

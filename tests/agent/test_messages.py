@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import dbg_agent
 from dbg_agent.guard.dumps import parse_dump
-from dbg_agent.launch.mesh import coordinates
 from dbg_agent.program.crash_hooks import describe
-from dbg_agent.stop.source import source_of
+from dbg_agent.rank.holding import HoldCounts
+from dbg_agent.settings import coordinates
+from dbg_agent.stop.loaded_sources import source_message
 from dbg_agent.stop.stacks import place_of, stack_of, traceback_of
 from dbg_agent.stop.stops import Stops
-from dbg_agent.waiting.hold_counts import HoldCounts
 from dbg_wire.codec import decode, encode
 from dbg_wire.limits import MAX_PATH
 from dbg_wire.messages import MESSAGES, Message, Pulse, RankReport, Report, Sender
@@ -67,7 +67,7 @@ def frame_of(file: str, line: int = 1) -> FrameType:
 def test_code_may_bear_any_name(file: str) -> None:
     frame = frame_of(file)
     assert is_taken(Pulse(where=place_of(frame), frames=stack_of(frame)))
-    assert is_taken(source_of(frame, {}))
+    assert is_taken(source_message(frame, {}))
     assert len(place_of(frame).file) <= MAX_PATH
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 import trustme
 
-import dbg_agent.link.dial
+import dbg_agent.link.dialling
 import dbg_client.core.connection
-from dbg_agent.link.name_servers import Lookups
+from dbg_agent.link.lookup import Lookups
 from dbg_dial.blocking import BlockingDial
 from dbg_dial.glance import glance
 from dbg_dial.pin import client_context
@@ -34,7 +34,7 @@ Way = Callable[[Reach], Awaitable[object]]
 
 
 async def of_a_rank(reach: Reach) -> object:
-    return await dbg_agent.link.dial.dial(reach, "/agent", Lookups())
+    return await dbg_agent.link.dialling.dial(reach, "/agent", Lookups())
 
 
 async def of_a_terminal(reach: Reach) -> object:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-import dbg_agent.link.dial
+import dbg_agent.link.dialling
 import dbg_broker.verbs.broker_client
 import dbg_client.core.connection
 import dbg_dial.blocking
 import dbg_dial.dial
 import dbg_dial.tcp
-from dbg_agent.link.name_servers import Lookups
+from dbg_agent.link.lookup import Lookups
 from dbg_dial.dial import AddressInfos, Timing, Wording
 from dbg_wire.errors import BadEndpoint
 from dbg_wire.finding.endpoint import Endpoint, Reach
@@ -54,7 +54,7 @@ async def open_websocket(reach: Reach) -> object:
 
 
 async def of_a_rank(reach: Reach) -> object:
-    return await dbg_agent.link.dial.dial(reach, "/agent", Lookups())
+    return await dbg_agent.link.dialling.dial(reach, "/agent", Lookups())
 
 
 async def of_a_terminal(reach: Reach) -> object:
@@ -95,7 +95,7 @@ WAYS: dict[str, Way] = {
     "dbg_dial.dial.open_websocket": open_websocket,
     "dbg_dial.blocking.BlockingDial": blocking,
     "dbg_dial.blocking.BlockingDial.page": blocking_page,
-    "dbg_agent.link.dial.dial": of_a_rank,
+    "dbg_agent.link.dialling.dial": of_a_rank,
     "dbg_client.core.connection.dial": of_a_terminal,
     "dbg_broker.verbs.broker_client.BrokerProbe": of_the_brokers_verbs,
 }

@@ -43,7 +43,7 @@ print("done")
 """,
     "no descriptors for the link": f"""\
 import os, resource, time
-import asyncio, dbg_agent.link.dial, dbg_agent.program.entry
+import asyncio, dbg_agent.link.dialling, dbg_agent.program.entry
 from dbg_agent import set_trace
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
 taken = []

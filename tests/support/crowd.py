@@ -21,7 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.sync.client import connect as connect_sync
 from websockets.typing import Subprotocol
 
-from dbg_agent.waiting.hold_counts import HoldCounts
+from dbg_agent.rank.holding import HoldCounts
 from dbg_wire.codec import Input, decode, encode, encode_data
 from dbg_wire.messages import Arrival, Chosen, Greet, RankReport, Report, Seat, Sender, Waiting, Welcome
 from dbg_wire.records.ranks import RankState

@@ -57,6 +57,15 @@ def printable(text: str, limit: int = MAX_QUOTED) -> str:
     return "".join(shown) + "…"
 
 
+def error_line(error: BaseException) -> str:
+    """Return an error of another's code as part of a sentence: its type and, if it has one, its text."""
+    try:
+        text = printable(str(error))
+    except Exception:
+        text = "its text can't be had"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 class DbgError(Exception):
     """The base of all errors of this project."""
 
@@ -151,9 +160,9 @@ class NoSuchRank(DbgError):
             past = printable(self.past)
             return f"no rank of a job that lives fits '{printable(self.target)}'; {past} has exited, and is named so"
         if self.known:
-            there = f"{self.known} others are listed by `dbg-attach --list`"
+            there = f"{self.known} others are listed by `dbg-attach list`"
         elif self.exited:
-            there = f"all {self.exited} have exited, and are listed by `dbg-attach --list --all`"
+            there = f"all {self.exited} have exited, and are listed by `dbg-attach list --all`"
         else:
             there = "no rank has connected yet"
         return f"no rank fits '{printable(self.target)}'; {there}"

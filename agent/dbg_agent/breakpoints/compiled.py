@@ -22,10 +22,9 @@ from dbg_agent.breakpoints.files import EDITED, lines_of, same_file, source_byte
 from dbg_agent.breakpoints.importing import FinderBefore, StopLoader
 from dbg_agent.breakpoints.insertion import all_codes, compile_with
 from dbg_agent.breakpoints.untraced import Lines, Reached
-from dbg_agent.engines.tracing import Tracing
-from dbg_agent.stop.compiled_sources import compiled_sources
 from dbg_agent.stop.frame_locals import CO_OPTIMIZED
-from dbg_agent.stop.stacks import all_frames
+from dbg_agent.stop.loaded_sources import compiled_sources
+from dbg_agent.stop.stacks import all_frames, is_traced_by_us
 from dbg_wire.records.stop_points import StopAt
 
 CALL = "__dbg_line_breakpoint__"
@@ -148,7 +147,7 @@ class Compiled:
         whole = self._problems.get(file, "")
         if whole or line not in self._served.get(file, ()):
             return "" if halted is not None else whole or OUTSIDE
-        frames = [frame for frame in _frames(halted) if not _is_traced(frame)]
+        frames = [frame for frame in _frames(halted) if not is_traced_by_us(frame)]
         making = self._making(frames, file, frozenset((line,)))
         if making and line in self._awaited.get(file, ()):
             return UNMADE
@@ -278,11 +277,6 @@ def _functions_in(code: CodeType) -> Iterator[CodeType]:
             yield from _functions_in(one)  # a class runs its body at once
         elif isinstance(one, CodeType) and one.co_name not in COMPREHENSIONS:
             yield one
-
-
-def _is_traced(frame: FrameType) -> bool:
-    """Tell whether a debugger of ours traces a frame, and with it the functions that the frame calls."""
-    return isinstance(getattr(frame.f_trace, "__self__", None), Tracing)
 
 
 def _is_of(code: CodeType, file: str) -> bool:

@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterator
 from types import CodeType
 
 from dbg_agent.breakpoints.insertion import Placed, all_codes, statement_at
-from dbg_agent.stop.compiled_sources import compiled_sources
-from dbg_agent.stop.loaded_sources import file_of, is_edited, read_file
+from dbg_agent.stop.loaded_sources import compiled_sources, file_of, is_edited, read_file
 from dbg_agent.stop.stacks import OWN_PACKAGES, all_frames
 
 WITHIN_STATEMENTS = sys.version_info >= (3, 12)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from dbg_agent.breakpoints import reached
 from dbg_agent.breakpoints.conditions import holds, raised_text
 from dbg_agent.breakpoints.insertion import CALL, HELD, PASSED, RAISED, RANK, compile_with
-from dbg_agent.stderr import say
-from dbg_agent.stop.compiled_sources import compiled_sources
+from dbg_agent.process.stderr import say
+from dbg_agent.stop.loaded_sources import compiled_sources
 from dbg_agent.stop.room import make_room
 from dbg_wire.errors import printable
 from dbg_wire.finding.environment import STOP_AT, STOP_IN

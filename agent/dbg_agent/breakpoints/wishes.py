@@ -21,12 +21,10 @@ from dbg_agent.breakpoints.conditions import NoHits, condition_code, raised_text
 from dbg_agent.breakpoints.files import is_ours, loaded_path, place
 from dbg_agent.breakpoints.line_breakpoint import Here, LineBreakpoint, NoLogText, breakpoint_at, line_breakpoint
 from dbg_agent.breakpoints.untraced import Monitored, TracedOnly, Untraced
-from dbg_agent.engines.tracing import Tracing
-from dbg_agent.own_threads import own_thread
+from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.inbox import ProgramRaised
-from dbg_agent.stop.program_threads import OWN_NAMES
 from dbg_agent.stop.room import make_room
-from dbg_agent.stop.stacks import is_own, is_runner
+from dbg_agent.stop.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
 from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
@@ -263,7 +261,7 @@ class LineBreakpoints:
                 if not self._comes_by(frame):
                     return
                 one = breakpoint_at(frame, file, line, self.here)
-                if one is None or _is_called_by_ours(frame):
+                if one is None or is_under_ours(frame):
                     return
                 self._host.stop(frame)
             return
@@ -285,8 +283,7 @@ class LineBreakpoints:
         """Tell whether this way is to look at the breakpoints of the frame's line: bdb does so in a traced frame."""
         if os.getpid() != self._pid or self._host.has_just_halted(frame):
             return False
-        traced_by = getattr(frame.f_trace, "__self__", None)
-        if isinstance(traced_by, Tracing) and sys.gettrace() is not None:
+        if is_traced_by_us(frame) and sys.gettrace() is not None:
             return False
         return not threading.current_thread().name.startswith(OWN_NAMES)
 
@@ -346,16 +343,6 @@ def _problem_of(wish: BreakpointWish) -> str:
     except (NoHits, NoLogText) as error:
         return str(error)
     return ""
-
-
-def _is_called_by_ours(frame: FrameType) -> bool:
-    """Tell whether our code has called this frame, as an expression does that a terminal has typed."""
-    walk: FrameType | None = frame
-    while walk is not None:
-        if is_own(walk) and not is_runner(walk):
-            return True
-        walk = walk.f_back
-    return False
 
 
 def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbg_agent.engines.pdb import RankPdb, is_block
-from dbg_agent.engines.port import Port
+from dbg_agent.rank.evaluate import Evaluated, interrupted, printed_only, raised
 from dbg_agent.stop.capture import Capture
 from dbg_agent.stop.frame_locals import write_back
-from dbg_agent.stop.inbox import WantedMove
+from dbg_agent.stop.inbox import MOVES, WantedMove
+from dbg_agent.stop.stops import NOTHING_MOVES
+from dbg_wire.messages import Kind
 
-MOVES = frozenset({"n", "next", "s", "step", "r", "return", "unt", "until", "c", "cont", "continue"})
-"""Commands that let the stopped thread run. No command can follow them in the same line."""
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
+    from dbg_wire.messages import Ask
 
 RUN = frozenset(
     {
@@ -45,17 +48,48 @@ class NotHere(Exception):
     """A command that a passing pdb refuses; the text says why."""
 
 
+def run_command(
+    rank: Rank, ask: Ask, frame: FrameType, looked_at: FrameType | None
+) -> Evaluated | tuple[WantedMove, str]:
+    """Run a line of commands at ``frame`` in a pdb of its own, without a session; return what it printed.
+
+    The open debugger shows the frame ``looked_at``, if that is another one.
+
+    If the line ends in a move, return the move and what was printed before.
+    """
+    printed, debuggers = Capture(), rank.debuggers
+    known_locals = debuggers.locals_of(looked_at or frame)
+    assigned = dict(known_locals or {})
+    try:
+        rank.stopping.sources.show(frame)
+        passing = PassingPdb(rank, printed, looked_at or frame, frame, debuggers.aliases)
+        if known_locals is not None:
+            # The new pdb has read the frame's variables, and so undone what was assigned in the open one.
+            known_locals.update(assigned)
+        wanted = passing.run_line(ask.text)
+        if rank.breakpoints.lines:
+            # A breakpoint needs a debugger that traces for it when the rank goes on.
+            debuggers.have_one()
+    except KeyboardInterrupt:
+        return interrupted(ask)
+    except NotHere as error:
+        return Evaluated(Kind.ERROR, str(error))
+    except BaseException as error:
+        return raised(error)
+    return printed_only(printed) if wanted is None else (wanted, printed.text)
+
+
 class PassingPdb(RankPdb):
     """A pdb for one line at one frame. It prints into a capture, and notes moves instead of making them."""
 
     def __init__(
-        self, port: Port, printed: Capture, looked_at: FrameType, frame: FrameType, aliases: Mapping[str, str]
+        self, rank: Rank, printed: Capture, looked_at: FrameType, frame: FrameType, aliases: Mapping[str, str]
     ) -> None:
         """Begin at ``frame``, while the open debugger shows the frame ``looked_at``."""
-        super().__init__(port, printed)  # type: ignore[arg-type] # all of a console that a command needs
+        super().__init__(rank, printed)  # type: ignore[arg-type] # all of a console that a command needs
         self.wanted: WantedMove | None = None
         self.reset()
-        stop = port.stopping
+        stop = rank.stopping
         innermost = stop.frame or frame
         self.find_bottom(innermost)
         if stop.crash is not None:
@@ -76,7 +110,7 @@ class PassingPdb(RankPdb):
         self._check(commands)
         begun_at, begun_locals = self.curframe, self.namespaces()[1]
         for command in commands:
-            self.onecmd(with_rank(command, self._port.number))
+            self.onecmd(with_rank(command, self._rank.number))
         if begun_at is not None:
             write_back(begun_at, begun_locals)
         if self.curframe is not None and self.curframe is not begun_at:
@@ -113,8 +147,8 @@ class PassingPdb(RankPdb):
                 raise NotHere(f"`{word}` is for a terminal; attach to the rank")
 
     def _check_crash(self, word: str) -> None:
-        if self._port.stopping.crash is not None and not word.startswith("c"):
-            raise NotHere("it is kept after a crash, where nothing moves; `c` lets it end")
+        if self._rank.stopping.crash is not None and not word.startswith("c"):
+            raise NotHere(NOTHING_MOVES)
 
     def _word_of(self, command: str) -> str | None:
         """Return the name of pdb's command; None for a statement."""

@@ -8,6 +8,7 @@ console like any ``input()``.
 from __future__ import annotations
 
 import ast
+import code
 import codeop
 import pdb
 import sys
@@ -15,19 +16,55 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import FrameType
-from typing import Any
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
 
-from dbg_agent.engines.console import UNWINDING, Console
-from dbg_agent.engines.interpreter import Interpreter
-from dbg_agent.engines.leaving import WayOut, what_continue_does
 from dbg_agent.engines.pdb_completion import CompletingPdb
-from dbg_agent.engines.port import Port
-from dbg_agent.engines.tracing import Tracing
+from dbg_agent.rank.console import UNWINDING, Console
+from dbg_agent.rank.engine import Engine
 from dbg_agent.stop.capture import talking_to
-from dbg_agent.stop.inbox import BreakPrompt
+from dbg_agent.stop.inbox import MOVES, BreakPrompt, WayOut
 from dbg_wire.messages import PromptState
 from dbg_wire.tables.engines import PDB
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
+
+
+class Interpreter(code.InteractiveConsole):
+    """An interpreter that uses the terminal instead of the process's own stdin and stderr."""
+
+    def __init__(self, console: Console, namespace: dict[str, Any]) -> None:
+        super().__init__(namespace, filename="<stdin>")
+        self._console = console
+        self._left = False
+
+    def write(self, data: str) -> None:
+        """Show the text of an error."""
+        self._console.write(data)
+
+    def runcode(self, code: CodeType) -> None:
+        """Run a statement; ``exit()`` ends the interpreter, not the rank."""
+        try:
+            super().runcode(code)
+        except SystemExit:
+            self._left = True
+
+    def raw_input(self, prompt: str = "") -> str:
+        """Ask for a line; ``EOF``, which Ctrl-D sends, ends the interpreter."""
+        if self._left:
+            raise EOFError
+        self._console.write(prompt)
+        before, self._console.state = self._console.state, PromptState.INTERACT
+        try:
+            line = self._console.readline()
+        finally:
+            self._console.state = before
+        # An empty string is the end of input of a command that was not typed at a terminal.
+        if line in ("", "EOF\n"):
+            raise EOFError
+        return line.rstrip("\n")
+
 
 SCREEN_LINES = 24
 """Lines at the end of the log that are shown as the screen of a line debugger."""
@@ -42,79 +79,10 @@ INTERACT_BANNERS = (
 )
 """Lines at the begin and end of ``interact``, as in pdb itself. Before Python 3.13 pdb printed none at the end."""
 
-GOING_ON = frozenset({"c", "cont", "continue"})
-"""The last command of a breakpoint whose commands only print and go on."""
 
-
-class PdbEngine:
-    """The view of stops in pdb: one debugger for the life of the process."""
-
-    name = PDB
-
-    def __init__(self, port: Port, console: Console, *, reads_rc: bool) -> None:
-        self._port = port
-        self._console = console
-        self._debugger = RankPdb(port, console, readrc=reads_rc)
-
-    @property
-    def tracing(self) -> Tracing:
-        """Return pdb's debugger."""
-        return self._debugger
-
-    def interact(self, frame: FrameType, traced: bool) -> WayOut:
-        """Show pdb at this frame or, like pdb's ``set_trace``, at the next line if no trace function stopped here."""
-        if traced:
-            return self._debugger.show(frame)
-        self._debugger.begin(frame)
-        return WayOut.STEP
-
-    def post_mortem(self, error: BaseException) -> WayOut:
-        """Show pdb where this exception was raised."""
-        return self._debugger.show_crash(error)
-
-    def select(self, frame: FrameType) -> None:
-        """Make this frame the current one, and print where it is."""
-        self._debugger.select(frame)
-
-    def redraw(self) -> None:
-        """Begin a new log."""
-        self._console.begin()
-
-    def show_breakpoints(self) -> None:
-        """Do nothing: pdb lists breakpoints when it is asked."""
-
-    def note(self, text: str) -> None:
-        """Print a line."""
-        self._console.write(f"*** {text}\n")
-
-    def ignores(self, frame: FrameType) -> bool:
-        """Ignore no stop."""
-        return False
-
-    def screen(self) -> tuple[str, ...]:
-        """Return the last lines of the log."""
-        return self._console.last_lines(SCREEN_LINES)
-
-    @property
-    def is_working(self) -> bool:
-        """Tell whether a command runs and does not wait for input."""
-        return self._console.prompt is None and self._debugger.ticket is not None
-
-    def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in the command that runs or asks for input; do nothing at pdb's own prompt."""
-        if self._console.interrupt():
-            ticket = self._debugger.ticket
-            # A command without a ticket yet takes the interrupt as it begins.
-            if ticket is not None and self._console.take_interrupt():
-                self._port.interruptible.interrupt(ticket)
-            return
-        prompt = self._console.prompt
-        if prompt is not None and prompt.state is not PromptState.COMMAND:
-            self._port.inbox.put(self._port.stops.number, BreakPrompt(prompt.number))
-
-    def complete(self, line: str, begin: int, end: int) -> tuple[str, ...]:
-        """Return what ``line[begin:end]`` may become; nothing if the completion fails."""
-        return self._debugger.complete_line(line, begin, end)
+def build(rank: Rank) -> RankPdb:
+    """Make the rank's pdb, which reads the ``.pdbrc`` files of the rank's host if the rank has been told to."""
+    return RankPdb(rank, rank.debuggers.console, readrc=rank.debuggers.reads_rc)
 
 
 class QuitDeclined(KeyboardInterrupt):
@@ -129,10 +97,10 @@ def is_block(text: str) -> bool:
 class RankPdb(CompletingPdb):
     """All of pdb except what would end the rank or use the rank's own terminal."""
 
-    name = PDB
+    name = title = PDB
 
-    def __init__(self, port: Port, console: Console, *, readrc: bool = False, outer: RankPdb | None = None) -> None:
-        super().__init__(port, stdin=console, stdout=console, nosigint=True, readrc=readrc)
+    def __init__(self, rank: Rank, console: Console, *, readrc: bool = False, outer: RankPdb | None = None) -> None:
+        super().__init__(rank, stdin=console, stdout=console, nosigint=True, readrc=readrc)
         self._console = console
         self._outer = outer
         self._runs_commands = False
@@ -140,7 +108,14 @@ class RankPdb(CompletingPdb):
 
     # ---------------------------------------------------------------------------------------- where bdb stops a thread
 
-    def begin(self, frame: FrameType) -> None:
+    def interact(self, frame: FrameType, traced: bool) -> WayOut:
+        """Show pdb at this frame or, like pdb's ``set_trace``, at the next line if no trace function stopped here."""
+        if traced:
+            return self._show(frame)
+        self._begin(frame)
+        return WayOut.STEP
+
+    def _begin(self, frame: FrameType) -> None:
         """Have this frame traced, so that pdb stops where its own ``set_trace`` there would, once tracing is on."""
         self._first = id(frame)
         super().set_trace(frame)
@@ -149,7 +124,7 @@ class RankPdb(CompletingPdb):
         self.going_on = False
         self._stepper = threading.get_ident()
 
-    def show(self, frame: FrameType) -> WayOut:
+    def _show(self, frame: FrameType) -> WayOut:
         """Show a stop that the other engine's trace function made."""
         self.reset()
         self.find_bottom(frame)
@@ -166,7 +141,7 @@ class RankPdb(CompletingPdb):
         """Make this frame of the stack the current one, and show it."""
         self.choose(frame)
         self.print_stack_entry(self.stack[self.curindex])
-        self._port.stopping.show_source(frame)
+        self._rank.stopping.show_source(frame)
 
     def choose(self, frame: FrameType) -> None:
         """Make this frame of the stack the current one."""
@@ -175,6 +150,34 @@ class RankPdb(CompletingPdb):
                 self.curindex, self.curframe = number, known
                 self.curframe_locals = known.f_locals
                 self.lineno = None
+
+    def redraw(self) -> None:
+        """Begin a new log."""
+        self._console.begin()
+
+    def note(self, text: str) -> None:
+        """Print a line."""
+        self._console.write(f"*** {text}\n")
+
+    def screen(self) -> tuple[str, ...]:
+        """Return the last lines of the log."""
+        return self._console.last_lines(SCREEN_LINES)
+
+    @property
+    def is_working(self) -> bool:
+        """Tell whether a command runs and does not wait for input."""
+        return self._console.prompt is None and self.ticket is not None
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the command that runs or asks for input; do nothing at pdb's own prompt."""
+        if self._console.interrupt():
+            # A command without a ticket yet takes the interrupt as it begins.
+            if self.ticket is not None and self._console.take_interrupt():
+                self._rank.interruptible.interrupt(self.ticket)
+            return
+        prompt = self._console.prompt
+        if prompt is not None and prompt.state is not PromptState.COMMAND:
+            self._rank.inbox.put(self._rank.stops.number, BreakPrompt(prompt.number))
 
     def user_call(self, frame: FrameType, argument_list: Any) -> None:
         """Stop at a call if a step ends there; bdb asks at many other calls, too."""
@@ -199,7 +202,7 @@ class RankPdb(CompletingPdb):
     def _goes_on(self) -> bool:
         """Tell whether the last command of the breakpoint that is hit lets the program go on."""
         commands = getattr(self, "commands", {}).get(getattr(self, "currentbp", 0)) or [""]
-        return commands[-1].strip() in GOING_ON
+        return MOVES.get(commands[-1].strip()) == "continue"
 
     def bp_commands(self, frame: FrameType) -> Any:
         """Run the commands of the breakpoint that is hit; Ctrl-C and a declined `q` end them and lead to a prompt."""
@@ -219,25 +222,25 @@ class RankPdb(CompletingPdb):
             # A recursive debugger is part of a command of the outer one.
             interact()
             return
-        self._port.stopping.traced_thread_halts(PDB, frame, partial(self.leave_by, interact), goes_on=goes_on)
+        self._rank.stopping.traced_thread_halts(PDB, frame, partial(self.leave_by, interact), goes_on=goes_on)
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Follow the traced thread; in a recursive debugger as bdb does."""
         if self._outer is not None:
-            return super(Tracing, self).trace_dispatch(frame, event, arg)
+            return super(Engine, self).trace_dispatch(frame, event, arg)
         return super().trace_dispatch(frame, event, arg)
 
     def set_quit(self) -> None:
         """Go on. In a recursive debugger leave it: bdb raises an exception and catches it itself."""
         if self._outer is not None:
-            super(Tracing, self).set_quit()
+            super(Engine, self).set_quit()
         else:
             super().set_quit()
 
     def set_continue(self) -> None:
         """Go on; a recursive debugger doesn't touch the tracing of the outer one."""
         if self._outer is not None:
-            super(Tracing, self).set_continue()
+            super(Engine, self).set_continue()
         else:
             super().set_continue()
 
@@ -248,7 +251,7 @@ class RankPdb(CompletingPdb):
         with talking_to(self._console), self._waiting_for(PromptState.INPUT), self.interruptible():
             if self._console.take_interrupt():
                 raise KeyboardInterrupt
-            self._port.loaded.show_more()
+            self._rank.stopping.sources.show_more()
             if line == END_OF_INPUT and getattr(self, "commands_defining", False):
                 # Ctrl-D ends the list of a breakpoint's commands, and is not one of them.
                 line = "end"
@@ -364,7 +367,7 @@ class RankPdb(CompletingPdb):
         """
         tracer = sys.gettrace()
         sys.settrace(None)
-        inner = RankPdb(self._port, self._console, outer=self)
+        inner = RankPdb(self._rank, self._console, outer=self)
         inner.prompt = f"({self.prompt.strip()}) "
         namespace, frame_locals = self.namespaces()
         self.message("ENTERING RECURSIVE DEBUGGER")
@@ -404,9 +407,10 @@ class RankPdb(CompletingPdb):
         """
         if self._outer is not None:
             return super().do_quit(arg)
-        whole_job = ", which ends the whole job" if self._port.is_launched else ""
-        address = self._port.address
-        go_on = "continue" if self._port.stopping.crash is None else what_continue_does(self._port.stopping.crash)
+        whole_job = ", which ends the whole job" if self._rank.membership.is_launched else ""
+        address = self._rank.address
+        crash = self._rank.stopping.crash
+        go_on = "continue" if crash is None else crash.what_continue_does
         self._console.write(f"Leave pdb in {address}: {go_on}, kill this rank{whole_job}, or stay? [c/k/s] ")
         with self._waiting_for(PromptState.CONFIRM):
             try:
@@ -417,7 +421,7 @@ class RankPdb(CompletingPdb):
             self.let_go()
             return True
         if answer in ("k", "kill"):
-            self._port.kill()
+            self._rank.kill()
         self.message("staying; `detach` or Ctrl-] d leaves the terminal only")
         if self._runs_commands:
             raise QuitDeclined
@@ -434,7 +438,7 @@ class RankPdb(CompletingPdb):
         self._runs_commands = False
         state = PromptState.COMMANDS if getattr(self, "commands_defining", False) else PromptState.COMMAND
         if self._outer is None and state is PromptState.COMMAND:
-            self._port.stopping.show_source(self.curframe)
+            self._rank.stopping.show_source(self.curframe)
         with self._waiting_for(state):
             super().cmdloop(intro)
 

@@ -8,18 +8,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dbg_agent.engines.port import Port
-from dbg_agent.engines.safe_completion import runs_nothing
-from dbg_agent.engines.tracing import Tracing
+from dbg_agent.rank.engine import Engine
+from dbg_agent.values.evaluation import runs_nothing
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 
+if TYPE_CHECKING:
+    pass
 
-class CompletingPdb(Tracing, pdb.Pdb):
+
+class CompletingPdb(Engine, pdb.Pdb):
     """A pdb that completes as it would at a terminal of its own, but runs no code that could block the rank."""
 
-    _port: Port
     ticket: int | None = None
     """The ticket that interrupts the running command; None if no command runs."""
 
@@ -27,7 +28,7 @@ class CompletingPdb(Tracing, pdb.Pdb):
     def interruptible(self) -> Iterator[None]:
         """Hold a ticket that interrupts the command which runs in this context."""
         before = self.ticket
-        with self._port.interruptible.running() as ticket:
+        with self._rank.interruptible.running() as ticket:
             self.ticket = ticket
             try:
                 yield
@@ -57,10 +58,10 @@ class CompletingPdb(Tracing, pdb.Pdb):
             in_main or runs_nothing({**namespace, **frame_locals}, line[begin:end].lstrip("!"))
         ):
             return ()
-        interruptible = self._port.interruptible
+        interruptible = self._rank.interruptible
         try:
             with interruptible.running() as ticket:
-                self._port.call_later(COMPLETION_SECONDS, partial(interruptible.interrupt, ticket))
+                self._rank.call_later(COMPLETION_SECONDS, partial(interruptible.interrupt, ticket))
                 matches = self._completer(line, begin)(line[begin:end], line, begin, end)
         except BaseException:
             return ()

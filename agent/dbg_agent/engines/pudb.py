@@ -1,19 +1,26 @@
-"""PuDB as a view of a stop."""
+"""PuDB as a view of a stop. Only :mod:`dbg_agent.engines.pudb_import` imports this module, which loads PuDB."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dbg_agent.engines.faults import is_fault, words_of
-from dbg_agent.engines.leaving import WayOut, what_continue_does
-from dbg_agent.engines.port import LeavingPort, Port
-from dbg_agent.engines.pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
-from dbg_agent.engines.tracing import Tracing
-from dbg_agent.stop.inbox import Redraw, SwitchDebugger
+import urwid
+from pudb import debugger as pudb_debugger
+from pudb.debugger import Debugger, NullSourceCodeProvider
+
+from dbg_agent.engines.faults import Busy, is_fault, words_of
+from dbg_agent.engines.pudb_command_line import PudbCommandLine
+from dbg_agent.engines.pudb_ui import RankUI, logging_nothing, making_window
+from dbg_agent.engines.screen import AgentScreen, NoFile, use_utf8
+from dbg_agent.rank.engine import Engine
+from dbg_agent.stop.inbox import Redraw, SwitchDebugger, WayOut
 from dbg_wire.tables.engines import PUDB
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
 
 NEEDS_TERMINAL = "would use the rank's own terminal, which belongs to the job; it is not available here."
 """Why some of PuDB's keys are refused."""
@@ -25,240 +32,195 @@ NO_PREFERENCES = (
 """Why ``Ctrl-P`` is refused. Its OK button would also fail in PuDB 2026.1."""
 
 
-def build(port: Port) -> PudbEngine:
-    """Import PuDB and build its debugger; in the stopped thread, at the first attach."""
-    with unwarned(), doing_without(OPTIONAL_MODULES), untraceable():
-        return PudbEngine(port)
+def make(rank: Rank) -> Engine:
+    """Make the rank's PuDB and its screen."""
+    use_utf8()
+    screen = AgentScreen(rank)
+    screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
+    with making_window():
+        debugger = RankDebugger(rank, screen, stdin=NoFile(), stdout=NoFile())
+    # The other shells start on the rank's own stdin; only the internal shell lives on PuDB's screen.
+    pudb_debugger.CONFIG["shell"] = "internal"
+    debugger.open_afresh()
+    screen.start()
+    return debugger
 
 
-class PudbEngine:
-    """The view of stops in PuDB: one debugger for the life of the process."""
+class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
+    """PuDB that stops one thread at a time, raises nothing in the program, and writes no file."""
 
     name = PUDB
+    title = "PuDB"
 
-    def __init__(self, port: Port) -> None:
-        import pudb.debugger as pudb_debugger
+    # A list of its own: the program may use PuDB by itself, and PuDB allows one debugger per list.
+    _current_debugger: list[Any] = []  # noqa: RUF012 - PuDB's own way
 
-        from dbg_agent.engines.pudb_ui import making_window
-        from dbg_agent.engines.screen import AgentScreen, NoFile, use_utf8
+    def __init__(self, rank: Rank, screen: Any, **options: Any) -> None:
+        self._screen = screen
+        self.busy = Busy(rank)
+        self._first_shown: int | None = None
+        others = list(Debugger._current_debugger)
+        Debugger._current_debugger.clear()
+        try:
+            super().__init__(rank, **options)
+        finally:
+            Debugger._current_debugger[:] = others
 
-        use_utf8()
-        self._port = port
-        self._screen = AgentScreen(port)
-        self._screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
-        options = {"stdin": NoFile(), "stdout": NoFile()}
-        with making_window():
-            self._debugger = _debugger_class()(port, self._screen, **options)
-        # The other shells start on the rank's own stdin; only the internal shell lives on PuDB's screen.
-        pudb_debugger.CONFIG["shell"] = "internal"
-        self._debugger.open_afresh()
-        self._screen.start()
+    def __del__(self) -> None:
+        """Do nothing: PuDB's own method asserts that a debugger exists, and fails if the constructor failed."""
 
     def interact(self, frame: FrameType, traced: bool) -> WayOut:
         """Show PuDB at this frame until it is left."""
-        outcome: WayOut = self._debugger.show(frame)
-        return outcome
+        self.reset()
+        self.find_bottom(frame)
+        # PuDB then draws the line as a breakpoint, which ``b`` switches off.
+        self.set_traces.setdefault(self.place(frame), True)
+        self._draw_breakpoints()
+        return self.leave_by(partial(self._show_somehow, frame))
 
-    def post_mortem(self, error: BaseException) -> WayOut:
+    def show_crash(self, error: BaseException) -> WayOut:
         """Show PuDB where this exception was raised, after PuDB's own dialog about it."""
-        outcome: WayOut = self._debugger.show_crash(error)
-        return outcome
+        self.reset()
+        # PuDB then refuses the keys that would move the thread. `pudb.post_mortem` itself doesn't set this.
+        self.post_mortem = True
+        try:
+            exc_tuple = (type(error), error, error.__traceback__)
+            return self.leave_by(partial(self._show_somehow, None, exc_tuple))
+        finally:
+            self.post_mortem = False
+
+    def interaction(self, frame: FrameType | None, exc_tuple: Any = None, show_exc_dialog: bool = True) -> None:
+        """Show PuDB in the traced thread at the end of a step or at a breakpoint; bdb calls this."""
+        if frame is not None:
+            interact = partial(self.leave_by, partial(self._show_somehow, frame, exc_tuple))
+            self._rank.stopping.traced_thread_halts(PUDB, frame, interact)
+
+    def open_afresh(self, *, bare: bool = False) -> None:
+        """Make a new window; a ``bare`` window looks at no values of the program."""
+        self._screen.clear()
+        self.ui = RankUI(self, self._rank, self._screen, bare=bare)
+        _bind_keys(self.ui, self, self._rank)
+
+    def _show_somehow(self, *arguments: Any) -> None:
+        """Run PuDB's interaction until it is left. The stop stays if PuDB fails, in the last resort in pdb."""
+        problem: str | None = None
+        for attempt in (self._show_as_before, self._show_afresh, self._show_bare):
+            problem = self._problem_of(attempt, problem, arguments)
+            if problem is None:
+                return
+        self._rank.debuggers.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
+        raise SwitchDebugger
+
+    def _show_as_before(self, _problem: str | None, *arguments: Any) -> None:
+        if self.ui.bare:
+            self.open_afresh()
+        super().interaction(*arguments)
+
+    def _show_afresh(self, problem: str | None, *arguments: Any) -> None:
+        self.open_afresh()
+        self.ui.tell(f"PuDB failed and was opened afresh ({problem})")
+        super().interaction(*arguments)
+
+    def _show_bare(self, problem: str | None, *arguments: Any) -> None:
+        self.open_afresh(bare=True)
+        self.ui.tell(f"PuDB failed again and was opened without the program's values ({problem})")
+        super().interaction(*arguments)
+
+    def _problem_of(self, attempt: Callable[..., None], problem: str | None, arguments: Any) -> str | None:
+        """Try to show PuDB; return what it failed with, or None if it was left."""
+        try:
+            with self.busy.interruptible(), logging_nothing():
+                attempt(problem, *arguments)
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            return words_of(error)
+        return None
 
     def select(self, frame: FrameType) -> None:
-        """Show this frame at once."""
-        self._debugger.select(frame)
-        self._port.inbox.put(self._port.stops.number, Redraw())
+        """Show this frame of the stack at once."""
+        for number, (known, _) in enumerate(self.stack):
+            if known is frame:
+                self.set_frame_index(number)
+        self._draw_now()
 
     def redraw(self) -> None:
         """Forget what was drawn, since PuDB otherwise sends only the differences."""
         self._screen.clear()
 
-    def show_breakpoints(self) -> None:
-        """Draw the breakpoints beside the source and in their list."""
-        self._debugger.show_breakpoints()
-        self._port.inbox.put(self._port.stops.number, Redraw())
-
-    @property
-    def tracing(self) -> Tracing:
-        """Return PuDB's debugger."""
-        debugger: Tracing = self._debugger
-        return debugger
-
     def note(self, text: str) -> None:
         """Show a line in the output of the command line."""
-        self._debugger.ui.add_cmdline_content(f"{text}\n", "command line error")
+        self.ui.add_cmdline_content(f"{text}\n", "command line error")
 
     def ignores(self, frame: FrameType) -> bool:
         """Tell whether the user pressed ``b`` on this very ``set_trace()`` line."""
-        return not self._debugger.set_traces.get(self._debugger.place(frame), True)
+        return not self.set_traces.get(self.place(frame), True)
 
     def screen(self) -> tuple[str, ...]:
         """Return the screen as it was last drawn."""
-        return self._screen.text()
-
-    def complete(self, _line: str, _begin: int, _end: int) -> tuple[str, ...]:
-        """Complete nothing: PuDB does that on its own screen."""
-        return ()
+        shown: tuple[str, ...] = self._screen.text()
+        return shown
 
     @property
     def is_working(self) -> bool:
         """Tell whether code of the program works for PuDB, which takes no key meanwhile; from any thread."""
-        return self._port.busy.is_working
+        return self.busy.is_working
 
     def interrupt(self) -> None:
         """Interrupt what PuDB does, if it neither draws nor waits for a key."""
-        self._port.busy.interrupt()
+        self.busy.interrupt()
+
+    def get_shortened_stack(self, frame: FrameType | None, tb: Any) -> Any:
+        """Return the frames and the index of the one to show first; note that one for a crash."""
+        stack, index = super().get_shortened_stack(frame, tb)
+        self._first_shown = index
+        return stack, index
+
+    def set_frame_index(self, index: int) -> None:
+        """Show this frame, without its source if that can't be read."""
+        first, self._first_shown = self._first_shown, None
+        # PuDB itself begins at the innermost frame of a crash.
+        index = index if first is None else first
+        try:
+            super().set_frame_index(index)
+        except Exception as error:
+            self.ui.tell(f"the source can't be shown ({words_of(error)})")
+            self.ui.set_current_line(self.stack[index][1], NullSourceCodeProvider())
+            self.ui.update_var_view()
+            self.ui.update_stack()
+
+    def place(self, frame: FrameType) -> tuple[str, int]:
+        """Return PuDB's key for a ``set_trace()`` line."""
+        return self.canonic(frame.f_code.co_filename), frame.f_lineno
+
+    def save_breakpoints(self) -> None:
+        """Write nothing: the saved file would stop every rank of the user's later jobs."""
+
+    def show_breakpoints(self) -> None:
+        """Draw the breakpoints beside the source and in their list, at once."""
+        self._draw_breakpoints()
+        self._draw_now()
+
+    def _draw_now(self) -> None:
+        self._rank.inbox.put(self._rank.stops.number, Redraw())
+
+    def _draw_breakpoints(self) -> None:
+        """Draw the breakpoints that the other engine may have set meanwhile."""
+        self.ui.update_breakpoints()
+        if self.ui.source_code_provider is not None:
+            self.ui.set_source_code_provider(self.ui.source_code_provider, force_update=True)
 
 
-def _debugger_class() -> type[Any]:
-    """Return the class of PuDB's debugger in a rank; it is made here because PuDB is imported late."""
-    from pudb.debugger import Debugger, NullSourceCodeProvider
-
-    from dbg_agent.engines.pudb_ui import RankUI, logging_nothing
-
-    class RankDebugger(Tracing, Debugger):  # type: ignore[misc] # PuDB is not typed
-        """PuDB that stops one thread at a time, raises nothing in the program, and writes no file."""
-
-        name = "PuDB"
-        _port: Port
-
-        # A list of its own: the program may use PuDB by itself, and PuDB allows one debugger per list.
-        _current_debugger: list[Any] = []  # noqa: RUF012 - PuDB's own way
-
-        def __init__(self, port: Port, screen: Any, **options: Any) -> None:
-            self._screen = screen
-            self._first_shown: int | None = None
-            others = list(Debugger._current_debugger)
-            Debugger._current_debugger.clear()
-            try:
-                super().__init__(port, **options)
-            finally:
-                Debugger._current_debugger[:] = others
-
-        def __del__(self) -> None:
-            """Do nothing: PuDB's own method asserts that a debugger exists, and fails if the constructor failed."""
-
-        def show(self, frame: FrameType) -> WayOut:
-            """Show the stop of the calling thread; return how it was left."""
-            self.reset()
-            self.find_bottom(frame)
-            # PuDB then draws the line as a breakpoint, which ``b`` switches off.
-            self.set_traces.setdefault(self.place(frame), True)
-            self.show_breakpoints()
-            return self.leave_by(partial(self._show_somehow, frame))
-
-        def show_crash(self, error: BaseException) -> WayOut:
-            """Show where an exception was raised; return how PuDB was left."""
-            self.reset()
-            # PuDB then refuses the keys that would move the thread. `pudb.post_mortem` itself doesn't set this.
-            self.post_mortem = True
-            try:
-                exc_tuple = (type(error), error, error.__traceback__)
-                return self.leave_by(partial(self._show_somehow, None, exc_tuple))
-            finally:
-                self.post_mortem = False
-
-        def interaction(self, frame: FrameType | None, exc_tuple: Any = None, show_exc_dialog: bool = True) -> None:
-            """Show PuDB in the traced thread at the end of a step or at a breakpoint; bdb calls this."""
-            if frame is not None:
-                interact = partial(self.leave_by, partial(self._show_somehow, frame, exc_tuple))
-                self._port.stopping.traced_thread_halts(PUDB, frame, interact)
-
-        def open_afresh(self, *, bare: bool = False) -> None:
-            """Make a new window; a ``bare`` window looks at no values of the program."""
-            self._screen.clear()
-            self.ui = RankUI(self, self._port, self._screen, bare=bare)
-            _bind_keys(self.ui, self, self._port)
-
-        def _show_somehow(self, *arguments: Any) -> None:
-            """Run PuDB's interaction until it is left. The stop stays if PuDB fails, in the last resort in pdb."""
-            problem: str | None = None
-            for attempt in (self._show_as_before, self._show_afresh, self._show_bare):
-                problem = self._problem_of(attempt, problem, arguments)
-                if problem is None:
-                    return
-            self._port.debuggers.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
-            raise SwitchDebugger
-
-        def _show_as_before(self, _problem: str | None, *arguments: Any) -> None:
-            if self.ui.bare:
-                self.open_afresh()
-            super().interaction(*arguments)
-
-        def _show_afresh(self, problem: str | None, *arguments: Any) -> None:
-            self.open_afresh()
-            self.ui.tell(f"PuDB failed and was opened afresh ({problem})")
-            super().interaction(*arguments)
-
-        def _show_bare(self, problem: str | None, *arguments: Any) -> None:
-            self.open_afresh(bare=True)
-            self.ui.tell(f"PuDB failed again and was opened without the program's values ({problem})")
-            super().interaction(*arguments)
-
-        def _problem_of(self, attempt: Callable[..., None], problem: str | None, arguments: Any) -> str | None:
-            """Try to show PuDB; return what it failed with, or None if it was left."""
-            try:
-                with self._port.busy.interruptible(), logging_nothing():
-                    attempt(problem, *arguments)
-            except BaseException as error:
-                if not is_fault(error):
-                    raise
-                return words_of(error)
-            return None
-
-        def select(self, frame: FrameType) -> None:
-            """Show this frame of the stack."""
-            for number, (known, _) in enumerate(self.stack):
-                if known is frame:
-                    self.set_frame_index(number)
-
-        def get_shortened_stack(self, frame: FrameType | None, tb: Any) -> Any:
-            """Return the frames and the index of the one to show first; note that one for a crash."""
-            stack, index = super().get_shortened_stack(frame, tb)
-            self._first_shown = index
-            return stack, index
-
-        def set_frame_index(self, index: int) -> None:
-            """Show this frame, without its source if that can't be read."""
-            first, self._first_shown = self._first_shown, None
-            # PuDB itself begins at the innermost frame of a crash.
-            index = index if first is None else first
-            try:
-                super().set_frame_index(index)
-            except Exception as error:
-                self.ui.tell(f"the source can't be shown ({words_of(error)})")
-                self.ui.set_current_line(self.stack[index][1], NullSourceCodeProvider())
-                self.ui.update_var_view()
-                self.ui.update_stack()
-
-        def place(self, frame: FrameType) -> tuple[str, int]:
-            """Return PuDB's key for a ``set_trace()`` line."""
-            return self.canonic(frame.f_code.co_filename), frame.f_lineno
-
-        def save_breakpoints(self) -> None:
-            """Write nothing: the saved file would stop every rank of the user's later jobs."""
-
-        def show_breakpoints(self) -> None:
-            """Draw the breakpoints that the other engine may have set meanwhile."""
-            self.ui.update_breakpoints()
-            if self.ui.source_code_provider is not None:
-                self.ui.set_source_code_provider(self.ui.source_code_provider, force_update=True)
-
-    return RankDebugger
-
-
-def _bind_keys(ui: Any, debugger: Any, port: Port) -> None:
+def _bind_keys(ui: Any, debugger: Any, rank: Rank) -> None:
     """Give the keys that would end the rank or use its terminal another meaning than PuDB's."""
 
-    from dbg_agent.engines.pudb_command_line import PudbCommandLine
-
     def ask(_widget: Any, _size: Any, _key: str) -> None:
-        answer = _ask_how_to_leave(ui, port)
+        answer = _ask_how_to_leave(ui, rank)
         if answer == "continue":
             debugger.let_go()
             ui.quit_event_loop = True
         elif answer == "kill":
-            port.kill()
+            rank.kill()
 
     def refuse(sentence: str) -> Callable[[Any, Any, str], None]:
         def say(_widget: Any, _size: Any, _key: str) -> None:
@@ -277,17 +239,17 @@ def _bind_keys(ui: Any, debugger: Any, port: Port) -> None:
     for widget, key, listener in listeners:
         # The first listener of a key wins, so these go before PuDB's own.
         widget.event_listeners.insert(0, (key, listener))
-    PudbCommandLine(ui, port.busy, ask)
+    PudbCommandLine(ui, debugger.busy, ask)
 
 
-def _ask_how_to_leave(ui: Any, port: LeavingPort) -> object:
-    import urwid
-
-    whole_job = " Its launcher then ends the whole job." if port.is_launched else ""
-    button = "Let go" if port.stopping.crash is not None else "Continue"
+def _ask_how_to_leave(ui: Any, rank: Rank) -> object:
+    crash = rank.stopping.crash
+    whole_job = " Its launcher then ends the whole job." if rank.membership.is_launched else ""
+    button = "Let go" if crash is not None else "Continue"
+    then = crash.what_continue_does if crash is not None else "remove all breakpoints and let it run"
     text = (
-        f"{port.address} is stopped here.\n\n"
-        f"c  {button}: {what_continue_does(port.stopping.crash)}.\n"
+        f"{rank.address} is stopped here.\n\n"
+        f"c  {button}: {then}.\n"
         f"k  Kill: end this rank with SIGKILL.{whole_job}\n"
         "s  Stay here.\n\n"
         "To leave only this terminal and keep the rank stopped, type Ctrl-] d."

@@ -12,14 +12,42 @@ from typing import TYPE_CHECKING, Any
 
 from pudb.shell import SetPropagatingDict
 
-from dbg_agent.engines.faults import is_fault_of_value, is_interrupt, words_of
-from dbg_agent.engines.printed import PrintedTail
-from dbg_agent.stop.busy import Busy
-from dbg_agent.stop.capture import ForOneThread, talking_to
+from dbg_agent.engines.faults import Busy, is_fault_of_value, is_interrupt, words_of
+from dbg_agent.stop.capture import Capture, ForOneThread, talking_to
 from dbg_agent.stop.room import make_room
 
 if TYPE_CHECKING:
     from dbg_agent.engines.pudb_ui import RankUI
+
+MAX_ENTRY = 64 * 1024
+"""Characters of one text at the command line: many screens. The layout of a longer text takes long."""
+
+
+class PrintedTail(Capture):
+    """The end of what one command prints: the result usually stands at the end."""
+
+    def write(self, text: str) -> int:
+        """Keep text, and drop the oldest if it becomes too much."""
+        self._parts.append(text)
+        self._kept += len(text)
+        if self._kept > 2 * MAX_ENTRY:
+            self._cut()
+        return len(text)
+
+    def shown(self) -> str:
+        """Return the end of what was printed, after a line that says how much is missing."""
+        self._cut()
+        return f"[{self.lost} lines before these are left out]\n{self.text}" if self.lost else self.text
+
+    def _cut(self) -> None:
+        whole = "".join(self._parts)
+        cut = max(0, len(whole) - MAX_ENTRY // 2)
+        if cut:
+            # The cut is at the end of a line, unless no line ends there.
+            cut = whole.find("\n", cut) + 1 or cut
+        self.lost += whole.count("\n", 0, cut)
+        self._parts, self._kept = [whole[cut:]], len(whole) - cut
+
 
 JEDI_FRAMES = 3000
 """Depth of calls that jedi may need to complete: so high a limit it sets for the whole process when it is imported."""

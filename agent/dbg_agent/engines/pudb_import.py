@@ -10,15 +10,18 @@ import builtins
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import cast
+from typing import TYPE_CHECKING
 
-DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
+from dbg_agent.engines.faults import unwarned
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.engine import Engine
+    from dbg_agent.rank.rank import Rank
 
 OPTIONAL_MODULES = (
     *("numpy", "bpython", "IPython", "ptpython", "ptipython"),
@@ -29,22 +32,6 @@ OPTIONAL_MODULES = (
 PuDB needs numpy only to show arrays, which exist only in a program that has imported numpy itself. The second row is of
 urwid: event loops that PuDB does not use; tornado and zmq, which come with Jupyter, take a quarter of the whole import.
 """
-
-
-@contextmanager
-def unwarned() -> Iterator[None]:
-    """Ignore the debugger's own deprecation warnings, even in a program that turns warnings into errors.
-
-    One filter for the debugger's modules is put in front and taken out again. ``warnings.catch_warnings`` would save
-    and restore all filters of the process, and lose filters if another thread does the same meanwhile.
-    """
-    warnings.filterwarnings("ignore", module=DEBUGGER_MODULES)
-    added = warnings.filters[0]
-    try:
-        yield
-    finally:
-        with suppress(ValueError):
-            list.remove(cast("list[object]", warnings.filters), added)
 
 
 class _NotForThisThread(MetaPathFinder):
@@ -118,3 +105,11 @@ def untraceable() -> Iterator[None]:
         settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = saved
     else:
         settings.XDG_CONFIG_HOME = None
+
+
+def build(rank: Rank) -> Engine:
+    """Import PuDB and make its debugger; in the stopped thread, at the first attach."""
+    with unwarned(), doing_without(OPTIONAL_MODULES), untraceable():
+        from dbg_agent.engines.pudb import make
+
+        return make(rank)

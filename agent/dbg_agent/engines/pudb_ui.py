@@ -8,31 +8,114 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import urwid
 from pudb import debugger as pudb_debugger
 from pudb import settings as pudb_settings
 from pudb.source_view import SourceLine
 from pudb.ui_tools import SelectableText, StackFrame
-from pudb.var_view import SEPARATOR, make_var_view
+from pudb.var_view import SEPARATOR, VariableWidget, make_var_view
 
-from dbg_agent.engines.faults import is_fault, is_fault_of_value, is_interrupt, words_of
-from dbg_agent.engines.port import WindowPort
-from dbg_agent.engines.printed import MAX_ENTRY
-from dbg_agent.engines.pudb_import import unwarned
-from dbg_agent.engines.pudb_widgets import (
-    ListPane,
-    draw_safely,
-    draw_value_safely,
-    plain_breakpoint,
-    plain_frame,
-    plain_line,
-    sentence_row,
-)
+from dbg_agent.engines.faults import is_fault, is_fault_of_value, is_interrupt, unwarned, words_of
+from dbg_agent.engines.pudb_command_line import MAX_ENTRY
 from dbg_agent.engines.screen import NoFile
 from dbg_wire.messages import Notice
 from dbg_wire.records.record import fitted
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
+
+MAX_VALUE = 10_000
+"""Characters of one value that are drawn: several screens. PuDB lays out all of a value again at every key."""
+
+
+class ListPane(urwid.ListBox):  # type: ignore[misc] # urwid is not typed
+    """A list of rows; a sentence takes their place if they can't be drawn."""
+
+    def __init__(self, walker: Any, what: str) -> None:
+        super().__init__(walker)
+        self._what = what
+
+    def render(self, size: Any, focus: bool = False) -> Any:
+        """Draw the list, or the sentence."""
+        try:
+            return super().render(size, focus)
+        except Exception as error:
+            if not is_fault(error):
+                raise
+            sentence = f"{self._what} can't be drawn ({words_of(error)})"
+            return urwid.CompositeCanvas(urwid.Filler(urwid.Text(sentence), "top").render(size, focus))
+
+
+def draw_safely(row: Any, plain: Callable[[Any, bool], Any], is_plain: bool = False) -> None:
+    """Have a row of PuDB drawn as the widget that ``plain`` makes of it, always or only if PuDB fails to draw it.
+
+    The methods are replaced on the row itself, since PuDB has no setting for the class of its rows.
+    """
+    if "render" in vars(row):
+        return
+    usual = row.render
+
+    def render(size: Any, focus: bool = False) -> Any:
+        if not is_plain:
+            try:
+                return usual(size, focus)
+            except Exception as error:
+                if not is_fault(error):
+                    raise
+        return urwid.CompositeCanvas(plain(row, focus).render(size, focus))
+
+    row.render = render
+    row.rows = lambda size, focus=False: int(render(size, focus).rows())
+
+
+def draw_value_safely(row: Any) -> Any:
+    """Have a row of the variables view drawn safely and with at most MAX_VALUE characters; return it."""
+    if row.value_str is not None and len(row.value_str) > MAX_VALUE:
+        row.value_str = f"{row.value_str[:MAX_VALUE]}… [{len(row.value_str)} characters]"
+    text = f"{row.var_label}{row.value_str}"
+    # PuDB counts a wide character as one column, and so loses a part of each line.
+    is_wide = not text.isascii() and urwid.calc_width(text, 0, len(text)) != len(text)
+    draw_safely(row, _plain_value, is_wide)
+    return row
+
+
+def sentence_row(text: str, label: str, watch_expr: Any = None) -> Any:
+    """Return a row of the variables view with a sentence in the place of a value."""
+    return draw_value_safely(VariableWidget(None, label, text, label, watch_expr=watch_expr))
+
+
+def _plain_value(row: Any, focus: bool) -> Any:
+    kind = f"focused {row.attr_prefix}" if focus else row.attr_prefix
+    label = f"{row.prefix}{row.var_label or ''}"
+    markup: list[Any] = [(f"{kind} label", f"{label}: " if row.value_str is not None else label)]
+    if row.value_str:
+        markup.append((f"{kind} value", row.value_str))
+    return urwid.AttrMap(urwid.Text(markup, wrap="any" if row.wrap else "ellipsis"), f"{kind} value")
+
+
+def _plain_text(of: Callable[[Any], str], kind: str, row: Any, focus: bool) -> Any:
+    return urwid.AttrMap(urwid.Text(of(row), wrap="clip"), f"focused {kind}" if focus else kind)
+
+
+def _text_of_frame(row: Any) -> str:
+    owner = f" [{row.class_name}]" if row.class_name is not None else ""
+    return f"{'>> ' if row.is_current else '   '}{row.name}{owner} {row.filename}:{row.line}"
+
+
+def _text_of_line(row: Any) -> str:
+    return f"{'>' if row.is_current else ' '}{'*' if row.has_breakpoint else ' '}{row.line_nr}{row.text}"
+
+
+def _text_of_breakpoint(row: Any) -> str:
+    return f"   {row.filename}:{row.line} ({row.hits} hits)"
+
+
+plain_frame = partial(_plain_text, _text_of_frame, "frame name")
+plain_line = partial(_plain_text, _text_of_line, "source")
+plain_breakpoint = partial(_plain_text, _text_of_breakpoint, "breakpoint")
 
 MAX_ENTRIES = 4000
 """Texts that PuDB's command line keeps, most of them lines: some megabytes. The oldest texts are dropped."""
@@ -47,10 +130,10 @@ INTERRUPTED = "interrupted; it is not evaluated again (Del removes it, n adds it
 class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not typed
     """PuDB's window; a ``bare`` window leaves out the views that look at the program's values."""
 
-    def __init__(self, debugger: Any, port: WindowPort, screen: Any, *, bare: bool) -> None:
+    def __init__(self, debugger: Any, rank: Rank, screen: Any, *, bare: bool) -> None:
         with making_window():
             super().__init__(debugger, NoFile(), NoFile(), None)
-        self._port = port
+        self._rank = rank
         self.bare = bare
         self._interrupted: list[Any] = []
         """The watch expressions that are not evaluated any more."""
@@ -66,8 +149,8 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
     def tell(self, sentence: str) -> None:
         """Show a sentence in the window and, for a moment, in the status line of each terminal."""
         self.add_cmdline_content(sentence, "command line error")
-        with self._port.interruptible.suspended():
-            self._port.send(fitted(Notice, text=sentence))
+        with self._rank.interruptible.suspended():
+            self._rank.send(fitted(Notice, text=sentence))
 
     def call_with_ui(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run PuDB's interaction.
@@ -165,7 +248,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         frame = self.debugger.curframe
         values = frame.f_locals if locals is None else locals
         try:
-            with self._port.busy.working():
+            with self.debugger.busy.working():
                 rows = self._rows_of(values, frame.f_globals if globals is None else globals)
         except BaseException as error:
             if not is_fault_of_value(error):
@@ -206,7 +289,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
     ) -> list[Any]:
         """Return the rows that PuDB makes of one value, or one row with a sentence if that fails."""
         try:
-            self._port.busy.goes_on()
+            self.debugger.busy.goes_on()
             rows = make_var_view(info, values, namespace)
         except BaseException as error:
             if not is_fault_of_value(error):

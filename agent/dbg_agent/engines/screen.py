@@ -6,14 +6,16 @@ keys at every stop, echoes late answers of terminals, and needs private names fo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import urwid
 from pudb.debugger import ThreadsafeRawScreen
 from urwid.display.escape import MoreInputRequired, process_keyqueue
 
-from dbg_agent.engines.port import ScreenPort
-from dbg_agent.stop.inbox import GoOn, LeaveDebugger, Move, MoveOn, Redraw, RunJob, Switch, SwitchDebugger
+from dbg_agent.stop.inbox import Redraw
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
 
 INCOMPLETE_SECONDS = 0.15
 """Seconds to wait for the rest of an escape sequence: longer than a terminal's pause inside a sequence, shorter than a
@@ -37,9 +39,9 @@ class NoFile:
 class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not typed
     """PuDB's screen in the stopped thread."""
 
-    def __init__(self, port: ScreenPort) -> None:
+    def __init__(self, rank: Rank) -> None:
         super().__init__(input=NoFile(), output=NoFile())
-        self._port = port
+        self._rank = rank
         self._canvas: Any = None
         # The rank's TERM describes another terminal than the one that shows this screen.
         self.term = "xterm-256color"
@@ -62,12 +64,12 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
     def get_cols_rows(self) -> tuple[int, int]:
         """Return the size of the driver's terminal."""
-        terminal = self._port.terminal
+        terminal = self._rank.debuggers.terminal
         self.maxrow = terminal.rows
         return terminal.columns, terminal.rows
 
     def write(self, data: str) -> None:
-        self._port.terminal.write(data.encode("utf-8", "replace"))
+        self._rank.debuggers.terminal.write(data.encode("utf-8", "replace"))
 
     def flush(self) -> None:
         """Do nothing: drawing is sent as it comes."""
@@ -75,9 +77,9 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
     def draw_screen(self, size: tuple[int, int], canvas: Any) -> None:
         """Draw, and keep what was drawn for :meth:`text`."""
         # No interrupt may come meanwhile: the link's thread takes the same locks as a drawing.
-        with self._port.interruptible.suspended():
+        with self._rank.interruptible.suspended():
             # The breakpoints are reported before they are drawn: a terminal may leave as soon as it shows one.
-            self._port.breakpoints.look()
+            self._rank.breakpoints.look()
             self._canvas = canvas
             super().draw_screen(size, canvas)
 
@@ -93,27 +95,19 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
         PuDB gets one key at a time, since it handles all keys of one call at the same stop: ``nnn`` would be one step.
         """
-        with self._port.interruptible.suspended():
+        with self._rank.interruptible.suspended():
             keys = self._next_keys()
         return (keys, []) if raw_keys else keys
 
     def _next_keys(self) -> list[Any]:
-        inbox, stop = self._port.inbox, self._port.stops.number
+        inbox, stop = self._rank.inbox, self._rank.stops.number
         seen, patience = 0, None
         while True:
             work = inbox.next_work_or_keys(stop, beyond=seen, patience=patience)
-            if isinstance(work, GoOn):
-                raise LeaveDebugger(work.done)
-            if isinstance(work, Move):
-                work.begun()
-                raise MoveOn(work.wanted, self._port.stopping.looked_at())
-            if isinstance(work, Switch):
-                raise SwitchDebugger
             if isinstance(work, Redraw):
                 self.clear()
                 return ["window resize"]
-            if isinstance(work, RunJob):
-                work.job()
+            self._rank.stopping.carry_out(work)
             codes = list(inbox.peek_keys(LONGEST_KEY)) if work is None else []
             if not codes:
                 # Work was done, or the driver left and its keys went with it.
@@ -125,8 +119,8 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
             except MoreInputRequired:
                 seen, patience = len(codes), INCOMPLETE_SECONDS
                 continue
-            self._port.stopping.take_keys(len(codes) - len(rest))
-            self._port.loaded.show_more()
+            self._rank.stopping.take_keys(len(codes) - len(rest))
+            self._rank.stopping.sources.show_more()
             return list(keys)
 
 

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from dbg_agent.launch.launchers import ROWS
-from dbg_agent.log import keyed_digest
-from dbg_agent.own_threads import own_thread
+from dbg_agent.process.log import keyed_digest
+from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.loaded_sources import file_of, is_edited, process_started, read_file
-from dbg_agent.stop.own_frames import is_users_file
+from dbg_agent.stop.user_frames import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
 from dbg_wire.records.record import fitted

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from dbg_agent.evidence.process import SystemCall, command_of, path_of, peer_of, polled
 from dbg_agent.launch.proc import read_proc
-from dbg_agent.own_threads import BoundedThreads
+from dbg_agent.process.threads import BoundedThreads
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 

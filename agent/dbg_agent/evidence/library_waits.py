@@ -15,7 +15,7 @@ from dbg_agent.evidence.locks import import_lock_owner
 from dbg_agent.evidence.process import command_of, state_of
 from dbg_agent.evidence.stacks import SeenThread, module_of
 from dbg_agent.evidence.variables import UNKNOWN, attribute, is_a, item, local
-from dbg_agent.stop.own_frames import is_users_file
+from dbg_agent.stop.user_frames import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 

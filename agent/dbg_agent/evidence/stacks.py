@@ -8,9 +8,8 @@ from types import FrameType
 
 from dbg_agent.evidence.process import kernel_thread
 from dbg_agent.evidence.variables import attributes, is_a, is_traced
-from dbg_agent.stop.own_frames import is_users_file
-from dbg_agent.stop.program_threads import program_threads
-from dbg_agent.stop.stacks import is_own
+from dbg_agent.stop.stacks import is_own, program_threads
+from dbg_agent.stop.user_frames import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted

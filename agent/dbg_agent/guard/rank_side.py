@@ -24,11 +24,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from dbg_agent.bounded import within
 from dbg_agent.guard.dumps import BEAT, CALL, CALM, END, LEAVE, MARK
 from dbg_agent.launch.proc import YAMA_SCOPE
 from dbg_agent.link import lookup
-from dbg_agent.own_threads import own_thread
+from dbg_agent.process.threads import own_thread, within
 from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 BEAT_SECONDS = 2.5
@@ -378,7 +377,7 @@ class Guard:
     def _write_about_rank(self) -> None:
         # If the program handles this signal itself, its handler would run instead of faulthandler's.
         may_ask = signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL
-        environ = {**os.environ, **lookup.told}
+        environ = {**os.environ, **lookup.broker_overrides}
         about = {
             **self._about,
             "key": self._key(),

@@ -30,10 +30,9 @@ from dbg_agent.guard.watched import (
     leave_parent,
     uptime,
 )
-from dbg_agent.launch.ancestry import ancestors
-from dbg_agent.link.dial import dial
-from dbg_agent.link.lookup import SLOW_SECONDS, Lookup, find, find_ranks_broker
-from dbg_agent.link.name_servers import Lookups
+from dbg_agent.launch.this_process import ancestors
+from dbg_agent.link.dialling import dial
+from dbg_agent.link.lookup import SLOW_SECONDS, Lookup, Lookups, find, find_ranks_broker
 from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (

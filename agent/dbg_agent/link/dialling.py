@@ -4,20 +4,176 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from dbg_agent.link.dial import dial
-from dbg_agent.link.name_servers import Lookups
-from dbg_agent.link.silence import SHORTEST_LOOK_SECONDS, Silence
-from dbg_agent.log import Logger
-from dbg_dial.dial import BrokerWebSocket
+from dbg_agent.link.lookup import Lookups
+from dbg_agent.process.log import Logger
+from dbg_dial.deadline import within
+from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
 from dbg_dial.handover import Handover
-from dbg_dial.tcp import Address, seconds_since_ack
-from dbg_wire.errors import BrokerUnreachable, DbgError
-from dbg_wire.finding.endpoint import Reach
+from dbg_dial.tcp import Address, connected, seconds_since_ack, seconds_since_ack_of
+from dbg_wire.errors import BrokerUnreachable, DbgError, error_line
+from dbg_wire.finding.endpoint import Endpoint, Reach
+from dbg_wire.limits import CONNECTION_DEAD_SECONDS, PROBE_IDLE_SECONDS, SILENT_SECONDS
+
+CONNECT_SECONDS = 2.0
+"""Seconds for the peer's kernel to take a connection: our kernel asks ever more rarely, a new attempt asks at once."""
+
+OPEN_SECONDS = 10.0
+"""Seconds for TLS and the upgrade: a broker needs some of them when thousands of ranks come back at once."""
+
+GONE_SECONDS = 3.0
+"""Seconds of silence of the peer's kernel that end a handshake. Our kernel asks it after two seconds. A new attempt
+finds the peer as soon as it is back."""
+
+LOOK_SECONDS = 0.5
+"""Seconds between two checks that the peer of a handshake is still there."""
+
+LOOKUP_SECONDS = 10.0
+"""Seconds for the look-up of a name. A longer look-up goes on, and the next attempt uses it."""
+
+TIMING = Timing(opening=OPEN_SECONDS, ping=CONNECTION_DEAD_SECONDS / 2, pong=CONNECTION_DEAD_SECONDS / 2)
+"""The library's own pings end a dead connection. Its silence is noticed long before, by :mod:`.silence`."""
+
+WORDING = Wording(
+    wrong_certificate="it shows another certificate",
+    no_tls="it does not speak TLS as the broker does: {why}",
+    no_broker="it does not answer as a broker does: {why}",
+)
+
+Answered = Callable[[], None]
+"""A call that says that the peer's kernel has taken the connection."""
+
+
+async def dial(
+    reach: Reach, path: str, lookups: Lookups, answered: Answered | None = None, known: Sequence[Address] = ()
+) -> BrokerWebSocket:
+    """Return an open connection; raise BrokerUnreachable, or a Refused or BadEndpoint that says what is wrong.
+
+    ``answered`` is called as soon as the peer's kernel has taken the connection, long before it is open. Addresses
+    that are ``known`` from before stand in where nobody says what the name is now.
+    """
+    problem = BrokerUnreachable(reach.endpoint.url, "its name has no address")
+    for address in await _addresses(reach, lookups, known):
+        try:
+            return await _dial_address(reach, path, address, answered)
+        except BrokerUnreachable as error:
+            problem = error
+    raise problem
+
+
+async def _addresses(reach: Reach, lookups: Lookups, known: Sequence[Address]) -> Sequence[Address]:
+    endpoint = reach.endpoint
+    try:
+        return await addresses(reach, partial(_ask, lookups, endpoint))
+    except DbgError:
+        raise
+    except (asyncio.TimeoutError, OSError, ValueError) as error:
+        if known:
+            return known
+        raise _unknown(endpoint, error) from None
+
+
+def _unknown(endpoint: Endpoint, error: Exception) -> BrokerUnreachable:
+    if isinstance(error, asyncio.TimeoutError):
+        why = f"nobody says what {endpoint.host} is within {LOOKUP_SECONDS:.0f} s"
+        return BrokerUnreachable(endpoint.url, why)
+    why = getattr(error, "strerror", None) or "not a host name"
+    return BrokerUnreachable(endpoint.url, f"the name {endpoint.host} is unknown here: {why}")
+
+
+async def _ask(lookups: Lookups, endpoint: Endpoint, find: Callable[[], AddressInfos]) -> AddressInfos:
+    return await lookups.ask(endpoint.host, find, LOOKUP_SECONDS)
+
+
+async def _dial_address(reach: Reach, path: str, address: Address, answered: Answered | None) -> BrokerWebSocket:
+    url = reach.endpoint.url
+    try:
+        sock = await within(CONNECT_SECONDS, connected(address, keep_asking=True))
+    except Exception as error:
+        raise explain(url, error, CONNECT_SECONDS, WORDING) from None
+    if answered is not None:
+        answered()
+    opening = asyncio.ensure_future(open_websocket(reach, path, sock, TIMING, WORDING))
+    try:
+        await _while_there(opening, sock)
+        return opening.result()
+    except BaseException as error:
+        opening.cancel()
+        (outcome,) = await asyncio.gather(opening, return_exceptions=True)
+        if not isinstance(outcome, BaseException):
+            # The connection opened just when this attempt was given up.
+            outcome.transport.abort()
+        raise explain(url, error, OPEN_SECONDS, WORDING) from None
+
+
+async def _while_there(opening: asyncio.Future[BrokerWebSocket], sock: socket.socket) -> None:
+    """Wait for the end of a handshake; raise TimeoutError if the peer's kernel falls silent meanwhile."""
+    while not opening.done():
+        await asyncio.wait({opening}, timeout=LOOK_SECONDS)
+        if not opening.done() and seconds_since_ack_of(sock) >= GONE_SECONDS:
+            raise asyncio.TimeoutError
+
+
+PING_SECONDS = PROBE_IDLE_SECONDS + 5.0
+"""Seconds without a byte after which an idle link is pinged: below the idle time-outs of common firewalls and tunnels.
+A broker that is there has sent a probe by then, which tells as much, so there is nothing to ping."""
+
+PING_ATTENDED_SECONDS = 2.0
+"""Seconds between two pings while a user sits at the rank, who should soon learn that a tunnel is silent."""
+
+SHORTEST_LOOK_SECONDS = 0.5
+"""Seconds between two looks at a link that may be silent."""
+
+
+class Silence:
+    """The judgement of one connection by the times that the caller passes in; pure."""
+
+    def __init__(self, now: float) -> None:
+        self._heard = self._pinged = now
+        self._is_answered = True
+        self._is_silent = False
+
+    def heard(self, at: float) -> None:
+        """Note when the last byte came."""
+        if at > self._heard:
+            self._heard = at
+            self._is_answered = True
+            self._is_silent = False
+
+    def wants_ping(self, now: float, *, attended: bool) -> bool:
+        """Tell whether a ping is due, and note that the caller sends it then."""
+        pause = PING_ATTENDED_SECONDS if attended else PING_SECONDS
+        due = self._is_silent or now - max(self._heard, self._pinged) >= pause
+        if not self._is_answered or not due:
+            return False
+        self._pinged, self._is_answered = now, False
+        return True
+
+    def is_silent(self, now: float, since_ack: float) -> bool:
+        """Tell whether the peer is silent; ``since_ack`` are the seconds since its kernel answered ours.
+
+        Only a byte ends a silence. After the peer's kernel answers again, lost data may still be missing for minutes,
+        since a kernel repeats it ever more rarely.
+        """
+        unanswered = not self._is_answered and now - self._pinged >= SILENT_SECONDS
+        self._is_silent = self._is_silent or since_ack >= SILENT_SECONDS or unanswered
+        return self._is_silent
+
+    def next_look(self, now: float, since_ack: float, *, attended: bool) -> float:
+        """Return the seconds until the next look: neither a silence nor a ping can be due earlier."""
+        waits = [SILENT_SECONDS - since_ack]
+        if self._is_answered:
+            waits.append(max(self._heard, self._pinged) + (PING_ATTENDED_SECONDS if attended else PING_SECONDS) - now)
+        else:
+            waits.append(self._pinged + SILENT_SECONDS - now)
+        return max(SHORTEST_LOOK_SECONDS, min(waits))
+
 
 logger = Logger("dbg_agent.link")
 
@@ -80,7 +236,7 @@ class Dialler:
             raise
         except Exception as error:
             # A fault here or in a library must not end the link's thread: without it no stopped rank can go on.
-            raise BrokerUnreachable("its address", f"{type(error).__name__}: {error}") from None
+            raise BrokerUnreachable("its address", error_line(error)) from None
 
     async def _dial_found(self) -> BrokerWebSocket:
         try:

@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from selectors import SelectorKey
@@ -26,32 +26,16 @@ ROUND_SECONDS = 1.0
 server does not answer, or if the round waits for a lock that the forking thread holds."""
 
 
-class TurnLock(Protocol):
-    """What ForkSafety needs of its reentrant lock for turns."""
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take the lock, within ``timeout`` seconds unless that is negative; return whether it is taken."""
-
-    def release(self) -> None:
-        """Give the lock back once."""
-
-    def __enter__(self) -> bool: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None: ...
-
-
 class ForkSafety:
     """A lock that the link's thread holds except while it waits for events, and that a forking thread holds in a fork.
 
     Both inner locks are reentrant: the link's thread may fork itself, and a signal handler may fork within a fork.
     """
 
-    def __init__(self, turn: TurnLock | None = None) -> None:
+    def __init__(self) -> None:
         self._busy = threading.RLock()
         # Python's locks are not fair: a thread that releases a lock and takes it again leaves others no chance.
-        self._turn = turn or threading.RLock()
+        self._turn = threading.RLock()
         self._round = 0
         self._waited_in_vain: int | None = None
 
@@ -66,11 +50,11 @@ class ForkSafety:
     ) -> None:
         self._busy.release()
 
-    def begin(self) -> None:
-        """Rest until :meth:`end`."""
+    def release_while_waiting(self) -> None:
+        """Rest until :meth:`reacquire`."""
         self._busy.release()
 
-    def end(self) -> None:
+    def reacquire(self) -> None:
         """Wait until no thread forks, and be busy again."""
         with self._turn:
             self._busy.acquire()
@@ -113,8 +97,8 @@ class ForkSafeSelector(selectors.PollSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
         """Return what is ready, after ``timeout`` seconds at most."""
-        self._rest.begin()
+        self._rest.release_while_waiting()
         try:
             return super().select(timeout)
         finally:
-            self._rest.end()
+            self._rest.reacquire()

@@ -10,17 +10,16 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dbg_agent.link.fork_safety import ForkSafety
-from dbg_agent.link.lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, find
-from dbg_agent.link.name_servers import Lookups
+from dbg_agent.link.lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, Lookups, find
 from dbg_agent.link.outgoing import Outgoing, ReportNow
 from dbg_agent.link.timers import Timers
-from dbg_agent.log import Logger, Shown
-from dbg_agent.own_threads import own_thread
-from dbg_agent.stop.waits import SIGNAL_SECONDS, wait_for
-from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, SilentFile, WrongHost
+from dbg_agent.process.log import Logger, Shown
+from dbg_agent.process.threads import SIGNAL_SECONDS, own_thread, wait_for
+from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, SilentFile, WrongHost, error_line
 from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 
 if TYPE_CHECKING:
@@ -80,6 +79,28 @@ class Ending(DbgError):
         return "this process is ending and has left the broker"
 
 
+@dataclass(slots=True)
+class _Registration:
+    """Whether a broker knows this rank, what was wrong last, and since when the link has tried."""
+
+    is_there: bool = False
+    problem: DbgError | None = None
+    waiting_since: float | None = None
+
+
+class _Running(NamedTuple):
+    """The event loop that runs, and the events by which other threads have it send what waits, or end."""
+
+    loop: asyncio.AbstractEventLoop
+    something_to_send: asyncio.Event
+    stopping: asyncio.Event
+
+    def call(self, call: Callable[[], object]) -> None:
+        """Have the loop call something soon; from any thread."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(call)
+
+
 class Link:
     """The connection of this process, from :meth:`start` until the process ends."""
 
@@ -90,16 +111,12 @@ class Link:
         self.names = Lookups()
         self._lookup = Lookup(owner.find_broker)
         self._status = threading.Condition()
-        self._connected = False
-        self._problem: DbgError | None = None
-        self._waiting_since: float | None = None
+        self._registration = _Registration()
         self._closing = False
         self._gave_up = False
         self._timers = Timers()
         self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._something_to_send: asyncio.Event | None = None
-        self._stopping: asyncio.Event | None = None
+        self._running: _Running | None = None
         self._connection: BrokerWebSocket | None = None
         self._dialler: Dialler | None = None
 
@@ -108,8 +125,8 @@ class Link:
     def start(self) -> None:
         """Start the thread, if there is none; return at once."""
         with self._status:
-            if self._waiting_since is None:
-                self._waiting_since = time.monotonic()
+            if self._registration.waiting_since is None:
+                self._registration.waiting_since = time.monotonic()
             if self._closing or (self._thread is not None and self._thread.is_alive()):
                 return
             # The thread is noted before it runs. A signal handler that stops right here starts another thread and can
@@ -127,19 +144,19 @@ class Link:
         """
         with self._status:
             if timeout is None:
-                wait_for(self._status, lambda: self._connected or self._closing)
+                wait_for(self._status, lambda: self._registration.is_there or self._closing)
             else:
-                give_up_at = (self._waiting_since or 0.0) + timeout
-                while not (self._connected or self._closing or self._is_final()):
+                give_up_at = (self._registration.waiting_since or 0.0) + timeout
+                while not (self._registration.is_there or self._closing or self._is_final()):
                     left = min(give_up_at, self._unanswered_since() + unanswered) - time.monotonic()
                     if left <= 0:
                         break
                     self._status.wait(min(left, SIGNAL_SECONDS))
             if self._closing:
                 return Ending()
-            if self._connected:
+            if self._registration.is_there:
                 return None
-            problem = self._problem
+            problem = self._registration.problem
         return problem or self._first_problem(timeout or 0.0)
 
     @property
@@ -161,7 +178,7 @@ class Link:
         except SilentFile as error:
             with self._status:
                 # Without this each further call would wait MOMENT_SECONDS again.
-                self._problem = self._problem or error
+                self._registration.problem = self._registration.problem or error
             return error
         except DbgError as error:
             return error
@@ -177,7 +194,7 @@ class Link:
     @property
     def is_connected(self) -> bool:
         """Tell whether a broker knows this rank now."""
-        return self._connected
+        return self._registration.is_there
 
     @property
     def keeps_trying(self) -> bool:
@@ -186,9 +203,9 @@ class Link:
 
     def reconnect(self) -> None:
         """Abort the connection, so that the rank registers anew; return at once."""
-        loop, connection = self._loop, self._connection
-        if loop is not None and connection is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(connection.transport.abort)
+        running, connection = self._running, self._connection
+        if running is not None and connection is not None:
+            running.call(connection.transport.abort)
 
     def close(self) -> None:
         """Send what waits, a goodbye included, and end the connection, within about CLOSE_SECONDS."""
@@ -196,11 +213,11 @@ class Link:
             # The thread may still be importing its modules; it checks this flag before it dials.
             self._closing = True
             self._status.notify_all()
-            thread, loop, stopping = self._thread, self._loop, self._stopping
+            thread, running = self._thread, self._running
         if thread is None:
             return
-        if loop is not None and stopping is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(stopping.set)
+        if running is not None:
+            running.call(running.stopping.set)
         thread.join(CLOSE_SECONDS * 2)
 
     def descriptors(self) -> list[int]:
@@ -214,14 +231,14 @@ class Link:
     # ------------------------------------------------------------------------------------------- in the link's thread
 
     def _is_final(self) -> bool:
-        problem = self._problem
+        problem = self._registration.problem
         # A missing broker is not final, since it may be starting beside the job. A refusal or a bad setting is final.
         return isinstance(problem, (Refused, BadInput, WrongHost))
 
     def _wake(self) -> None:
-        loop, event = self._loop, self._something_to_send
-        if loop is not None and event is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(event.set)
+        running = self._running
+        if running is not None:
+            running.call(running.something_to_send.set)
 
     def _run(self) -> None:
         if self._thread is not threading.current_thread():
@@ -279,28 +296,26 @@ class Link:
         except Exception as error:
             return error
         finally:
-            self._loop = None
+            self._running = None
             self._timers.end()
             loop.end()
         return None
 
     def _rest(self, seconds: float) -> None:
-        self.fork_safety.begin()
+        self.fork_safety.release_while_waiting()
         with self._status:
             self._status.wait_for(lambda: self._closing, seconds)
-        self.fork_safety.end()
+        self.fork_safety.reacquire()
 
     async def _main(self, loop: asyncio.AbstractEventLoop, dialler: Dialler) -> None:
         import asyncio
 
-        self._something_to_send = asyncio.Event()
         with self._status:
-            self._stopping = asyncio.Event()
-            self._loop = loop
+            self._running = running = _Running(loop, asyncio.Event(), asyncio.Event())
             if self._closing:
                 return
         self._timers.begin(loop)
-        stopping = asyncio.ensure_future(self._stopping.wait())
+        stopping = asyncio.ensure_future(running.stopping.wait())
         while not stopping.done():
             serving = asyncio.ensure_future(self._serve_once(dialler))
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -366,7 +381,7 @@ class Link:
             await drop(watching)
             raise
         finally:
-            welcomed = self._connected
+            welcomed = self._registration.is_there
             for task in (serving, watching):
                 task.cancel()
             # Every error has the same answer: the link dials again, and the registration restates everything.
@@ -399,7 +414,7 @@ class Link:
         if not isinstance(self._receive(await within(HANDSHAKE_SECONDS, connection.recv())), Welcome):
             raise PeerError("a broker that does not begin with welcome")
         with self._status:
-            self._connected, self._problem = True, None
+            self._registration.is_there, self._registration.problem = True, None
             self._status.notify_all()
         logger.info("is connected to %s", connection.broker_url)
         sending = asyncio.ensure_future(self._send_all(connection))
@@ -415,9 +430,9 @@ class Link:
     async def _send_all(self, connection: BrokerWebSocket) -> None:
         import asyncio
 
-        event = self._something_to_send
-        if event is None:
+        if self._running is None:
             return
+        event = self._running.something_to_send
         while True:
             item = self.outgoing.pop()
             if item is not None:
@@ -461,20 +476,20 @@ class Link:
     def _note(self, error: DbgError) -> None:
         """Keep this error for the threads that wait for the connection, until it is connected."""
         with self._status:
-            self._problem = error
+            self._registration.problem = error
             self._status.notify_all()
 
     def _disconnected(self) -> None:
         self._connection = None
         self.outgoing.close()
         with self._status:
-            was_connected, self._connected = self._connected, False
+            was_connected, self._registration.is_there = self._registration.is_there, False
             if was_connected:
-                self._waiting_since = time.monotonic()
+                self._registration.waiting_since = time.monotonic()
         if was_connected:
             logger.info("is connected no more")
         self._owner.on_disconnect()
 
 
 def _fault(error: Exception) -> DbgError:
-    return BrokerUnreachable("its address", f"{type(error).__name__}: {error}")
+    return BrokerUnreachable("its address", error_line(error))

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from dbg_agent.link.fork_safety import ForkSafeSelector, ForkSafety
-from dbg_agent.stderr import say
+from dbg_agent.process.stderr import say
 from dbg_dial.tcp import OwnSocket
-from dbg_wire.errors import printable
+from dbg_wire.errors import error_line
 
 
 class LoopLost(Exception):
@@ -83,4 +83,5 @@ class _WatchedSelector(ForkSafeSelector):
 
 def _complain(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     error = context.get("exception")
-    say(f"{context.get('message', 'a fault')} ({type(error).__name__}: {printable(str(error))})")
+    why = error_line(error) if error is not None else "None"
+    say(f"{context.get('message', 'a fault')} ({why})")

@@ -16,12 +16,12 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.own_threads import own_thread
-from dbg_agent.stderr import say
-from dbg_agent.stop.crash import Crash
+from dbg_agent.process.stderr import say
+from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.stop.stacks import is_own
-from dbg_wire.errors import printable
+from dbg_agent.stop.stops import Crash
+from dbg_wire.errors import error_line, printable
 from dbg_wire.messages import Notice
 from dbg_wire.records.record import fitted
 
@@ -138,7 +138,7 @@ def keep(
         to_raise = raised.error
     except Exception as fault:
         # The first promise: no fault of ours changes how a job ends.
-        say(f"the crashed rank can't be kept ({type(fault).__name__}: {printable(str(fault))})")
+        say(f"the crashed rank can't be kept ({error_line(fault)})")
         return
     else:
         return
@@ -152,7 +152,7 @@ def _keep(rank: Rank, error: BaseException, frame: FrameType, lease: float, ends
         say(f"{rank.address}: {printable(note, MAX_DETAIL)}")
         detail = f"{detail}; {note}"
     with _Terminating(rank, detail):
-        rank.stop(frame, "crash", lease=lease, detail=detail, crash=Crash(error, ends))
+        rank.stopping.stop(frame, "crash", lease=lease, detail=detail, crash=Crash(error, ends))
 
 
 def _note_of_late_error(detail: str) -> str:
@@ -221,7 +221,7 @@ class _Terminating:
 
     def __enter__(self) -> None:
         # Without a launcher the signal is from a person, and the process is to end.
-        if threading.current_thread() is threading.main_thread() and self._rank.is_launched:
+        if threading.current_thread() is threading.main_thread() and self._rank.membership.is_launched:
             self._former = signal.signal(signal.SIGTERM, self._report)
             self._taken = True
 
@@ -234,7 +234,7 @@ class _Terminating:
         own_thread(self._tell, "dbg-agent-sigterm").start()
 
     def _tell(self) -> None:
-        launcher = self._rank.identity.launcher
+        launcher = self._rank.membership.identity.launcher
         grace = GRACE.get(launcher)
         when = f"in about {grace} s" if grace is not None else "soon"
         who = launcher if grace is not None else "its launcher"

@@ -13,12 +13,21 @@ from dataclasses import replace
 from types import FrameType
 
 from dbg_agent.launch.this_process import this_process
-from dbg_agent.program.crash_lease import crash_lease, crashed_rank, installed, is_test_run
-from dbg_agent.program.own_rank import AskedForError, connected_rank, current, settings_of, warn
+from dbg_agent.program.own_rank import (
+    AskedForError,
+    connected_rank,
+    crash_lease,
+    crashed_rank,
+    current,
+    installed,
+    is_test_run,
+    settings_of,
+    warn,
+)
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_agent.stop.inbox import ProgramRaised
-from dbg_wire.errors import BrokerUnreachable, printable
+from dbg_wire.errors import BrokerUnreachable, error_line, printable
 
 MAX_PASSED = 300
 """Characters of the sentence on a stop that was passed: a list shows it in a line."""
@@ -45,7 +54,7 @@ def stop_at(
             settings = settings_of("set_trace", arguments, unexpected)
             rank = connected_rank(settings, asked_for=asked_for)
             if rank is not None and settings.rc:
-                rank.reads_rc = True
+                rank.debuggers.reads_rc = True
         finally:
             sys.settrace(tracer)
         if rank is not None:
@@ -58,7 +67,7 @@ def stop_at(
         to_raise = asked.problem
     except Exception as error:
         # The first promise: no fault of ours ends a training job.
-        failure = f"set_trace failed ({type(error).__name__}: {printable(str(error))})"
+        failure = f"set_trace failed ({error_line(error)})"
         warn(f"{failure}; going on without a debugger")
         return failure
     # The error is raised outside of the except clause, so that it keeps its own cause and context.
@@ -68,12 +77,12 @@ def stop_at(
 def _pass_by(frame: FrameType) -> str | None:
     """Note for the broker to come which stop the program passes; return why, None if this process is no rank."""
     rank = current()
-    if rank is None or rank.missing is None:
+    if rank is None or rank.program.missing is None:
         return None
-    missing = rank.missing
+    missing = rank.program.missing
     why = f"no broker answered ({missing.reason})" if isinstance(missing, BrokerUnreachable) else str(missing)
     place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"  # noqa: PTH119 - in a rank
-    rank.passed = printable(f"{place} without stopping, because {why}", MAX_PASSED)
+    rank.program.passed = printable(f"{place} without stopping, because {why}", MAX_PASSED)
     return why
 
 
@@ -81,13 +90,15 @@ def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_li
     """Stop this rank if it is chosen, else hold it while the chosen ones are stopped here, or go on."""
     chosen = settings.ranks
     if chosen is None:
-        rank.stop(frame, "breakpoint", settings.engine, lease=settings.lease, before_line=before_line)
+        rank.stopping.stop(frame, "breakpoint", settings.engine, lease=settings.lease, before_line=before_line)
         return
     site = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    if rank.identity.rank in chosen:
-        rank.stop(frame, "breakpoint", settings.engine, site=site, lease=settings.lease, before_line=before_line)
+    if rank.membership.identity.rank in chosen:
+        rank.stopping.stop(
+            frame, "breakpoint", settings.engine, site=site, lease=settings.lease, before_line=before_line
+        )
         return
-    world = rank.identity.world_size
+    world = rank.membership.identity.world_size
     there = tuple(number for number in chosen if world is None or number < world)
     if len(there) < len(chosen):
         warn(f"set_trace(ranks=…) names ranks that a job of {world} does not have; ignored")

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dbg_agent.evidence import ended_threads
-from dbg_agent.program.crash_lease import crash_lease, crashed_rank, note_installed
-from dbg_agent.program.own_rank import become_defaults, current, hold_exit, settings_of, this_rank, warn, warn_if_alone
+from dbg_agent.link import lookup
+from dbg_agent.process.imports import loaded
+from dbg_agent.program.own_rank import (
+    become_defaults,
+    crash_lease,
+    crashed_rank,
+    current,
+    hold_exit,
+    note_installed,
+    settings_of,
+    this_rank,
+    warn,
+    warn_if_alone,
+)
+from dbg_agent.rank.group_timeouts import timeouts
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
-from dbg_agent.waiting.group_timeouts import timeouts
-from dbg_agent.when_imported import loaded
-from dbg_wire.errors import printable
+from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:
     from dbg_agent.program.crash_hooks import CrashHooks
@@ -55,7 +67,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
         if settings.guard:
             _start_guard(rank)
     except Exception as error:
-        warn(f"install failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
+        warn(f"install failed ({error_line(error)}); going on without a debugger")
 
 
 def _keep_crashes(settings: Settings) -> None:
@@ -74,14 +86,14 @@ def _note_crash(error: BaseException) -> None:
         from dbg_agent.program.crash_hooks import describe
         from dbg_agent.stop.stacks import traceback_of
 
-        rank.last_words = describe(error), traceback_of(error.__traceback__)
+        rank.program.last_words = describe(error), traceback_of(error.__traceback__)
 
 
 def _end_child() -> None:
     """Say goodbye for a process that ends after an exception without any exit callbacks."""
     rank = current()
     if rank is not None:
-        rank.exit_status = 1
+        rank.program.exit_status = 1
         rank.close()
 
 
@@ -89,12 +101,16 @@ def _start_guard(rank: Rank) -> None:
     from dbg_agent.guard import rank_side
 
     try:
-        registration = rank.from_broker.first_registration()
+        registration = rank.membership.registration(anew=False)
         rank_side.start(
-            lambda: rank.identity.key, rank.settings.broker, registration, rank=rank.number, may_exec=rank.settings.exec
+            lambda: rank.membership.identity.key,
+            rank.settings.broker,
+            registration,
+            rank=rank.number,
+            may_exec=rank.settings.exec,
         )
     except Exception as error:
-        warn(f"no guard can be started ({type(error).__name__}: {printable(str(error))}); going on without one")
+        warn(f"no guard can be started ({error_line(error)}); going on without one")
 
 
 def uninstall_here() -> None:
@@ -119,3 +135,26 @@ def uninstall_here() -> None:
     guard = loaded("dbg_agent.guard.rank_side")
     if guard is not None:
         guard.stop()
+
+
+def become_rank(variables: Mapping[str, str], install: Callable[[], None]) -> dict[str, object]:
+    """Make this process a rank by ``install``, and return what came of it for the terminal.
+
+    ``variables`` say where the broker is. They hold for the look-ups of this rank alone, and the environment of the
+    program stays as it is. In the main thread the rank can be broken into afterwards, even if it was made before in
+    another one. Raises what the imports raise.
+    """
+    rank = current()
+    if rank is not None and (rank.break_in.installed or not _in_main_thread()):
+        return {"outcome": "already", "key": rank.membership.identity.key, "main": rank.break_in.installed}
+    if rank is None:
+        lookup.broker_overrides.update(variables)
+    install()
+    rank = current()
+    if rank is None:
+        return {"outcome": "failed", "text": "it starts ranks, and is none itself"}
+    return {"outcome": "adopted", "key": rank.membership.identity.key, "main": rank.break_in.installed}
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

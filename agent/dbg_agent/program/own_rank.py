@@ -9,15 +9,15 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from types import FrameType
 
 from dbg_agent.launch.this_process import Identity
+from dbg_agent.process.imports import loaded
+from dbg_agent.process.stderr import say
 from dbg_agent.rank.rank import MAX_WARNINGS, Rank
-from dbg_agent.settings import Settings, read_settings
-from dbg_agent.stderr import say
+from dbg_agent.settings import CRASH_LEASE_SECONDS, Settings, read_settings
 from dbg_agent.stop import room
 from dbg_agent.stop.inbox import ProgramRaised
-from dbg_agent.when_imported import loaded
+from dbg_agent.stop.stacks import outward
 from dbg_wire.errors import DbgError
 from dbg_wire.tables.launchers import is_launcher
 
@@ -77,7 +77,7 @@ def connected_rank(settings: Settings, unanswered: float = math.inf, *, asked_fo
 def note_exit(status: int) -> None:
     """Note the exit status that the goodbye will tell."""
     if _rank is not None:
-        _rank.exit_status = status
+        _rank.program.exit_status = status
 
 
 def hold_exit(seconds: Callable[[Rank], float]) -> None:
@@ -88,7 +88,7 @@ def hold_exit(seconds: Callable[[Rank], float]) -> None:
 
 def warn_if_alone(rank: Rank) -> None:
     """Warn once that no broker has answered, if none has."""
-    if rank.membership.welcome is not None or rank.waits_at_stop:
+    if rank.membership.welcome is not None or rank.program.waits_at_stop:
         # The rank was connected before, and a broker that is away for a while needs no warning; or a stop has warned.
         return
     problem = rank.link.wait_connected(0.0)
@@ -176,8 +176,8 @@ def _say_goodbye() -> None:
     rank = _rank
     if rank is None:
         return
-    if rank.exit_status is None and getattr(sys, "last_value", None) is not None:
-        rank.exit_status = 1
+    if rank.program.exit_status is None and getattr(sys, "last_value", None) is not None:
+        rank.program.exit_status = 1
     with suppress(Exception):  # Python would print it at the end of the job's log
         if _exit_lease is not None:
             # A signal that interrupts this wait means that the process is to end, which it does.
@@ -228,7 +228,7 @@ def _forget_parent() -> None:
     parent, _rank = _rank, None
     if parent is None:
         return
-    _forked_from = parent.identity
+    _forked_from = parent.membership.identity
     _abandoned.append(parent)
     parent.break_in.forget()
     for descriptor in parent.link.descriptors():
@@ -237,7 +237,40 @@ def _forget_parent() -> None:
             os.close(descriptor)
     if parent.debuggers.last is not None and sys.gettrace() is not None:
         sys.settrace(None)
-        frame: FrameType | None = sys._getframe()
-        while frame is not None:
+        for frame in outward(sys._getframe()):
             frame.f_trace = None
-            frame = frame.f_back
+
+
+UNANSWERED_SECONDS = 2.0
+"""Seconds for which a crashed rank waits if its connections are not accepted: a broker's kernel accepts at once,
+however busy the broker is, and without a broker the process must not end late."""
+
+_installed: float | None = None
+
+
+def note_installed(lease: float | None) -> None:
+    """Note the lease that ``install`` was given: it counts for crashes, and is no default of other stops."""
+    global _installed  # noqa: PLW0603 - one per process
+    _installed = lease
+
+
+def installed() -> float | None:
+    """Return the lease that ``install`` was given, in seconds."""
+    return _installed
+
+
+def crash_lease(settings: Settings) -> float:
+    """Return for how many seconds a crashed rank is kept; 0 by default in a test run, where no user attaches."""
+    if settings.lease is not None:
+        return settings.lease
+    return 0.0 if is_test_run() else CRASH_LEASE_SECONDS
+
+
+def is_test_run() -> bool:
+    """Tell whether this is a test run (variable ``CI``)."""
+    return bool(os.environ.get("CI"))
+
+
+def crashed_rank(settings: Settings) -> Rank | None:
+    """Return this rank once the broker knows it; None if it goes on without, which is soon if no broker answers."""
+    return connected_rank(settings, UNANSWERED_SECONDS)

@@ -56,7 +56,7 @@ class AwaitedHalts:
             if len(self._kept) >= MAX_KEPT:
                 return False
             self._kept.append(ask)
-        self._call_later(SLOW_STEP_SECONDS, partial(self._leave_kept, ask))
+        self._call_later(SLOW_STEP_SECONDS, partial(self._retry, ask))
         return True
 
     def halts(self, text: str) -> None:
@@ -67,7 +67,7 @@ class AwaitedHalts:
         for ask, printed in ended:
             self._answer(ask, Kind.VALUE, printed[-MAX_PRINTED:] + text)
         for ask in kept:
-            self._call_later(0.0, partial(self._leave_kept, ask))
+            self._call_later(0.0, partial(self._retry, ask))
 
     def cant_move(self) -> None:
         """Answer that there is no debugger to move the thread."""
@@ -84,7 +84,7 @@ class AwaitedHalts:
             self._moving.remove(waiting[0])
         self._answer(ask, Kind.RUNNING, self._running_text())
 
-    def _leave_kept(self, ask: Ask) -> None:
+    def _retry(self, ask: Ask) -> None:
         with self._lock:
             kept = [waiting for waiting in self._kept if waiting is not ask]
             if len(kept) == len(self._kept):

@@ -13,19 +13,18 @@ import time
 from collections import deque
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from dbg_agent.rank.position import Position
 from dbg_agent.stop.inbox import ProgramRaised
-from dbg_agent.stop.own_frames import NoSuchFrame
-from dbg_agent.stop.port import ThreadStopper
-from dbg_agent.stop.program_end import is_at_end
 from dbg_agent.stop.room import make_room
-from dbg_agent.stop.stacks import is_own, is_runner, thread_frame
-from dbg_agent.stop.stops import Stops
-from dbg_wire.errors import printable
-from dbg_wire.messages import Answer, Ask, Kind, Message
+from dbg_agent.stop.stacks import is_under_ours, thread_frame
+from dbg_agent.stop.user_frames import NoSuchFrame, is_at_end
+from dbg_wire.errors import error_line
+from dbg_wire.messages import Answer, Ask, Kind
 from dbg_wire.records.record import fitted
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
 
 BREAK_IN_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 """Asks the main thread to stop. Programs and launchers use SIGUSR1 and SIGUSR2, but not this signal."""
@@ -41,42 +40,10 @@ TAKEN = f"it can't be broken into: the program has signal {int(BREAK_IN_SIGNAL)}
 NOT_INSTALLED = "it can't be broken into: it runs without install() or `python -m dbg_agent`"
 
 
-class OpenedFrame(Protocol):
-    """The frame of a stop at which a debugger opens."""
-
-    def open_at(self, wanted: str) -> None:
-        """Show the frame that a user asks for; raise NoSuchFrame."""
-
-
-class InterruptedRank(Protocol):
-    """The parts of a rank that breaking in needs."""
-
-    stops: Stops
-
-    position: Position
-
-    @property
-    def stopping(self) -> ThreadStopper:
-        """Return the object that stops the calling thread."""
-
-    @property
-    def view(self) -> OpenedFrame:
-        """Return what knows at which frame a debugger opens."""
-
-    def warn(self, text: str) -> None:
-        """Write one line to stderr, once; never raise."""
-
-    def send(self, message: Message) -> None:
-        """Have a message sent."""
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds."""
-
-
 class BreakIn:
     """The requests to the running main thread. Methods run in the link's thread unless they say otherwise."""
 
-    def __init__(self, rank: InterruptedRank) -> None:
+    def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self._lock = threading.RLock()
         self._asks: list[Ask] = []
@@ -129,7 +96,8 @@ class BreakIn:
         """Stop, or do the work that is asked for and go on; exceptions of the program's own handlers come out."""
         if frame is None:
             return
-        if _in_our_code(frame):
+        if is_under_ours(frame):
+            # A stop here could wait for ever for a lock of that code.
             self._rank.call_later(AGAIN_SECONDS, self._again)
             return
         try:
@@ -140,7 +108,7 @@ class BreakIn:
             to_raise = raised.error
         except Exception as error:
             # The first promise: no fault of ours ends a training job.
-            self._rank.warn(f"the break-in failed ({type(error).__name__}: {printable(str(error))}); going on")
+            self._rank.warn(f"the break-in failed ({error_line(error)}); going on")
             return
         raise to_raise
 
@@ -190,7 +158,7 @@ class BreakIn:
     def _open_at(self, frame: str) -> str:
         """Have the debugger open at this frame; return what is wrong with it, or an empty text."""
         try:
-            self._rank.view.open_at(frame)
+            self._rank.stopping.view.open_at(frame)
         except NoSuchFrame as error:
             return str(error)
         return ""
@@ -271,16 +239,6 @@ class BreakIn:
 
     def _in_c_code(self) -> str:
         self.note()
-        where = self._rank.position.moving_place()
+        where = self._rank.stopping.position.moving_place()
         place = f"{where.file}:{where.line} {where.function}" if where is not None else "nowhere"
         return f"in C code at {place} for {time.monotonic() - self._seen_since:.0f} s"
-
-
-def _in_our_code(frame: FrameType) -> bool:
-    """Tell whether a frame was called by our code; a stop in it could wait for ever for a lock of that code."""
-    walk: FrameType | None = frame
-    while walk is not None:
-        if is_own(walk) and not is_runner(walk):
-            return True
-        walk = walk.f_back
-    return False

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, MutableMapping
+from importlib import import_module
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from dbg_agent.engines.console import Console
-from dbg_agent.engines.engine import Engine
-from dbg_agent.engines.loading import load
-from dbg_agent.engines.port import Port
-from dbg_agent.settings import Settings
-from dbg_wire.errors import printable
+from dbg_agent.rank.console import Console
+from dbg_agent.stop.terminal import Terminal
+from dbg_wire.errors import error_line
 from dbg_wire.states import StopPhase
-from dbg_wire.tables.engines import DEFAULT_ENGINE, PDB
+from dbg_wire.tables.engines import DEFAULT_ENGINE, PDB, PUDB
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.engine import Engine
+    from dbg_agent.rank.evaluate import Evaluated
+    from dbg_agent.rank.rank import Rank
+    from dbg_agent.stop.inbox import WantedMove
+    from dbg_wire.messages import Ask
 
 
-class DebuggedRank(Port, Protocol):
-    """The parts of a rank that its debuggers need."""
+ENGINES = {PDB: "dbg_agent.engines.pdb", PUDB: "dbg_agent.engines.pudb_import"}
+"""The module of each debugger, whose ``build`` returns the :class:`Engine` of a rank. They know the rank, and not the
+other way round; each is imported when it is first opened."""
 
-    settings: Settings
-    console: Console
-    reads_rc: bool
+
+PASSING_PDB = "dbg_agent.engines.passing_pdb"
+"""The module that runs single lines of pdb's commands."""
 
 
 class Debuggers:
     """The debuggers of a rank, each loaded when it is first opened; they pass the tracing to each other."""
 
-    def __init__(self, rank: DebuggedRank) -> None:
+    def __init__(self, rank: Rank) -> None:
         self._rank = rank
+        self.terminal = Terminal(rank.link.outgoing.put_output)
+        self.console = Console(rank, self.terminal)
+        self.reads_rc = rank.settings.rc
+        """Whether pdb reads the ``.pdbrc`` files of the rank's host."""
         self._loaded: dict[str, Engine] = {}
         self.last: Engine | None = None
         """The debugger that was opened last."""
@@ -45,14 +55,14 @@ class Debuggers:
     @property
     def aliases(self) -> Mapping[str, str]:
         """Return the aliases of pdb, if that was opened last."""
-        aliases: Mapping[str, str] = getattr(self.last.tracing, "aliases", {}) if self.last is not None else {}
+        aliases: Mapping[str, str] = getattr(self.last, "aliases", {}) if self.last is not None else {}
         return aliases
 
     def wanted(self) -> str:
         """Return the debugger to open: that of the terminal, else of the stop, else of this process's settings."""
         if self._why_pdb:
             return PDB
-        terminal = self._rank.terminal
+        terminal = self.terminal
         chosen = terminal.engine or self._wanted_by_stop or self._rank.settings.engine or terminal.fallback_engine
         return chosen or DEFAULT_ENGINE
 
@@ -71,10 +81,9 @@ class Debuggers:
 
         Before Python 3.13 what was assigned at its prompt is only there, and a new read of ``f_locals`` undoes it.
         """
-        tracing = self.last.tracing if self.last is not None else None
-        if self._rank.stops.phase is not StopPhase.OPEN or getattr(tracing, "curframe", None) is not frame:
+        if self._rank.stops.phase is not StopPhase.OPEN or getattr(self.last, "curframe", None) is not frame:
             return None
-        known: MutableMapping[str, Any] | None = getattr(tracing, "curframe_locals", None)
+        known: MutableMapping[str, Any] | None = getattr(self.last, "curframe_locals", None)
         return known
 
     def show_in_pdb(self, why: str) -> None:
@@ -90,8 +99,8 @@ class Debuggers:
     def open(self, name: str) -> Engine | None:
         """Open a debugger and a session for it; return None, after a message to all, if it can't be loaded."""
         rank = self._rank
-        session = rank.stops.open_session(name, rank.terminal.rows, rank.terminal.columns)
-        rank.terminal.begin(session.number)
+        session = rank.stops.open_session(name, self.terminal.rows, self.terminal.columns)
+        self.terminal.begin(session.number)
         engine = self._load(name)
         if engine is None:
             rank.stops.close_session()
@@ -99,52 +108,61 @@ class Debuggers:
         self.last = engine
         engine.redraw()
         if self._why_pdb:
-            rank.console.write(f"{self._why_pdb}\n")
+            self.console.write(f"{self._why_pdb}\n")
         return engine
+
+    def run_command(
+        self, ask: Ask, frame: FrameType, looked_at: FrameType | None
+    ) -> Evaluated | tuple[WantedMove, str]:
+        """Run a line of pdb's commands at ``frame`` without a session, while the open debugger shows ``looked_at``.
+
+        Return what it printed or, if the line ends in a move, the move and what was printed before.
+        """
+        outcome: Evaluated | tuple[WantedMove, str]
+        outcome = import_module(PASSING_PDB).run_command(self._rank, ask, frame, looked_at)
+        return outcome
 
     def _load(self, name: str) -> Engine | None:
         """Return the debugger of that name, imported at its first use; None, after a message, if that fails."""
-        rank = self._rank
         if name not in self._loaded:
             try:
-                self._loaded[name] = load(name, rank, rank.console, reads_rc=rank.reads_rc)
+                self._loaded[name] = import_module(ENGINES.get(name, ENGINES[PUDB])).build(self._rank)
             except Exception as error:
                 # An import in a training environment may raise any error.
-                problem = f"{name} can't be opened in this rank ({type(error).__name__}: {printable(str(error))})"
-                rank.warn(problem)
-                rank.terminal.write(f"\x1b[2J\x1b[H{problem}".encode())
+                problem = f"{name} can't be opened in this rank ({error_line(error)})"
+                self._rank.warn(problem)
+                self.terminal.write(f"\x1b[2J\x1b[H{problem}".encode())
                 return None
         return self._loaded[name]
 
-    def may_pass(self, name: str) -> bool:
+    def is_log_watched(self, name: str) -> bool:
         """Tell whether a terminal looks at the log of the debugger of that name, and no other was opened since."""
         before, last = self._rank.stops.session_before, self.last
         is_same = last is not None and last.name == name and before is not None and before.engine == name
-        return is_same and self._rank.terminal.viewers > 0
+        return is_same and self.terminal.viewers > 0
 
     # -------------------------------------------------------------------------------------------- in a traced thread
 
     def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
         """Return the trace function for this frame after ``tracing``: another debugger may be open by now."""
         engine = self.last
-        if engine is None or engine.tracing is tracing:
+        if engine is None or engine is tracing:
             return follow
-        if engine.tracing.going_on and not self._rank.breakpoints.are_traced:
+        if engine.going_on and not self._rank.breakpoints.are_traced:
             sys.settrace(None)
             return None
-        follow = engine.tracing.adopt_stack(frame)
+        follow = engine.adopt_stack(frame)
         sys.settrace(follow)
         return follow
 
     def tracer(self, frame: FrameType | None, before: Any) -> Any:
         """Return the trace function of the calling thread from this frame on, where ``before`` was it until now."""
-        if self.last is None:
+        engine = self.last
+        if engine is None:
             return before
-        tracing = self.last.tracing
-        if frame is None or (tracing.going_on and not self._rank.breakpoints.are_traced):
-            ours = {id(engine.tracing) for engine in self._loaded.values()}
+        if frame is None or (engine.going_on and not self._rank.breakpoints.are_traced):
+            ours = {id(one) for one in self._loaded.values()}
             return None if id(getattr(before, "__self__", None)) in ours else before
-        if frame.f_trace is not None and not tracing.going_on and getattr(frame.f_trace, "__self__", None) is tracing:
-            # pdb has begun to trace by itself, and has chosen the frames and instructions.
-            return tracing.trace_dispatch
-        return tracing.adopt_stack(frame)
+        is_traced: bool = not engine.going_on and getattr(frame.f_trace, "__self__", None) is engine
+        # pdb may have begun to trace by itself, and have chosen the frames and instructions.
+        return engine.trace_dispatch if is_traced else engine.adopt_stack(frame)

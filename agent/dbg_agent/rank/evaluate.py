@@ -1,4 +1,4 @@
-"""Evaluate an expression, or run one command of a debugger, at a frame of the program; in the thread of that frame.
+"""Evaluate an expression at a frame of the program; in the thread of that frame.
 
 The typed code may do anything: raise, print, read stdin, never end. An exception of it is the answer. The caller ends
 it in time by KeyboardInterrupt.
@@ -7,20 +7,21 @@ it in time by KeyboardInterrupt.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from dbg_agent.stop.capture import Capture, talking_to
 from dbg_agent.stop.frame_locals import read_locals
 from dbg_agent.values.record import abridged, error_text, without_addresses
+from dbg_agent.values.tensors import sharded_classes
 from dbg_wire.messages import Ask, Kind
 
 if TYPE_CHECKING:
-    from dbg_agent.engines.port import Port
-    from dbg_agent.rank.debuggers import Debuggers
-    from dbg_agent.stop.inbox import WantedMove
     from dbg_agent.values.describe import Described
 
 
@@ -51,12 +52,12 @@ def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None 
             value = _value(ask.text, frame, known_locals)
             described = describe(value, stats=ask.stats, seconds=ask.seconds / 2)
     except KeyboardInterrupt:
-        return _interrupted(ask)
+        return interrupted(ask)
     except BaseException as error:
-        return _error(error)
+        return raised(error)
     if not printed.text:
         return Evaluated(Kind.VALUE, described.text, described.digest, described.exact, (value,))
-    return _printed(printed) if value is None else _both(printed.text, described)
+    return printed_only(printed) if value is None else _both(printed.text, described)
 
 
 def _both(printed: str, value: Described) -> Evaluated:
@@ -67,54 +68,24 @@ def _both(printed: str, value: Described) -> Evaluated:
 
 
 def _value(text: str, frame: FrameType, known_locals: Mapping[str, Any] | None) -> Any:
-    code = compile(text.strip(), "<dbg-attach -e>", "eval")
+    code = compile(text.strip(), "<dbg-attach eval>", "eval")
     # With two namespaces a comprehension or lambda in the expression would not see the frame's locals.
     return eval(code, {**frame.f_globals, **(read_locals(frame) if known_locals is None else known_locals)})  # noqa: S307 - the user asks for it
 
 
-def run_command(
-    ask: Ask, frame: FrameType, rank: Port, debuggers: Debuggers, *, looked_at: FrameType | None = None
-) -> Evaluated | tuple[WantedMove, str]:
-    """Run a line of commands at ``frame`` in a pdb of its own, without a session; return what it printed.
-
-    The open debugger shows the frame ``looked_at``, if that is another one.
-
-    If the line ends in a move, return the move and what was printed before.
-    """
-    from dbg_agent.engines.passing_pdb import NotHere, PassingPdb
-
-    printed = Capture()
-    known_locals = debuggers.locals_of(looked_at or frame)
-    assigned = dict(known_locals or {})
-    try:
-        rank.loaded.show(frame)
-        passing = PassingPdb(rank, printed, looked_at or frame, frame, debuggers.aliases)
-        if known_locals is not None:
-            # The new pdb has read the frame's variables, and so undone what was assigned in the open one.
-            known_locals.update(assigned)
-        wanted = passing.run_line(ask.text)
-        if rank.breakpoints.lines:
-            # A breakpoint needs a debugger that traces for it when the rank goes on.
-            debuggers.have_one()
-    except KeyboardInterrupt:
-        return _interrupted(ask)
-    except NotHere as error:
-        return Evaluated(Kind.ERROR, str(error))
-    except BaseException as error:
-        return _error(error)
-    return _printed(printed) if wanted is None else (wanted, printed.text)
-
-
-def _interrupted(ask: Ask) -> Evaluated:
+def interrupted(ask: Ask) -> Evaluated:
+    """Return the answer to a question whose time is over."""
     return Evaluated(Kind.ERROR, f"interrupted after {ask.seconds:g} s", "interrupted", "interrupted")
 
 
-def _error(error: BaseException) -> Evaluated:
+def raised(error: BaseException) -> Evaluated:
+    """Return the answer of code that raised this."""
     whole = error_text(error)
     return Evaluated(Kind.ERROR, abridged(whole), *digests_of(whole))
 
 
-def _printed(printed: Capture) -> Evaluated:
+def printed_only(printed: Capture) -> Evaluated:
+    """Return the answer of code that has no value, but what it printed."""
     text = printed.text.rstrip("\n")
     if printed.lost:
         return Evaluated(Kind.VALUE, f"{abridged(text)}\n[{printed.lost} characters more are lost]")
@@ -130,3 +101,96 @@ def digests_of(text: str) -> tuple[str, str]:
 
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
+"""Namespaces of torch's operators in which all communicate, but for those that only wait."""
+
+LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
+"""Operators in them that send nothing."""
+
+OF_TWO = ("send", "recv_", "recv_any_source_")
+"""Operators that only one other rank takes part in."""
+
+
+class LoneCollective(Exception):
+    """A collective of a typed expression that would wait for ranks which were not asked; nothing was sent."""
+
+
+def refusing_lone_collectives(asked: int) -> AbstractContextManager[object]:
+    """Have collectives in this context, and this thread, raise LoneCollective if they need more than ``asked`` ranks.
+
+    Does nothing where ``asked`` is 0, which is unknown, or where torch has no process group of more ranks.
+    """
+    torch: Any = sys.modules.get("torch")
+    groups: Any = sys.modules.get("torch.distributed")
+    dispatch: Any = sys.modules.get("torch.utils._python_dispatch")
+    try:
+        if asked and groups is not None and groups.is_initialized() and groups.get_world_size() > asked:
+            mode: AbstractContextManager[object] = _mode_class(dispatch.TorchDispatchMode)(torch, asked)
+            return mode
+    except Exception:
+        # A release of torch with other names: the expression is evaluated all the same.
+        return nullcontext()
+    return nullcontext()
+
+
+@cache
+def _mode_class(base: Any) -> Any:
+    class Refusing(base):  # type: ignore[misc]
+        """Sees each operator of this thread before it runs."""
+
+        supports_higher_order_operators = True
+
+        def __init__(self, torch: Any, asked: int) -> None:
+            super().__init__()
+            self._torch = torch
+            self._asked = asked
+            self._is_over = False
+
+        def __exit__(self, *error: Any) -> None:
+            # A thread of torch that began meanwhile may have the mode for longer.
+            self._is_over = True
+            super().__exit__(*error)
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if not self._is_over:
+                if any(issubclass(kind, sharded_classes()) for kind in types):
+                    # The tensor's own class comes first, and its operators are then seen one by one.
+                    return NotImplemented
+                if getattr(func, "namespace", "") in NAMESPACES:
+                    _check(self._torch, func, args, self._asked)
+            return func(*args, **(kwargs or {}))
+
+    return Refusing
+
+
+def _check(torch: Any, func: Any, args: Any, asked: int) -> None:
+    name = func.__name__.partition(".")[0]
+    if name in LOCAL:
+        return
+    needed = 2 if name in OF_TWO else _group_size(torch, args)
+    if needed > asked:
+        are = "1 rank is" if asked == 1 else f"{asked} ranks are"
+        raise LoneCollective(
+            f"{name} waits for {needed} ranks, and {are} asked, so nothing was sent; "
+            "ask all of them, or for the part in this rank: tensor.to_local()"
+        )
+
+
+def _group_size(torch: Any, args: Any) -> int:
+    """Return the number of ranks in the process group that an operator is given: an object, or its name."""
+    groups = torch.distributed
+    for arg in args:
+        if isinstance(arg, torch.ScriptObject):
+            try:
+                return int(groups.ProcessGroup.unbox(arg).size())
+            except RuntimeError:
+                # Another object, such as the kind of a reduction.
+                continue
+        if isinstance(arg, str):
+            try:
+                return int(groups.distributed_c10d._resolve_process_group(arg).size())
+            except (RuntimeError, ValueError):
+                continue
+    return int(groups.get_world_size())

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from dbg_agent.launch.claim import BY_LIBRARY, FRAMEWORK, NO_PLACE, VARIABLE, claim, has_claimed, parent_of
-from dbg_agent.launch.this_process import Identity, this_process
-from dbg_wire.messages import Welcome
+from dbg_agent.launch.this_process import Identity, ancestors, this_process
+from dbg_agent.process.log import Logger, Shown
+from dbg_agent.settings import coordinates
+from dbg_wire.messages import Register, Welcome
+from dbg_wire.records.record import fitted
+from dbg_wire.version import PROTOCOL_MINOR, RELEASE
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
+
+logger = Logger("dbg_agent.rank")
 
 IDENTITY_SECONDS = 2.0
 """Seconds between two looks at the identity: each takes 100 µs, and ranks that this one starts need longer to begin."""
@@ -19,24 +28,10 @@ SECRET_BYTES = 16
 """128 bits, which nobody can guess."""
 
 
-class RegisteredRank(Protocol):
-    """The parts of a rank that its membership needs."""
-
-    @property
-    def is_watched(self) -> bool:
-        """Tell whether the rank is stopped, or a terminal looks at it."""
-
-    def reconnect(self) -> None:
-        """Register the rank anew."""
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds."""
-
-
 class Membership:
     """The identity of this process, which registers anew when a framework has given it another place in the job."""
 
-    def __init__(self, rank: RegisteredRank, parent: Identity | None) -> None:
+    def __init__(self, rank: Rank, parent: Identity | None) -> None:
         self._rank = rank
         self._parent = parent
         self.identity = self.identify()
@@ -72,10 +67,46 @@ class Membership:
             return me
         return replace(me, rank=rank, local_rank=None, world_size=None)
 
+    def registration(self, *, anew: bool) -> str:
+        """Return the frame of a Register, with the identity read ``anew``, or the known one for the guard.
+
+        The guard finds the ancestors itself.
+        """
+        from dbg_dial.kernel import kernel_name
+        from dbg_wire.codec import encode
+
+        if anew:
+            self.identity = self.identify()
+        me = self.identity
+        registration = fitted(
+            Register,
+            minor=PROTOCOL_MINOR,
+            release=RELEASE,
+            key=me.key,
+            job=me.job,
+            run=me.run,
+            host=me.host,
+            rank=me.rank,
+            local_rank=me.local_rank,
+            world_size=me.world_size,
+            child=self.welcome.child if self.welcome is not None else None,
+            pid=me.pid,
+            ancestors=ancestors(me.pid) if anew else (),
+            kernel=kernel_name() or "unknown",
+            script=me.script,
+            directory=me.directory,
+            python=sys.version.split()[0],
+            report=self._rank.rank_report(),
+            coordinates=coordinates(self._rank.settings.mesh, me.rank),
+            secret=self.secret,
+        )
+        logger.debug("says %s", Shown(registration))
+        return encode(registration)
+
     def note_stop(self) -> None:
         """Register anew, and tell children, if a framework has given this process another place; in its thread."""
         if self._has_moved():
-            self._rank.reconnect()
+            self._rank.link.reconnect()
         if has_claimed():
             claim()
 
@@ -97,6 +128,8 @@ class Membership:
         if self.identity.launcher not in (NO_PLACE, BY_LIBRARY):
             return
         # A terminal that looks at the rank now would lose it.
-        if not self._rank.is_watched and self._has_moved():
-            self._rank.reconnect()
+        rank = self._rank
+        is_watched = rank.stops.current[0] is not None or rank.debuggers.terminal.viewers > 0
+        if not is_watched and self._has_moved():
+            self._rank.link.reconnect()
         self._rank.call_later(IDENTITY_SECONDS, self._look_again)

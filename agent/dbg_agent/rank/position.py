@@ -4,30 +4,73 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from itertools import islice
 from types import FrameType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from dbg_agent.rank.threads import thread_stacks
-from dbg_agent.rank.unmoved import Unmoved
-from dbg_agent.stop.crash import Crash
-from dbg_agent.stop.stacks import place_of, stack_of, thread_frame, traceback_of
-from dbg_agent.stop.stops import Stops
+from dbg_agent.stop.stacks import all_frames, outward, place_of, stack_of, thread_frame, thread_stacks, traceback_of
+from dbg_agent.stop.user_frames import FrameAt, NoSuchFrame, find_frame, frames_of, frames_of_traceback, users_frame
+from dbg_wire.messages import Notice
 from dbg_wire.records.ranks import Place, ThreadStack
+from dbg_wire.records.record import fitted
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
+    from dbg_agent.rank.stopping import Stopping
+
+LOOKED_AT = 64
+"""Innermost frames that a look compares; those further out have hardly returned if none of these has."""
+
+FREE_SECONDS = 50e-6
+"""Processor time between two looks that a thread may have used without having moved: the end of a call into the kernel
+that had begun before the first look."""
+
+FREE_SHARE = 5e-6
+"""Further processor time, as a part of the time between the looks: a wait may wake up now and then."""
+
+Seen = tuple[tuple[int, int], ...]
 
 
-class HaltedStop(Protocol):
-    """The parts of the current stop that its position needs."""
+class Unmoved:
+    """Where the main thread was at the last look, since when, and how much processor time it had used by then.
 
-    frame: FrameType | None
-    crash: Crash | None
+    The same instruction in the same frames is not enough: a loop comes back to it, and a new frame may lie where an old
+    one was, as Python reuses the memory. No frame is kept to tell the two apart, since it would keep its variables
+    alive, tensors among them. But a thread that went round a loop has used processor time, and one that waits has used
+    none. A thread that computes in C code, or spins there, counts as moving.
+    """
+
+    def __init__(self, processor_time: Callable[[], float] | None = None) -> None:
+        self._processor_time = processor_time or _main_thread_time
+        self._seen: Seen | None = None
+        self._since = self._used = 0.0
+
+    def look(self) -> float | None:
+        """Look at the main thread; return for how many seconds it has not moved, None if that is unknown."""
+        now, used, seen = time.monotonic(), self._processor_time(), _main_thread_frames()
+        elapsed = now - self._since
+        if seen is None or seen != self._seen or used - self._used > FREE_SECONDS + FREE_SHARE * elapsed:
+            self._seen, self._since, self._used = seen, now, used
+            return None
+        return elapsed
+
+
+def _main_thread_frames() -> Seen | None:
+    innermost = islice(outward(all_frames().get(threading.main_thread().ident or 0)), LOOKED_AT)
+    return tuple((id(frame), frame.f_lasti) for frame in innermost) or None
+
+
+def _main_thread_time() -> float:
+    # The clock of another thread must not be asked for: that thread may end meanwhile, and the C library would crash.
+    return time.clock_gettime(time.pthread_getcpuclockid(threading.main_thread().ident or 0))
 
 
 class Position:
     """Where a rank is, to be asked from any thread."""
 
-    def __init__(self, stops: Stops, stopping: HaltedStop) -> None:
-        self._stops = stops
-        self._stopping = stopping
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
         self._unmoved = Unmoved()
 
     def moving_place(self) -> Place | None:
@@ -39,17 +82,17 @@ class Position:
 
     def stack(self) -> tuple[Place, ...]:
         """Return the stack of the stop's thread, or else of the main thread."""
-        crash = self._stopping.crash
+        crash = self._rank.stopping.crash
         if crash is not None:
             return traceback_of(crash.error.__traceback__)
         if not self._stands():
             return stack_of(self._moving_frame())
         # A stop is told of a moment before it has begun.
-        return stack_of(self._stopping.frame or self._stops.arrived_at)
+        return stack_of(self._rank.stopping.frame or self._rank.stops.arrived_at)
 
     def threads(self) -> tuple[ThreadStack, ...]:
         """Return the stacks of all threads of the program."""
-        return thread_stacks(self._stops.owner if self._stands() else None, self.stack())
+        return thread_stacks(self._rank.stops.owner if self._stands() else None, self.stack())
 
     def age(self) -> tuple[float | None, bool]:
         """Return for how many seconds the rank has been where :meth:`stack` says, and whether it may be longer.
@@ -57,15 +100,92 @@ class Position:
         The seconds are None where they are unknown.
         """
         if self._stands():
-            return time.monotonic() - self._stops.stands_since, False
-        if self._stops.owner not in (None, threading.main_thread().ident):
+            return time.monotonic() - self._rank.stops.stands_since, False
+        if self._rank.stops.owner not in (None, threading.main_thread().ident):
             return None, False
         seconds = self._unmoved.look()
         return seconds, seconds is not None
 
     def _stands(self) -> bool:
-        return self._stops.is_halted and not self._stops.is_busy
+        return self._rank.stops.is_halted and not self._rank.stops.is_busy
 
     def _moving_frame(self) -> FrameType | None:
         """Return the innermost frame of the thread that steps, or else of the main thread."""
-        return thread_frame(self._stops.owner or threading.main_thread().ident)
+        return thread_frame(self._rank.stops.owner or threading.main_thread().ident)
+
+
+CHOSEN_BY_USER = "breakpoint"
+"""The reason of stops whose frame the user has chosen."""
+
+
+class Viewpoint:
+    """The frame of the current stop that is looked at; methods run in the stopped thread."""
+
+    def __init__(self, stop: Stopping) -> None:
+        self._stop = stop
+        self.opening: FrameType | None = None
+        """The frame that a debugger shows first; None if that is the frame of the stop."""
+
+    def begin(self, reason: str) -> None:
+        """Choose the frame for a stop that begins for this reason; its frame and its crash are known."""
+        usual = None if reason == CHOSEN_BY_USER else users_frame(self.frames())
+        self.opening = usual[0] if usual is not None and usual[0] is not self._stop.frame else None
+
+    def end(self) -> None:
+        """Forget the frame: the thread moves."""
+        self.opening = None
+
+    def frames(self) -> list[FrameAt]:
+        """Return the program's frames at this stop, outermost first."""
+        if self._stop.crash is not None:
+            return frames_of_traceback(self._stop.crash.error.__traceback__)
+        return frames_of(self._stop.frame)
+
+    def find(self, wanted: str) -> FrameAt | None:
+        """Return the frame that a user asks for, or the one that is looked at if ``wanted`` is empty.
+
+        Return None if the thread is not halted; raise NoSuchFrame.
+        """
+        if wanted:
+            return find_frame(self.frames(), wanted)
+        shown = self._stop.looked_at()
+        if shown is None:
+            return None
+        return next((at for at in self.frames() if at[0] is shown), (shown, shown.f_lineno or 0))
+
+    def is_usual(self, at: FrameAt) -> bool:
+        """Tell whether this is the frame that a debugger shows first, if nobody asks for another one."""
+        return at[0] is (self.opening or self._stop.frame)
+
+    def open_at(self, wanted: str) -> None:
+        """Show the frame that a user asks for, now or when a debugger opens; raise NoSuchFrame."""
+        frame = find_frame(self.frames(), wanted)[0]
+        self.opening = frame if frame is not self._stop.frame else None
+        engine = self._stop.open_engine()
+        if engine is not None:
+            engine.select(frame)
+
+    def open_if_there(self, wanted: str) -> None:
+        """Show the frame that a user asks for, or tell the terminals that there is none."""
+        try:
+            self.open_at(wanted)
+        except NoSuchFrame as error:
+            self._stop.send(fitted(Notice, text=str(error)))
+
+    def sentence(self) -> str:
+        """Say in which frame a debugger opens and what that frame has called; empty at the frame of the stop."""
+        frames = self.frames() if self.opening is not None else []
+        for at in frames[:-1]:
+            if at[0] is self.opening:
+                return f"in {_shown(at)}, inside {_shown(frames[-1])}; `d` goes down to it"
+        return ""
+
+
+def place_at(at: FrameAt) -> Place:
+    """Return the place of a frame at its line."""
+    return place_of(at[0], at[1])
+
+
+def _shown(at: FrameAt) -> str:
+    place = place_at(at)
+    return f"{place.function} {place.file.rpartition('/')[2]}:{place.line}"

@@ -12,22 +12,19 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from dbg_agent.engines.engine import Engine
-from dbg_agent.engines.port import Port
-from dbg_agent.own_threads import own_thread
+from dbg_agent.process.imports import loaded
+from dbg_agent.process.threads import own_thread
 from dbg_agent.rank.awaited_halts import ANSWER_MARGIN, SHORTEST_SECONDS, AwaitedHalts
-from dbg_agent.rank.break_in import AT_ONCE_SECONDS, BreakIn
-from dbg_agent.rank.position import Position
-from dbg_agent.rank.viewpoint import place_at
-from dbg_agent.rank.with_breakpoints import RankWithBreakpoints
-from dbg_agent.settings import FORBIDDEN, Settings
-from dbg_agent.stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
-from dbg_agent.stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
-from dbg_agent.stop.stops import SLOW_STEP_SECONDS
-from dbg_agent.when_imported import loaded
-from dbg_wire.errors import printable
+from dbg_agent.rank.break_in import AT_ONCE_SECONDS
+from dbg_agent.rank.debuggers import PASSING_PDB
+from dbg_agent.rank.position import place_at
+from dbg_agent.settings import FORBIDDEN
+from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, WantedMove
+from dbg_agent.stop.stops import NOTHING_MOVES, SLOW_STEP_SECONDS
+from dbg_agent.stop.user_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
+from dbg_wire.errors import error_line, printable
 from dbg_wire.messages import Action, Answer, Ask, Kind, Look, sendable
 from dbg_wire.records.inspection import PartsQuestion
 from dbg_wire.records.ranks import Place
@@ -36,28 +33,12 @@ from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
     from dbg_agent.link.fork_safety import ForkSafety
+    from dbg_agent.rank.engine import Engine
     from dbg_agent.rank.evaluate import Evaluated
+    from dbg_agent.rank.rank import Rank
     from dbg_agent.values.inspector import Inspector
     from dbg_wire.messages.rows import AnyRow
     from dbg_wire.records.evidence import EvidenceRecord
-
-MOVES = {
-    "n": "next",
-    "next": "next",
-    "s": "step",
-    "step": "step",
-    "r": "return",
-    "return": "return",
-    "unt": "until",
-    "until": "until",
-    "c": "continue",
-    "cont": "continue",
-    "continue": "continue",
-    "step over": "step over",
-    "step in": "step in",
-    "step out": "step out",
-}
-"""Commands that let the stopped thread run, by every name that pdb has for them, and the steps of an IDE."""
 
 STILL_SECONDS = 0.1
 """Seconds without a move after which a look may hold Python's lock for longer: the program waits, and loses nothing."""
@@ -79,34 +60,24 @@ INTERRUPT_AGAIN_SECONDS = 1.0
 
 
 NEEDED = (
-    "..breakpoints.points",
-    "..engines.passing_pdb",
-    "..evidence.gather",
-    "..values.describe",
-    "..values.inspector",
-    "..values.parts",
-    ".evaluate",
-    ".lone_collectives",
-    ".set_breakpoints",
-    ".source_beside",
+    PASSING_PDB,
+    "dbg_agent.breakpoints.points",
+    "dbg_agent.evidence.gather",
+    "dbg_agent.rank.beside",
+    "dbg_agent.rank.evaluate",
+    "dbg_agent.values.describe",
+    "dbg_agent.values.inspector",
+    "dbg_agent.values.parts",
     "dbg_wire.records.evidence",
     "dbg_wire.records.line_breakpoints",
 )
 """The modules that answers import when a question needs them: a rank that nobody asks does without."""
 
 
-class AskedRank(RankWithBreakpoints, Port, Protocol):
-    """The parts of a rank that its answers need."""
-
-    break_in: BreakIn
-    position: Position
-    settings: Settings
-
-
 class Questions:
     """The broker's questions to one rank, and the rank's answers."""
 
-    def __init__(self, rank: AskedRank) -> None:
+    def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self._awaited = AwaitedHalts(rank.call_later, self.answer, self.on_ask, self._running_text)
         self._kept: tuple[str, object] | None = None
@@ -135,7 +106,7 @@ class Questions:
             fork_safety.before_fork()
             try:
                 with suppress(Exception):  # the question that needs it is answered with its error
-                    import_module(name, __package__)
+                    import_module(name)
             finally:
                 fork_safety.after_fork()
 
@@ -169,8 +140,8 @@ class Questions:
         if stop is None:
             return
         rank = self._rank
-        if rank.stops.current[1] is None and not rank.terminal.viewers:
-            rank.terminal.resize(ask.rows, ask.columns)
+        if rank.stops.current[1] is None and not rank.debuggers.terminal.viewers:
+            rank.debuggers.terminal.resize(ask.rows, ask.columns)
         rank.inbox.put(stop, OpenDebugger(rank.debuggers.wanted()))
         self._put(ask, stop, RunJob(lambda: self._answer_screen(ask)))
 
@@ -202,12 +173,12 @@ class Questions:
 
             self.answer(ask, Kind.VALUE, rank.stops.state_word, rows=tuple(stop_states()))
             return
-        if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_passing:
+        if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_unreported:
             state = rank.stops.state_word
         else:
             state = "running"
-        frames = rank.position.stack()
-        age, at_least = rank.position.age()
+        frames = rank.stopping.position.stack()
+        age, at_least = rank.stopping.position.age()
         answer = fitted(
             Answer,
             request=ask.request,
@@ -216,7 +187,7 @@ class Questions:
             frames=frames,
             age=age,
             at_least=at_least,
-            threads=rank.position.threads() if ask.threads else (),
+            threads=rank.stopping.position.threads() if ask.threads else (),
             rows=self._evidence(ask, state, is_still=(age or 0.0) >= STILL_SECONDS),
         )
         rank.send(sendable(answer))
@@ -233,7 +204,7 @@ class Questions:
             # The place of the rank is known all the same, and the link must live.
             from dbg_wire.records.evidence import SourceSeen
 
-            lack = f"the evidence can't be read ({type(error).__name__}: {printable(str(error))})"
+            lack = f"the evidence can't be read ({error_line(error)})"
             return (fitted(SourceSeen, library="dbg-agent", lack=lack),)
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
@@ -256,10 +227,10 @@ class Questions:
 
     def _inspect(self, ask: Ask) -> None:
         if ask.live and self._rank.stops.current[0] is None:
-            from dbg_agent.rank.source_beside import answer_beside, source_question
+            from dbg_agent.rank.beside import answer_source, source_question
 
             if (question := source_question(ask)) is not None:
-                answer_beside(ask, question, self.answer)
+                answer_source(ask, question, self.answer)
                 return
         stop, asked = self._halted(ask), time.monotonic()
         if stop is not None:
@@ -271,7 +242,7 @@ class Questions:
         if self._inspector is None:
             from dbg_agent.values.inspector import Inspector
 
-            self._inspector = Inspector(self._rank.interruptible, self._rank.loaded, self._rank.stopping)
+            self._inspector = Inspector(self._rank.interruptible, self._rank.stopping)
         at = self._found(ask, self._rank.stopping.view.find)
         if at is not None:
             kind, text, rows = inspected(self._inspector, ask, at, self._rank.debuggers.locals_of(at[0]))
@@ -350,14 +321,12 @@ class Questions:
         if ask.withdrawn:
             return
         stops, stop = self._rank.stops, self._rank.stops.current[0]
+        from dbg_agent.rank.beside import FirstToAnswer, answer_breakpoints
+
         if stop is None or not stops.is_halted or stops.is_busy:
-            from dbg_agent.rank.set_breakpoints import answer_beside
-
-            answer_beside(self._rank, ask, self.answer)
+            answer_breakpoints(self._rank, ask, self.answer)
             return
-        from dbg_agent.rank.set_breakpoints import Turn
-
-        turn, asked = Turn(self._rank, ask, self.answer), time.monotonic()
+        turn, asked = FirstToAnswer(self._rank, ask, self.answer), time.monotonic()
         self._rank.inbox.put(stop, RunJob(lambda: self._in_time(ask, asked, turn.here)))
         # The stop may end before this work, and its debugger may be busy: running ranks take wishes as well.
         self._rank.call_later(BUSY_SECONDS, turn.beside)
@@ -372,7 +341,7 @@ class Questions:
             self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._run_command(ask))))
             return
         if self._rank.stopping.crash is not None and move != "continue":
-            self.answer(ask, Kind.ERROR, "it is kept after a crash, where nothing moves; `c` lets it end")
+            self.answer(ask, Kind.ERROR, NOTHING_MOVES)
             return
         self._put_move(ask, stop, WantedMove(move), "")
 
@@ -382,13 +351,10 @@ class Questions:
         self._put(ask, stop, Move(wanted, lambda: self._awaited.move_begins(ask, printed)))
 
     def _run_command(self, ask: Ask) -> None:
-        from dbg_agent.rank.evaluate import run_command
-
         at = self._found(ask, self._rank.stopping.view.find)
         if at is None:
             return
-        looked_at = self._rank.stopping.looked_at()
-        outcome = run_command(ask, at[0], self._rank, self._rank.debuggers, looked_at=looked_at)
+        outcome = self._rank.debuggers.run_command(ask, at[0], self._rank.stopping.looked_at())
         self._rank.breakpoints.look()
         if isinstance(outcome, tuple):
             self._put_move(ask, self._rank.stops.number, *outcome)
@@ -408,7 +374,7 @@ class Questions:
         ticket = 0
         try:
             # Not at the module's top, where the link's thread would make the import.
-            from dbg_agent.rank.lone_collectives import refusing_lone_collectives
+            from dbg_agent.rank.evaluate import refusing_lone_collectives
 
             # An interrupt that comes within the context manager itself would leave torch changed.
             with refusing_lone_collectives(ask.asked), interruptible.running() as ticket:
@@ -470,9 +436,9 @@ class Questions:
                 self._put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
             else:
                 rank.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
-        elif rank.stops.is_halted and not rank.stops.is_passing and ask.frame and not ask.withdrawn:
+        elif rank.stops.is_halted and not rank.stops.is_unreported and ask.frame and not ask.withdrawn:
             self._put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
-        elif rank.stops.is_halted and not rank.stops.is_passing:
+        elif rank.stops.is_halted and not rank.stops.is_unreported:
             word = f"is {rank.stops.state_word}" if ask.withdrawn else rank.stops.state_word
             self.answer(ask, Kind.VALUE, f"{word} already")
         elif ask.withdrawn:
@@ -508,7 +474,7 @@ class Questions:
         return stop
 
     def _running_text(self) -> str:
-        where = self._rank.position.moving_place()
+        where = self._rank.stopping.position.moving_place()
         return f"running, {where.file}:{where.line}" if where else "running"
 
     def _put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
@@ -539,7 +505,7 @@ class Questions:
 
 
 def _not_answered(error: Exception) -> str:
-    return f"can't be answered ({type(error).__name__}: {printable(str(error))})"
+    return f"can't be answered ({error_line(error)})"
 
 
 _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {

@@ -6,87 +6,54 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
-from dbg_agent.engines.engine import Engine
-from dbg_agent.engines.leaving import WayOut
-from dbg_agent.link.link import Link
-from dbg_agent.rank.break_in import BreakIn
-from dbg_agent.rank.debuggers import Debuggers
-from dbg_agent.rank.from_broker import FromBroker
-from dbg_agent.rank.membership import Membership
-from dbg_agent.rank.questions import Questions
-from dbg_agent.rank.user_breakpoints import UserBreakpoints
-from dbg_agent.rank.viewpoint import Viewpoint
-from dbg_agent.stderr import say
-from dbg_agent.stop.crash import Crash
-from dbg_agent.stop.inbox import GoOn, Inbox, Move, OpenDebugger, RunJob
-from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.process.stderr import say
+from dbg_agent.rank.position import Position, Viewpoint
+from dbg_agent.stop.inbox import (
+    GoOn,
+    LeaveDebugger,
+    Move,
+    MoveOn,
+    OpenDebugger,
+    RunJob,
+    Switch,
+    SwitchDebugger,
+    WayOut,
+    Work,
+)
+from dbg_agent.stop.loaded_sources import Loaded, source_message
 from dbg_agent.stop.room import DEBUGGER_FRAMES, make_room
-from dbg_agent.stop.source import source_of
-from dbg_agent.stop.stacks import is_own, place_of
-from dbg_agent.stop.stops import HELD, SLOW_STEP_SECONDS, Stops
-from dbg_agent.stop.terminal import Terminal
-from dbg_agent.stop.typed_keys import Loss
-from dbg_agent.waiting.deadlines import Deadlines
-from dbg_agent.waiting.holding import Holding
-from dbg_agent.waiting.lease import Lease
+from dbg_agent.stop.stacks import is_own, outward, place_of
+from dbg_agent.stop.stops import HELD, SLOW_STEP_SECONDS, Crash
 from dbg_wire.errors import printable
 from dbg_wire.messages import Applied, Message, Notice
 from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
 from dbg_wire.tables.engines import LINE_ENGINE
 
+if TYPE_CHECKING:
+    from dbg_agent.rank.engine import Engine
+    from dbg_agent.rank.rank import Rank
+
 BEFORE_LINE = "before line"
 """Takes the place of an engine's name if no trace function has stopped, but the program itself before its line."""
-
-
-class StoppingRank(Protocol):
-    """The parts of a rank that a stop needs."""
-
-    link: Link
-    inbox: Inbox
-    stops: Stops
-    terminal: Terminal
-    loaded: Loaded
-    breakpoints: UserBreakpoints
-    debuggers: Debuggers
-    membership: Membership
-    from_broker: FromBroker
-    questions: Questions
-    break_in: BreakIn
-    holding: Holding
-    lease: Lease
-    deadlines: Deadlines
-    passed: str
-
-    @property
-    def address(self) -> str:
-        """Return the rank's address for terminals."""
-
-    def send(self, message: Message) -> None:
-        """Have a message sent."""
-
-    def publish(self) -> None:
-        """Have a report sent."""
-
-    def tell_loss(self, loss: Loss | None) -> None:
-        """Tell which keys the debugger will never get, if any."""
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds."""
 
 
 class Stopping:
     """The one stop of a rank from its begin to its end; methods run in the thread that stops."""
 
-    def __init__(self, rank: StoppingRank) -> None:
+    def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self.frame: FrameType | None = None
         """The frame in which the stopped thread is halted; None while it runs."""
         self.crash: Crash | None = None
         """The crash for which the current stop keeps this rank, if any."""
         self.view = Viewpoint(self)
+        self.position = Position(rank)
+        self.sources = Loaded()
+        self.is_interrupted = False
+        """Whether Ctrl-C was pressed during an unreported stop; the program's next line is interrupted then."""
         self.stepped_to: tuple[int, int] | None = None
         """Frame id and line of the tracing's last halt: a stop point of that line must not stop there once more."""
         self._told_changed: set[str] = set()
@@ -115,7 +82,7 @@ class Stopping:
         tracer = sys.gettrace()
         # The tracing ends first: a step onto the stop would go on into the calls below.
         sys.settrace(None)
-        local_tracers = _local_tracers(frame) if tracer is not None else []
+        local_tracers = [(one, one.f_trace) for one in outward(frame)] if tracer is not None else []
         rank = self._rank
         engine = rank.debuggers.last
         mine = rank.stops.is_mine()
@@ -163,13 +130,13 @@ class Stopping:
             # The stop can't halt a second time, and a debugger that fails would end it.
             return
         self.stepped_to = (id(frame), frame.f_lineno)
-        reason = "interrupt" if engine is not None and engine.tracing.breaks_in else "breakpoint"
+        reason = "interrupt" if engine is not None and engine.breaks_in else "breakpoint"
         with make_room(DEBUGGER_FRAMES):
             if stops.is_mine() and engine is not None:
                 self._halt(frame, reason)
                 self._show_or_serve(engine, frame, name, interact)
-            elif goes_on and engine is not None and self._rank.debuggers.may_pass(name):
-                stops.pass_by(frame)
+            elif goes_on and engine is not None and self._rank.debuggers.is_log_watched(name):
+                stops.begin_unreported(frame)
                 self.frame = frame
                 self._show_or_serve(engine, frame, name, interact)
             else:
@@ -183,17 +150,17 @@ class Stopping:
         self.stepped_to = None
         return True
 
-    def reveal(self) -> None:
+    def start_reporting(self) -> None:
         """Report the calling thread's stop if it was not reported so far, since it waits for a user now."""
         stops = self._rank.stops
-        if stops.is_passing and stops.is_mine() and self.frame is not None:
-            stops.reveal()
+        if stops.is_unreported and stops.is_mine() and self.frame is not None:
+            stops.start_reporting()
             self._begin(self.frame, "breakpoint", stops.engine, "")
 
     def looked_at(self) -> FrameType | None:
         """Return the frame that the open debugger shows, or else the one that it would show first."""
         engine = self.open_engine()
-        shown: FrameType | None = getattr(engine.tracing, "curframe", None) if engine is not None else None
+        shown: FrameType | None = getattr(engine, "curframe", None)
         return shown or self.view.opening or self.frame
 
     def open_engine(self) -> Engine | None:
@@ -206,13 +173,25 @@ class Stopping:
 
     def show_source(self, frame: FrameType | None) -> None:
         """Send the lines around this frame's line, for terminals that may not have the file."""
-        if frame is not None and self._rank.terminal.viewers:
-            self._rank.send(source_of(frame, self._rank.breakpoints.lines))
+        if frame is not None and self._rank.debuggers.terminal.viewers:
+            self._rank.send(source_message(frame, self._rank.breakpoints.lines))
 
     def show_source_again(self) -> None:
         """Send the lines around the line debugger's frame once more, for a terminal that has just attached."""
         if self._rank.stops.engine == LINE_ENGINE:
             self.show_source(self.looked_at())
+
+    def carry_out(self, work: Work | None) -> None:
+        """Run a job of the inbox within the open debugger, or unwind the debugger by what is raised."""
+        if isinstance(work, GoOn):
+            raise LeaveDebugger(work.done)
+        if isinstance(work, Move):
+            work.begun()
+            raise MoveOn(work.wanted, self.looked_at())
+        if isinstance(work, Switch):
+            raise SwitchDebugger
+        if isinstance(work, RunJob):
+            work.job()
 
     def take_keys(self, count: int) -> None:
         """Acknowledge that the debugger took this many bytes."""
@@ -235,7 +214,7 @@ class Stopping:
         """Wait for this thread's turn to stop, and begin the stop; an exception that comes out has ended it."""
         if reason != HELD:
             # The stop that was passed before is of no interest any more.
-            self._rank.passed = ""
+            self._rank.program.passed = ""
         try:
             self._rank.membership.note_stop()
             self._rank.stops.arrive(frame, reason, detail)
@@ -258,16 +237,15 @@ class Stopping:
     ) -> None:
         rank = self._rank
         if reason != HELD:
-            rank.loaded.read()
-        rank.lease.begin(lease)
-        deadline = rank.deadlines.begin(reason, detail)
+            self.sources.read()
+        deadline = rank.limits.begin(reason, detail, lease)
         self.frame = frame
         self.view.begin(reason)
         rank.debuggers.stop_begins(engine_wanted)
         rank.break_in.arrived()
         if reason == HELD:
             rank.holding.begun()
-        elif rank.terminal.viewers:
+        elif rank.debuggers.terminal.viewers:
             rank.inbox.put(rank.stops.number, OpenDebugger(rank.debuggers.wanted()))
         else:
             where = place_of(frame)
@@ -281,7 +259,7 @@ class Stopping:
         self.frame = frame
         self.view.begin(reason)
         self._rank.stops.halt(frame)
-        self._rank.lease.use()
+        self._rank.limits.lease.use()
         self._rank.break_in.arrived()
         where = place_of(frame)
         self._rank.questions.moved(f"{where.file}:{where.line} {where.function}")
@@ -304,7 +282,7 @@ class Stopping:
                 if isinstance(work, GoOn):
                     if rank.debuggers.last is not None:
                         # A debugger of an earlier stop may still trace for breakpoints, even if none is open now.
-                        rank.debuggers.last.tracing.go_on(frame)
+                        rank.debuggers.last.go_on(frame)
                     self.end()
                     work.done()
                     return
@@ -332,7 +310,7 @@ class Stopping:
         self._show_what_runs(engine, frame)
         try:
             if self.crash is not None:
-                way = engine.post_mortem(self.crash.error)
+                way = engine.show_crash(self.crash.error)
             elif interact is not None and engine.name == traced_by:
                 way = interact()
             else:
@@ -340,18 +318,18 @@ class Stopping:
         except BaseException:
             self.end()
             raise
-        if not engine.tracing.has_let_go:
+        if not engine.has_let_go:
             rank.breakpoints.look()
-        if way is WayOut.LEFT:
+        if way is WayOut.SWITCH:
             rank.tell_loss(rank.inbox.close(rank.stops.close_session, "another debugger was opened"))
             rank.inbox.put(rank.stops.number, OpenDebugger(rank.debuggers.wanted()))
             return False
         if self.crash is not None:
-            engine.tracing.go_on(frame)
+            engine.go_on(frame)
         if way is WayOut.GO_ON or self.crash is not None:
             self.end()
             return True
-        self.reveal()
+        self.start_reporting()
         # Values that were only shown must not live on in a step, which may run for long.
         rank.questions.forget()
         self.frame = None
@@ -367,7 +345,7 @@ class Stopping:
             traceback = traceback.tb_next
         if place := self.view.sentence():
             engine.note(printable(place))
-        for path in self._rank.loaded.show(frame if traceback is None else traceback.tb_frame):
+        for path in self.sources.show(frame if traceback is None else traceback.tb_frame):
             if path not in self._told_changed:
                 self._told_changed.add(path)
                 text = f"{printable(path)} has changed since it was loaded; its lines are not those that run"
@@ -384,13 +362,13 @@ class Stopping:
         self.frame = self.crash = None
         self.view.end()
         rank.debuggers.stop_ends()
-        rank.loaded.forget()
+        self.sources.forget()
         self._told_changed.clear()
-        if rank.stops.is_passing:
+        if rank.stops.is_unreported:
             self._end_pass()
             return
         self._complete_sites()
-        rank.deadlines.end()
+        rank.limits.end()
         rank.tell_loss(rank.inbox.end(rank.stops.number, rank.stops.end, "the stop ended"))
         rank.questions.moved("running")
 
@@ -400,8 +378,9 @@ class Stopping:
         rank.tell_loss(rank.inbox.end(rank.stops.number, rank.stops.end, "the stop ended"))
         if not rank.breakpoints.lines:
             rank.publish()
-        if rank.from_broker.take_interrupt() and rank.debuggers.last is not None:
-            rank.debuggers.last.tracing.break_in()
+        interrupted, self.is_interrupted = self.is_interrupted, False
+        if interrupted and rank.debuggers.last is not None:
+            rank.debuggers.last.break_in()
 
     def end_step(self) -> None:
         """End the stop of the calling thread if it steps: the code that it steps through is over."""
@@ -428,17 +407,4 @@ class Stopping:
 
 def _program_frame() -> FrameType | None:
     """Return the innermost frame of the calling thread that is not ours; None in the interpreter's own hooks."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and is_own(frame):
-        frame = frame.f_back
-    return frame
-
-
-def _local_tracers(frame: FrameType) -> list[tuple[FrameType, Any]]:
-    """Return the local trace function of each frame from this one outwards."""
-    tracers: list[tuple[FrameType, Any]] = []
-    walk: FrameType | None = frame
-    while walk is not None:
-        tracers.append((walk, walk.f_trace))
-        walk = walk.f_back
-    return tracers
+    return next((frame for frame in outward(sys._getframe()) if not is_own(frame)), None)

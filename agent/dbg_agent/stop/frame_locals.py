@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any
 
+from dbg_agent.stop.stacks import outward
+
 WRITES_THROUGH = sys.version_info >= (3, 13)
 """Whether ``f_locals`` of a function writes to the frame itself; before that it is a copy that the frame keeps."""
 
@@ -75,10 +77,8 @@ def empty(frame: FrameType) -> None:
 def _traced_now() -> set[int]:
     """Return the ids of the frames for which a trace or profile function runs in this thread."""
     traced = set()
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
+    for frame in outward(sys._getframe()):
         code = frame.f_code
         if "event" in code.co_varnames[: min(code.co_argcount, 4)] or sys.getprofile() is not None:
             traced.add(id(frame.f_back))
-        frame = frame.f_back
     return traced

@@ -10,14 +10,19 @@ import linecache
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import CodeType, FrameType, FunctionType, ModuleType
 
-from dbg_agent.own_threads import own_thread
-from dbg_agent.stop.compiled_sources import compiled_sources
-from dbg_wire.limits import MAX_LINE_TEXT
+from dbg_agent.process.threads import own_thread
+from dbg_agent.stop.stacks import outward, place_of
+from dbg_wire.limits import MAX_LINE_TEXT, SOURCE_LINES
+from dbg_wire.messages import Source
+from dbg_wire.records.record import fitted
+
+compiled_sources: dict[str, bytes] = {}
+"""The sources by the absolute paths of their files. A thread that writes here never removes anything."""
 
 MAX_FILES = 2000
 MAX_FILE_BYTES = 4_000_000
@@ -48,7 +53,7 @@ class _LoadedText:
         if self._codes is None:
             self._codes = {}
             with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-                for one in _all_codes(compile(self._source, code.co_filename, "exec", dont_inherit=True)):
+                for one in all_codes(compile(self._source, code.co_filename, "exec", dont_inherit=True)):
                     self._codes.setdefault((one.co_name, one.co_firstlineno), []).append(one)
         return any(_is_same(code, one) for one in self._codes.get((code.co_name, code.co_firstlineno), ()))
 
@@ -95,12 +100,10 @@ class Loaded:
 
     def show(self, frame: FrameType | None) -> list[str]:
         """Make debuggers see the text that runs in this frame and its callers; return files whose text is unknown."""
-        walk = frame
-        while walk is not None:
-            path = walk.f_code.co_filename
-            if walk is frame or not _is_library(path):
-                self._running.setdefault(path, set()).add(walk.f_code)
-            walk = walk.f_back
+        for one in outward(frame):
+            path = one.f_code.co_filename
+            if one is frame or not _is_library(path):
+                self._running.setdefault(path, set()).add(one.f_code)
         self._pin_all()
         return [path for path in self._running if path in self._unknown and _is_there(path)]
 
@@ -243,11 +246,12 @@ def _functions_of(path: str) -> Iterator[CodeType]:
                     yield member.__code__
 
 
-def _all_codes(code: CodeType) -> Iterator[CodeType]:
+def all_codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code and the codes that are compiled within it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _all_codes(constant)
+            yield from all_codes(constant)
 
 
 def _is_same(code: CodeType, other: CodeType) -> bool:
@@ -263,3 +267,19 @@ def process_started() -> float:
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return time.time()
+
+
+def source_message(frame: FrameType, breaks: Mapping[str, Sequence[int]]) -> Source:
+    """Return the source around a frame's line; without lines if there is no source."""
+    where = place_of(frame)
+    lines = linecache.getlines(where.file, frame.f_globals)
+    first = max(1, where.line - SOURCE_LINES)
+    shown = lines[first - 1 : where.line + SOURCE_LINES]
+    marked = breaks.get(os.path.normcase(os.path.abspath(where.file)), ())  # noqa: PTH100 - as bdb names files
+    return fitted(
+        Source,
+        where=where,
+        first=first,
+        lines=tuple(line.rstrip("\n") for line in shown),
+        breakpoints=tuple(line for line in sorted(marked) if first <= line < first + len(shown)),
+    )

@@ -105,7 +105,7 @@ class RecursionLimit:
 
     def _restore_elsewhere(self) -> None:
         """Restore the limit in another thread: this one was beyond it before it came here, by a room of another one."""
-        from dbg_agent.own_threads import own_thread
+        from dbg_agent.process.threads import own_thread
 
         # Without another thread the next room restores the limit.
         with suppress(RuntimeError):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from operator import methodcaller
 from types import FrameType, TracebackType
+from typing import Any, NamedTuple
 
-from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES
-from dbg_wire.records.ranks import Place
+from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MAX_THREAD_FRAMES, MAX_THREADS, MAX_THREADS_BYTES
+from dbg_wire.records.ranks import Place, ThreadStack
 from dbg_wire.records.record import fitted, size_of
 
 LOOK_MAY_LOCK_UP = (3, 11) <= sys.version_info < (3, 11, 12)
@@ -47,8 +50,8 @@ OWN_PACKAGES = ("dbg_agent", "dbg_dial", "dbg_wire")
 RUNNERS = (
     "dbg_agent.program.script",
     "dbg_agent.__main__",
-    "dbg_agent.when_imported",
-    "dbg_agent.waiting.group_timeouts",
+    "dbg_agent.process.imports",
+    "dbg_agent.rank.group_timeouts",
 )
 """Modules of ours that call the program's code and hold no lock then: a script, an import, the making of a group."""
 
@@ -74,6 +77,30 @@ def _is_main(frame: FrameType) -> bool:
     return frame.f_code.co_filename == OWN_MAIN
 
 
+def outward(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield a frame, its caller, and so on to the outermost frame of the thread."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def is_under_ours(frame: FrameType, until: int | None = None) -> bool:
+    """Tell whether our code called a frame. Frames from the id ``until`` on don't count, if one is given."""
+    walk: FrameType | None = frame
+    # No generator: this runs in a traced thread, for each call of it.
+    while walk is not None and id(walk) != until:
+        if is_own(walk) and not is_runner(walk):
+            return True
+        walk = walk.f_back
+    return False
+
+
+def is_traced_by_us(frame: FrameType) -> bool:
+    """Tell whether a debugger of ours traces a frame, and with it the functions that the frame calls."""
+    # By name, since a rank in which no debugger was opened has not loaded them.
+    return type(getattr(frame.f_trace, "__self__", None)).__module__.startswith("dbg_agent.engines.")
+
+
 def skip_runner(frames: Sequence[FrameType]) -> int:
     """Return how many of the frames, outermost first, only run the program: Python's and ours, before its first one."""
     for number, frame in enumerate(frames):
@@ -95,12 +122,8 @@ def stack_of(frame: FrameType | None, most: int = MAX_STACK_FRAMES) -> tuple[Pla
 
 def whole_stack(frame: FrameType | None) -> tuple[Place, ...]:
     """Return all places from the outermost frame to this one, without our frames."""
-    frames = []
     # Outside of our runner, as of any script, are only the frames by which Python runs a module.
-    while frame is not None and not _is_main(frame):
-        frames.append(frame)
-        frame = frame.f_back
-    frames.reverse()
+    frames = list(takewhile(lambda one: not _is_main(one), outward(frame)))[::-1]
     return tuple(place_of(frame) for frame in frames[skip_runner(frames) :] if not is_own(frame))
 
 
@@ -118,10 +141,7 @@ def traceback_of(traceback: TracebackType | None) -> tuple[Place, ...]:
 
 def thread_frame(thread: int | None) -> FrameType | None:
     """Return the innermost frame of a thread that is not ours; None if there is none."""
-    frame = all_frames().get(thread or 0)
-    while frame is not None and is_own(frame):
-        frame = frame.f_back
-    return frame
+    return next((frame for frame in outward(all_frames().get(thread or 0)) if not is_own(frame)), None)
 
 
 def bounded_stack(places: tuple[Place, ...], most: int = MAX_STACK_FRAMES) -> tuple[Place, ...]:
@@ -150,3 +170,67 @@ def _outer_and_inner(places: tuple[Place, ...], most: int) -> tuple[Place, ...]:
     outer = min(OUTERMOST_KEPT, most // 4)
     note = fitted(Place, file="", line=0, function=f"[{left_out + 1} frames left out]")
     return (*places[:outer], note, *places[outer + left_out + 1 :])
+
+
+MAX_NAME = 200
+"""Characters of a thread's name."""
+
+
+def thread_stacks(halted: int | None, stack: tuple[Place, ...]) -> tuple[ThreadStack, ...]:
+    """Return the threads, the main one first; ``stack`` is that of the thread ``halted``, if one stands in a stop.
+
+    If all are more than MAX_THREADS_BYTES the middle of the deepest ones is left out, as a place of each tells.
+    """
+    threads = program_threads(halted)
+    whole = [stack if thread.ident == halted else whole_stack(thread.frame) for thread in threads]
+    most = MAX_THREAD_FRAMES
+    stacks = [bounded_stack(one, most) for one in whole]
+    while most > 1 and sum(map(bytes_of, stacks)) > MAX_THREADS_BYTES:
+        most = most * 3 // 4
+        stacks = [bounded_stack(one, most) for one in whole]
+    return tuple(
+        fitted(ThreadStack, name=thread.name[:MAX_NAME], frames=frames, halted=thread.ident == halted)
+        for thread, frames in zip(threads, stacks, strict=True)
+    )
+
+
+OWN_NAMES = "dbg-agent"
+"""How the names of our threads begin: one that has just been started has no frame of ours yet."""
+
+UNNAMED = "unnamed"
+"""The name of a thread that C code has made and Python knows nothing of."""
+
+
+class ProgramThread(NamedTuple):
+    """One thread and its innermost frame; ``object`` is the one of :mod:`threading`, None if that knows none."""
+
+    ident: int
+    name: str
+    frame: FrameType
+    object: Any
+
+
+def program_threads(halted: int | None = None) -> list[ProgramThread]:
+    """Return at most MAX_THREADS threads, the main one first, then the thread ``halted``."""
+    main = threading.main_thread().ident
+    frames = all_frames()
+    # `threading.enumerate` takes a lock, which a thread that stands in a stop may hold.
+    known = dict(getattr(threading, "_active", {}))
+    idents = [ident for ident in frames if ident == main or not _is_own_thread(known.get(ident), frames[ident])]
+    idents.sort(key=lambda ident: (ident != main, ident != halted))
+    return [
+        ProgramThread(ident, _name(known.get(ident)), frames[ident], known.get(ident)) for ident in idents[:MAX_THREADS]
+    ]
+
+
+def _name(thread: Any) -> str:
+    name = getattr(thread, "_name", None)
+    return name if isinstance(name, str) and name else UNNAMED
+
+
+def _is_own_thread(thread: Any, frame: FrameType) -> bool:
+    """Tell whether our code is the outermost of a thread, apart from what starts every thread."""
+    if _name(thread).startswith(OWN_NAMES):
+        return True
+    outermost = [one for one in outward(frame) if one.f_globals.get("__name__") != "threading"][-1:]
+    return bool(outermost) and is_own(outermost[0])

@@ -9,18 +9,37 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FrameType
 
-from dbg_agent.log import Logger
+from dbg_agent.process.log import Logger
+from dbg_agent.process.threads import wait_for
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.stop.stacks import is_own, place_of
-from dbg_agent.stop.waits import wait_for
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.records.record import fitted
 from dbg_wire.states import StopEvent, StopPhase, move_stop
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crash:
+    """The exception of a crash; ``ends`` says what ends by it once the rank is let go, empty if nothing does."""
+
+    error: BaseException
+    ends: str = ""
+
+    @property
+    def what_continue_does(self) -> str:
+        """Return what happens if the rank leaves this stop, as a clause without a subject."""
+        return f"let {self.ends} end by its exception" if self.ends else "let the program go on behind post_mortem()"
+
+
+NOWHERE = Place(file="", line=0, function="")
+
 logger = Logger("dbg_agent.stop")
+
+NOTHING_MOVES = "it is kept after a crash, where nothing moves; `c` lets it end"
 
 HELD = "hold"
 """Reason of a stop of a rank that was not chosen to stop: it waits for ranks that are stopped."""
@@ -29,35 +48,43 @@ SLOW_STEP_SECONDS = 0.3
 """Seconds after which a step counts as running; a report of each quick step would make the list flicker."""
 
 
+@dataclass(slots=True)
+class _Reported:
+    """What is reported of the current stop, or was of the last one."""
+
+    reason: str = ""
+    detail: str = ""
+    frame: FrameType | None = None
+    """The frame at which the stop has begun."""
+    place: Place = NOWHERE
+    since: float = 0.0
+    stands_since: float = 0.0
+    thread: str = ""
+    limit: str = ""
+    limit_seconds: float | None = None
+    lease: tuple[float, float] | None = None
+
+
 class Stops:
     """The current stop, which one thread at a time has, and the queue of threads for it.
 
-    ``changed`` is called, without locks held, after every change that is to be reported; ``abandoned`` ends a stop
-    whose thread ends in the middle of a step.
+    ``changed`` is called, without locks held, after every change that is to be reported; ``on_thread_exit`` ends a stop
+    whose thread exits during a step.
     """
 
-    def __init__(self, changed: Callable[[], None], abandoned: Callable[[], None] | None = None) -> None:
+    def __init__(self, changed: Callable[[], None], on_thread_exit: Callable[[], None] | None = None) -> None:
         self._changed = changed
-        self._abandoned = abandoned or self.end
+        self._on_thread_exit = on_thread_exit or self.end
         self._turn = threading.Condition()
         self._phase = StopPhase.NONE
         self._owner: int | None = None
-        self.arrived_at: FrameType | None = None
-        """The frame at which the current stop has begun: it is known from the moment at which the stop is told of."""
         self._number = 0
+        self._reported = _Reported()
         self._sessions = 0
         self._session: SessionInfo | None = None
         self.session_before: SessionInfo | None = None
         """The session on the last stop that had one."""
-        self._is_passing = False
-        self._reason = self._detail = self._limit = ""
-        self._limit_seconds: float | None = None
-        self._lease: tuple[float, float] | None = None
-        self._place = Place(file="", line=0, function="")
-        self._since = 0.0
-        self.stands_since = 0.0
-        """When the stopped thread came to the place where it stands, or stood last."""
-        self._thread = ""
+        self._is_unreported = False
         self._queued = 0
         self._is_slow = False
         self._steps = 0
@@ -71,6 +98,16 @@ class Stops:
         return self._phase
 
     @property
+    def arrived_at(self) -> FrameType | None:
+        """Return the frame at which the current stop has begun: it is known from when the stop is reported."""
+        return self._reported.frame
+
+    @property
+    def stands_since(self) -> float:
+        """Return when the stopped thread came to the place where it stands, or stood last."""
+        return self._reported.stands_since
+
+    @property
     def number(self) -> int:
         """Return the number of the current stop, or of the last one."""
         return self._number
@@ -79,7 +116,7 @@ class Stops:
     def current(self) -> tuple[int | None, int | None]:
         """Return the numbers of the current stop and its session, with which input must be tagged; None without one."""
         with self._turn:
-            if self._phase is StopPhase.NONE or self._is_passing:
+            if self._phase is StopPhase.NONE or self._is_unreported:
                 return None, None
             return self._number, self._session.number if self._session else None
 
@@ -115,14 +152,14 @@ class Stops:
         return self._phase is StopPhase.STEPPING and not self._is_slow
 
     @property
-    def is_passing(self) -> bool:
+    def is_unreported(self) -> bool:
         """Tell whether the stop is not reported: commands of a breakpoint print, and the thread goes on."""
-        return self._is_passing
+        return self._is_unreported
 
     @property
     def is_hold(self) -> bool:
         """Tell whether the current stop is a wait for other ranks."""
-        return self._phase is not StopPhase.NONE and self._reason == HELD
+        return self._phase is not StopPhase.NONE and self._reported.reason == HELD
 
     @property
     def state_word(self) -> str:
@@ -136,26 +173,28 @@ class Stops:
     def report(self, *, breakpoints: int, generation: int, applied: int) -> RankReport:
         """Return the report of this rank, without the parts that other objects know."""
         with self._turn:
-            is_over = self._phase is StopPhase.NONE or self._is_passing
+            is_over = self._phase is StopPhase.NONE or self._is_unreported
             running = is_over or self._is_slow
             stop = None
             if not is_over:
+                now, reported = time.monotonic(), self._reported
                 stop = fitted(
                     StopInfo,
                     number=self._number,
-                    reason=self._reason,
-                    where=self._place,
-                    age=time.monotonic() - self._since,
-                    thread=self._thread,
-                    detail=self._detail,
-                    limit=self._limit,
-                    limit_seconds=self._limit_seconds,
-                    lease=self._lease[0] if self._lease is not None else None,
-                    lease_seconds=self._lease[1] - time.monotonic() if self._lease is not None else None,
+                    reason=reported.reason,
+                    where=reported.place,
+                    age=now - reported.since,
+                    thread=reported.thread,
+                    detail=reported.detail,
+                    limit=reported.limit,
+                    limit_seconds=reported.limit_seconds,
+                    lease=reported.lease[0] if reported.lease is not None else None,
+                    lease_seconds=reported.lease[1] - now if reported.lease is not None else None,
                 )
+            is_held = self._reported.reason == HELD
             return fitted(
                 RankReport,
-                state=RankState.RUNNING if running else RankState.HELD if self._reason == HELD else RankState.STOPPED,
+                state=RankState.RUNNING if running else RankState.HELD if is_held else RankState.STOPPED,
                 stop=stop,
                 session=None if is_over else self._session,
                 stepping=self._is_slow,
@@ -179,31 +218,31 @@ class Stops:
             self._take_turn(frame, reason, detail)
             self._watch_thread_end()
             self._changed()
-            place = self._place
+            place = self._reported.place
             logger.info("stop %d, %s, begins at %s:%d", self._number, reason, place.file, place.line)
         except BaseException:
             self._leave_turn()
             raise
 
-    def pass_by(self, frame: FrameType) -> None:
+    def begin_unreported(self, frame: FrameType) -> None:
         """Make this place the current stop like :meth:`arrive`, in the session before, and report nothing."""
         with self._turn:
             self._queued += 1
         try:
-            self._take_turn(frame, "breakpoint", "", is_passing=True)
+            self._take_turn(frame, "breakpoint", "", is_unreported=True)
             self._watch_thread_end()
         except BaseException:
             self._leave_turn()
             raise
 
-    def reveal(self) -> None:
-        """Report the stop that :meth:`pass_by` has begun, and count it as an ordinary one from here on."""
+    def start_reporting(self) -> None:
+        """Report the stop that :meth:`begin_unreported` has begun, and count it as an ordinary one from here on."""
         with self._turn:
-            self._is_passing = False
-            self._since = time.monotonic()
+            self._is_unreported = False
+            self._reported.since = time.monotonic()
         self._changed()
 
-    def _take_turn(self, frame: FrameType, reason: str, detail: str, *, is_passing: bool = False) -> None:
+    def _take_turn(self, frame: FrameType, reason: str, detail: str, *, is_unreported: bool = False) -> None:
         try:
             with self._turn:
                 try:
@@ -211,17 +250,22 @@ class Stops:
                 except BaseException as error:
                     raise ProgramRaised(error) from None
                 # The owner is set first: a signal handler that stops from here on is within this stop and doesn't wait.
-                self._owner, self.arrived_at = threading.get_ident(), frame
+                self._owner = threading.get_ident()
+                now = time.monotonic()
+                self._reported = _Reported(
+                    reason,
+                    detail,
+                    frame,
+                    # At its exit a rank waits in our code, which is no place in the program.
+                    place_of(frame) if not is_own(frame) else NOWHERE,
+                    since=now,
+                    stands_since=now,
+                    thread=threading.current_thread().name,
+                )
                 self._phase = move_stop(self._phase, StopEvent.ARRIVES)
                 self._number += 1
-                self._reason, self._detail = reason, detail
-                self._limit, self._limit_seconds, self._lease = "", None, None
-                # At its exit a rank waits in our code, which is no place in the program.
-                self._place = place_of(frame) if not is_own(frame) else Place(file="", line=0, function="")
-                self._since = self.stands_since = time.monotonic()
-                self._thread = threading.current_thread().name
-                if is_passing:
-                    self._is_passing = True
+                if is_unreported:
+                    self._is_unreported = True
                     self._phase = move_stop(self._phase, StopEvent.OPENS)
                     self._session = self.session_before
         finally:
@@ -235,9 +279,9 @@ class Stops:
         with self._turn:
             if self._phase is not StopPhase.NONE:
                 self._phase = move_stop(self._phase, StopEvent.ENDS)
-            self._owner = self.arrived_at = None
+            self._owner = self._reported.frame = None
             self._session = None
-            self._is_passing = False
+            self._is_unreported = False
             self._turn.notify()
         self._changed()
 
@@ -245,9 +289,9 @@ class Stops:
         """Note that a debugger opens on the stop; return its session."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.OPENS)
-            if self._reason == HELD:
+            if self._reported.reason == HELD:
                 # A user looks at the held rank, so this becomes an ordinary stop, which lasts until the user ends it.
-                self._reason = "breakpoint"
+                self._reported.reason = "breakpoint"
             if self._session is None:
                 self._sessions += 1
                 self._session = fitted(SessionInfo, number=self._sessions, engine=engine, rows=rows, columns=columns)
@@ -281,7 +325,7 @@ class Stops:
             if self._phase is not StopPhase.STEPPING or self._steps != step:
                 return
             self._is_slow = True
-            self._since = time.monotonic()
+            self._reported.since = time.monotonic()
         self._changed()
 
     def work_is_slow(self) -> None:
@@ -290,7 +334,7 @@ class Stops:
             if self._phase is not StopPhase.OPEN:
                 return
             self._is_slow = True
-            self._since = time.monotonic()
+            self._reported.since = time.monotonic()
         self._changed()
 
     def work_is_over(self) -> None:
@@ -299,18 +343,19 @@ class Stops:
             if not self.is_busy:
                 return
             self._is_slow = False
-            self._since = time.monotonic()
+            self._reported.since = time.monotonic()
         self._changed()
 
     def halt(self, frame: FrameType) -> None:
         """Note that the step has ended here, in the same stop and session."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.OPENS)
-            self.stands_since = time.monotonic()
+            reported = self._reported
+            reported.stands_since = time.monotonic()
             if self._is_slow:
-                self._since = self.stands_since
+                reported.since = reported.stands_since
             self._is_slow = False
-            self._place = place_of(frame)
+            reported.place = place_of(frame)
         self._changed()
 
     def close_session(self) -> None:
@@ -328,15 +373,15 @@ class Stops:
             if self._phase is StopPhase.NONE:
                 return
             self._phase = move_stop(self._phase, StopEvent.ENDS)
-            self._owner = self.arrived_at = None
+            self._owner = self._reported.frame = None
             if self._session is not None:
                 self.session_before = self._session
             self._session = None
             self._is_slow = False
-            was_passing, self._is_passing = self._is_passing, False
+            was_unreported, self._is_unreported = self._is_unreported, False
             number = self._number
             self._turn.notify()
-        if not was_passing:
+        if not was_unreported:
             self._changed()
         logger.info("stop %d ends", number)
 
@@ -348,9 +393,10 @@ class Stops:
         ``limit`` is the time limit that the detail ends with, and ``limit_seconds`` the time left.
         """
         with self._turn:
-            if instead_of is not None and self._detail != instead_of:
+            reported = self._reported
+            if instead_of is not None and reported.detail != instead_of:
                 return False
-            self._detail, self._limit, self._limit_seconds = detail, limit, limit_seconds
+            reported.detail, reported.limit, reported.limit_seconds = detail, limit, limit_seconds
         self._changed()
         return True
 
@@ -359,7 +405,7 @@ class Stops:
 
         The next report has it.
         """
-        self._lease = lease
+        self._reported.lease = lease
 
     # --------------------------------------------------------------------------------------------------------------
 
@@ -369,7 +415,7 @@ class Stops:
 
     def _thread_ended(self, number: int) -> None:
         if self._phase is StopPhase.STEPPING and self._number == number:
-            self._abandoned()
+            self._on_thread_exit()
 
 
 class _ThreadEnd:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import keyword
 import re
 import threading
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from functools import partial
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
-from dbg_agent.engines.safe_completion import runs_nothing
 from dbg_agent.stop.capture import Capture, talking_to
 from dbg_agent.stop.frame_locals import write_back
 from dbg_agent.values.objects import in_order
@@ -68,7 +68,7 @@ class Namespaces:
         self.keep()
 
 
-TYPED = "<dbg-attach -e>"
+TYPED = "<dbg-attach eval>"
 """The file name of typed code in tracebacks and warnings, as in a terminal: an IDE shows the same text."""
 
 
@@ -151,3 +151,29 @@ def _attributes_of_name(owner: str, names: Namespaces) -> list[str]:
 
 def _is_name(name: Any) -> bool:
     return type(name) is str and name.isidentifier()
+
+
+_USUAL = {
+    name: tuple(getattr(kind, name) for kind in (object, type, ModuleType)) for name in ("__getattribute__", "__dir__")
+}
+"""The methods that find and list attributes, unless a class overrides them."""
+
+
+def runs_nothing(namespace: Mapping[str, Any], dotted: str) -> bool:
+    """Tell whether only code of the interpreter runs when the attributes of ``a.b`` are listed for ``a.b.c``."""
+    first, *names = dotted.split(".")[:-1] or [""]
+    value = namespace.get(first)
+    for name in names:
+        if _has_own_ways(value):
+            return False
+        value = inspect.getattr_static(value, name, None)
+        if value is None or inspect.getattr_static(type(value), "__get__", None) is not None:
+            return False
+    return not _has_own_ways(value)
+
+
+def _has_own_ways(value: object) -> bool:
+    kind = type(value)
+    if inspect.getattr_static(kind, "__getattr__", None) is not None:
+        return True
+    return any(inspect.getattr_static(kind, name) not in usual for name, usual in _USUAL.items())

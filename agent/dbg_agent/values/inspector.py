@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from dbg_agent.engines.port import ShownStop
 from dbg_agent.stop.frame_locals import release
 from dbg_agent.stop.interruptible import Interruptible
-from dbg_agent.stop.loaded_sources import Loaded
-from dbg_agent.stop.own_frames import FrameAt
+from dbg_agent.stop.user_frames import FrameAt
 from dbg_agent.values.children import full_name_of
 from dbg_agent.values.describe import describe
 from dbg_agent.values.evaluation import Evaluation, Namespaces, completions
@@ -99,9 +97,8 @@ class Place:
 class Inspector:
     """What an IDE has asked for at this stop, and the answers."""
 
-    def __init__(self, interruptible: Interruptible, loaded: Loaded, stop: ShownStop) -> None:
+    def __init__(self, interruptible: Interruptible, stop: Any) -> None:
         self._interruptible = interruptible
-        self._loaded = loaded
         self._stop = stop
         self.handles = Handles()
         self._opening = Opening()
@@ -131,7 +128,7 @@ class Inspector:
             return self._completions(question, names)
         if question.sight is Sight.SOURCE:
             frames = [frame for frame, _ in self._stop.view.frames()]
-            return source_text(question.text, question.begin, question.count, frames, self._loaded)
+            return source_text(question.text, question.begin, question.count, frames, self._stop.sources)
         return self._exception()
 
     def _opened(self, question: Inspection, names: Namespaces) -> Opened:

@@ -113,7 +113,7 @@ def join(told, sys):
                 raise
             add_finder(told, sys)
             import dbg_agent
-        from dbg_agent.program.adopted import become_rank
+        from dbg_agent.program.installing import become_rank
         return become_rank(told["variables"], dbg_agent.install)
     finally:
         sys.setprofile(profiler)

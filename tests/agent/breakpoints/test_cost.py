@@ -29,7 +29,7 @@ def small(number):
 
 
 def stopped(rank, count):
-    rank.stop(sys._getframe(), "breakpoint")
+    rank.stopping.stop(sys._getframe(), "breakpoint")
     begun = time.thread_time()
     hot(count)
     return time.thread_time() - begun

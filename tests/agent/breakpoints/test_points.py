@@ -245,9 +245,9 @@ def test_a_module_that_somebody_else_compiles_is_left_to_them(folder: Path, inde
 
 
 LATE = """\
-import dbg_agent.when_imported, dbg_agent.program.entry, sys
+import dbg_agent.process.imports, dbg_agent.program.entry, sys
 changed = []
-dbg_agent.when_imported.when_loaded("helper", changed.append)
+dbg_agent.process.imports.when_loaded("helper", changed.append)
 def told(frame, arguments, unexpected, before_line, asked_for):
     print("stopped", frame.f_code.co_name, frame.f_lineno, len(changed))
 dbg_agent.program.entry.stop_at = told

@@ -410,7 +410,7 @@ def test_close_to_the_recursion_limit_it_stops(driver: Driver, program: ModuleTy
     limit = sys.getrecursionlimit()
     deep = lambda: with_calls_left(30, lambda: program.doubled(4))  # noqa: E731
     assert stops(driver, program, "# decorated", deep, "number=4") == 8
-    assert driver.rank.warned == set()
+    assert driver.rank.program.warned == set()
     assert sys.getrecursionlimit() == limit
 
 
@@ -421,7 +421,7 @@ def test_close_to_the_recursion_limit_a_condition_is_still_evaluated(driver: Dri
     vars(program)["deeper"] = deeper
     ask(driver, wish(program, "# decorated", condition="deeper(25) == 1"))
     assert with_calls_left(30, lambda: program.doubled(4)) == 8
-    assert driver.rank.warned == set()
+    assert driver.rank.program.warned == set()
     ask(driver, clear=[wish(program, "# decorated")])
 
 

@@ -18,7 +18,7 @@ import sys
 
 def train(rank, steps):
     """Train."""
-    rank.stop(sys._getframe(), "breakpoint")
+    rank.stopping.stop(sys._getframe(), "breakpoint")
     total = 0
     for step in range(steps):
         total += step  # adds

@@ -69,7 +69,7 @@ def test_what_is_called_on_the_line_of_the_stop_is_the_first_step(driver: Driver
         driver.say("c")
 
     def stop(frame: FrameType) -> int:
-        driver.rank.stop(frame, "breakpoint")
+        driver.rank.stopping.stop(frame, "breakpoint")
         return 1
 
     def work() -> int:
@@ -106,7 +106,7 @@ def test_print_and_input_of_a_command_meet_the_terminal(driver: Driver, capsys: 
         assert driver.output_of("print('loss of', name)") == "loss of nan\n"
         assert driver.output_of("p print('inside p') or 5") == "inside p\n5\n"
         other = threading.Thread(target=lambda: print("elsewhere"))  # noqa: T201
-        driver.rank.console.write("")
+        driver.rank.debuggers.console.write("")
         other.start()
         other.join()
         driver.say("c")
@@ -390,7 +390,7 @@ def test_completion_that_fails_or_does_not_end_gives_nothing_and_the_prompt_goes
 
     def work() -> None:
         slow = Slow()
-        driver.rank.stop(sys._getframe(), "breakpoint")
+        driver.rank.stopping.stop(sys._getframe(), "breakpoint")
         del slow
 
     finish = drive(driver, script)
@@ -406,7 +406,7 @@ def test_completion_outside_the_main_thread_runs_nothing_that_could_not_be_inter
 
     def work() -> None:
         slow = Slow()
-        driver.rank.stop(sys._getframe(), "breakpoint")
+        driver.rank.stopping.stop(sys._getframe(), "breakpoint")
         del slow
 
     finish = drive(driver, script)
@@ -446,7 +446,7 @@ def test_which_engine_is_wanted_most(
 ) -> None:
     this = Rank(Settings(engine=rank))
     this.debuggers.stop_begins(stop)
-    this.terminal.seat(
+    this.debuggers.terminal.seat(
         Audience(viewers=1, generation=1, rows=30, columns=99, colors=8, engine=terminal, fallback_engine=fallback)
     )
     assert this.debuggers.wanted() == opened
@@ -455,16 +455,16 @@ def test_which_engine_is_wanted_most(
 def test_a_full_log_is_sent_again_in_parts_that_the_queue_on_its_way_takes() -> None:
     rank = Rank(Settings(engine="pdb"))
     outgoing = rank.link.outgoing
-    rank.terminal.seat(Audience(viewers=1, generation=1, rows=30, columns=100, colors=8))
-    rank.terminal.begin(1)
-    rank.console.begin()
-    rank.console.write("x" * 99 + "\n")
+    rank.debuggers.terminal.seat(Audience(viewers=1, generation=1, rows=30, columns=100, colors=8))
+    rank.debuggers.terminal.begin(1)
+    rank.debuggers.console.begin()
+    rank.debuggers.console.write("x" * 99 + "\n")
     for _ in range(20):
-        rank.console.write(("y" * 99 + "\n") * 1000)
+        rank.debuggers.console.write(("y" * 99 + "\n") * 1000)
     outgoing.open()
     got, offset = bytearray(), 2_000_100 - MAX_LOG
     while offset < 2_000_100:
-        rank.console.replay(1, offset)
+        rank.debuggers.console.replay(1, offset)
         assert not outgoing.starved
         while isinstance(frame := outgoing.pop(), bytes):
             output = decode_data(frame, Sender.AGENT)

@@ -19,7 +19,7 @@ class Optimizer:
 def train(rank: Rank) -> float:
     optimizer = Optimizer()
     next_batch = 1
-    rank.stop(sys._getframe(), "breakpoint")
+    rank.stopping.stop(sys._getframe(), "breakpoint")
     next_batch += 1
     return optimizer.momentum + next_batch
 

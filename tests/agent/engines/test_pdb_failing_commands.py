@@ -16,7 +16,7 @@ from tests.agent.pdb_driver import Driver, drive
 SOURCE = """\
 def step(rank, argument, frame_of):
     total = 1
-    rank.stop(frame_of(), "breakpoint")
+    rank.stopping.stop(frame_of(), "breakpoint")
     total += 1
     total += 2
     return total

@@ -171,7 +171,7 @@ def test_ctrl_c_while_it_prints_takes_no_later_output_with_it() -> None:
             assert driver.prompt().text == ">>> "
         driver.say("6 * 7")
         driver.prompt()
-        assert "42" in driver.rank.console.last_lines(2)
+        assert "42" in driver.rank.debuggers.console.last_lines(2)
         driver.say("EOF")
         driver.say("c")
 

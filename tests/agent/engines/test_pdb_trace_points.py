@@ -17,7 +17,7 @@ ROUNDS = 50
 
 
 def loop(rank: Rank, wait: Callable[[int], object] = lambda value: None, rounds: int = ROUNDS) -> int:
-    rank.stop(sys._getframe(), "breakpoint")
+    rank.stopping.stop(sys._getframe(), "breakpoint")
     number = 0
     for value in range(rounds):
         wait(value)
@@ -131,7 +131,7 @@ def test_ctrl_d_ends_the_list_and_is_none_of_its_commands(driver: Driver) -> Non
         set_trace_point(driver, "p value", "EOF")
         assert driver.prompt().text == "(Pdb) "
         assert driver.rank.debuggers.last is not None
-        commands = getattr(driver.rank.debuggers.last.tracing, "commands", {})
+        commands = getattr(driver.rank.debuggers.last, "commands", {})
         assert list(commands.values()) == [["p value"]]
         driver.say("cl")
         driver.say("y")

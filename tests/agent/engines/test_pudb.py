@@ -230,7 +230,7 @@ def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> 
 
     play(viewer, script)
     screen = next(answer for answer in viewer.answers if '"request":5' in answer)
-    assert "rank.stop(" in screen
+    assert "rank.stopping.stop(" in screen
     assert "Variables:" in screen
 
 
@@ -255,12 +255,12 @@ def test_two_threads_at_once_get_one_stop_each(viewer: Viewer) -> None:
         viewer.waits_for_stop(1)
         viewer.wait_for(lambda: viewer.rank.stops.queued == 1, "a queued thread")
         viewer.look()
-        viewer.sees_current_line("rank.stop(")
+        viewer.sees_current_line("rank.stopping.stop(")
         viewer.type(b"nn")
         viewer.sees_current_line("total += 2")
         viewer.type(b"c")
         viewer.waits_for_stop(2)
-        viewer.sees_current_line("rank.stop(")
+        viewer.sees_current_line("rank.stopping.stop(")
         viewer.type(b"c")
 
     finish = drive(viewer, script)
@@ -288,8 +288,8 @@ def test_a_stop_inside_a_stop_does_nothing(viewer: Viewer) -> None:
 
 def test_stepping_onto_another_stop_keeps_the_stop_and_never_shows_our_inside(viewer: Viewer) -> None:
     def twice(rank: Rank) -> int:
-        rank.stop(sys._getframe(), "breakpoint")
-        rank.stop(sys._getframe(), "breakpoint")
+        rank.stopping.stop(sys._getframe(), "breakpoint")
+        rank.stopping.stop(sys._getframe(), "breakpoint")
         return 5
 
     def script() -> None:
@@ -307,7 +307,7 @@ def test_b_on_the_line_of_the_stop_switches_it_off(viewer: Viewer) -> None:
     def loop(rank: Rank) -> int:
         count = 0
         for _ in range(5):
-            rank.stop(sys._getframe(), "breakpoint")
+            rank.stopping.stop(sys._getframe(), "breakpoint")
             count += 1
         return count
 
@@ -358,7 +358,7 @@ def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
     released = threading.Event()
 
     def slow(rank: Rank) -> None:
-        rank.stop(sys._getframe(), "breakpoint")
+        rank.stopping.stop(sys._getframe(), "breakpoint")
         released.wait(SECONDS)
         rank.warn("after the step")
 
@@ -374,7 +374,7 @@ def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
         viewer.rank.stops.step_is_slow(viewer.rank.stops._steps)
         report = viewer.rank.rank_report()
         assert (report.state, report.stepping) == (RankState.RUNNING, True)
-        assert viewer.rank.position.moving_place() is not None
+        assert viewer.rank.stopping.position.moving_place() is not None
         released.set()
         viewer.sees_current_line("rank.warn(")
         viewer.type(b"c")

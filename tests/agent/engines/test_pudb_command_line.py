@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.engines.printed import PrintedTail
+from dbg_agent.engines import faults
+from dbg_agent.engines.pudb_command_line import PrintedTail
 from dbg_agent.rank.rank import Rank
-from dbg_agent.stop import busy
 from dbg_agent.stop.stops import SLOW_STEP_SECONDS
 from dbg_wire.messages import Action, Kind
 from tests.agent.pudb_viewer import SECONDS, Viewer, answer_of, asks, drive, let_go, play
@@ -57,7 +57,7 @@ def at_command_line(viewer: Viewer) -> None:
     begun.clear()
     viewer.waits_for_stop(1)
     viewer.look()
-    viewer.sees_current_line("rank.stop(")
+    viewer.sees_current_line("rank.stopping.stop(")
     viewer.type(b"!")
 
 
@@ -92,7 +92,7 @@ def test_every_way_out_asks_first_and_staying_stays(viewer: Viewer, typed: str) 
         viewer.type(b"c")
 
     assert play(viewer, script) == 7
-    assert viewer.rank.warned == set()
+    assert viewer.rank.program.warned == set()
 
 
 @pytest.mark.parametrize("typed", ["raise KeyboardInterrupt", "raise GeneratorExit", "raise RecursionError", "1/0"])
@@ -121,7 +121,7 @@ def test_a_watch_that_would_end_the_process_is_shown_as_such(viewer: Viewer, exp
         viewer.type(b"c")
 
     assert play(viewer, script) == 7
-    assert viewer.rank.warned == set()
+    assert viewer.rank.program.warned == set()
 
 
 def test_a_breakpoints_condition_that_would_end_the_process_stops_there(viewer: Viewer) -> None:
@@ -168,7 +168,7 @@ def test_what_never_ends_is_interrupted_within_a_second(
 
     def program(rank: Rank) -> int:
         f = forever
-        rank.stop(sys._getframe(), "breakpoint")
+        rank.stopping.stop(sys._getframe(), "breakpoint")
         del f
         return 7
 
@@ -191,13 +191,13 @@ def test_what_never_ends_is_interrupted_within_a_second(
     assert where(program, viewer.rank) == 7
     finish()
     assert took[0] < seconds(1)
-    assert viewer.rank.warned == set()
+    assert viewer.rank.program.warned == set()
 
 
 def test_a_value_that_never_shows_itself_is_interrupted_once_and_left_out_from_then_on(viewer: Viewer) -> None:
     def program(rank: Rank) -> int:
         endless = EndlessInView()
-        rank.stop(sys._getframe(), "breakpoint")
+        rank.stopping.stop(sys._getframe(), "breakpoint")
         total = 5
         total += 2
         del endless
@@ -221,7 +221,7 @@ def test_a_value_that_never_shows_itself_is_interrupted_once_and_left_out_from_t
 def test_a_watch_that_never_ends_is_interrupted_once_and_not_evaluated_again(viewer: Viewer) -> None:
     def program(rank: Rank) -> int:
         f = loops
-        rank.stop(sys._getframe(), "breakpoint")
+        rank.stopping.stop(sys._getframe(), "breakpoint")
         total = 7
         del f
         return total
@@ -255,7 +255,7 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
         has_begun()
         asks(viewer, Action.EVAL, 3, "1 + 1")
         # From here on the command counts as begun long ago.
-        monkeypatch.setattr(busy, "SLOW_STEP_SECONDS", 0.0)
+        monkeypatch.setattr(faults, "SLOW_STEP_SECONDS", 0.0)
         for call in list(waits):
             call()
         report = rank.rank_report()
@@ -272,7 +272,7 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
         # KeyboardInterrupt is on the screen before the command has ended, and the waits below end only once.
         viewer.wait_for(lambda: rank.rank_report().state.value == "stopped", "the command's end")
         # PuDB may be drawing just now, which must not count as slow.
-        monkeypatch.setattr(busy, "SLOW_STEP_SECONDS", SLOW_STEP_SECONDS)
+        monkeypatch.setattr(faults, "SLOW_STEP_SECONDS", SLOW_STEP_SECONDS)
         for call in list(waits):
             call()
         assert '"stopped"' in answer_of(viewer, 7)
@@ -294,7 +294,7 @@ def test_a_flood_of_output_shows_its_end_and_says_how_much_is_missing(viewer: Vi
         viewer.type(b"for i in range(100_000): print('line', i)\r")
         viewer.sees("line 99999")
         took.append(time.process_time() - begun)
-        pane = viewer.rank.debuggers.last.tracing.ui.cmdline_contents  # type: ignore[union-attr] # PuDB's
+        pane = viewer.rank.debuggers.last.ui.cmdline_contents  # type: ignore[union-attr] # PuDB's
         lines = [row.base_widget.text for row in pane]
         first = next(number for number, line in enumerate(lines) if "lines before these are left out]" in line)
         missing = int(lines[first][1:].split()[0])
@@ -360,7 +360,7 @@ def test_tab_at_an_object_that_ends_the_process(viewer: Viewer) -> None:
 
     def program(rank: Rank) -> int:
         hostile = Hostile()
-        rank.stop(sys._getframe(), "breakpoint")
+        rank.stopping.stop(sys._getframe(), "breakpoint")
         del hostile
         return 7
 
@@ -372,7 +372,7 @@ def test_tab_at_an_object_that_ends_the_process(viewer: Viewer) -> None:
         viewer.type(b"\x18c")
 
     assert play(viewer, script, program) == 7
-    assert viewer.rank.warned == set()
+    assert viewer.rank.program.warned == set()
 
 
 def test_all_that_is_kept_of_what_is_printed_is_its_end() -> None:

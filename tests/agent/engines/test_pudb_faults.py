@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_agent.engines.pudb_import import untraceable
-from dbg_agent.stop.crash import Crash
 from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.stop.stops import Crash
 from tests.agent.pudb_stops import stop_with, stop_with_each
 from tests.agent.pudb_viewer import Viewer, drive, let_go, play
 from tests.support.deep_calls import with_calls_left
@@ -27,7 +27,7 @@ def steps_on(viewer: Viewer) -> None:
     """See PuDB at the stop, and make a step."""
     viewer.waits_for_stop(1)
     viewer.look()
-    viewer.sees_current_line("rank.stop(")
+    viewer.sees_current_line("rank.stopping.stop(")
     viewer.type(b"n")
     viewer.sees_current_line("del shown")
 
@@ -55,7 +55,7 @@ def shows(viewer: Viewer, value: object, script: Callable[[], None] | None = Non
     assert stop_with(viewer.rank, value) == "went on"
     finish()
     assert viewer.rank.stops.number == 1
-    assert viewer.rank.warned == set()
+    assert viewer.rank.program.warned == set()
 
 
 def raising(error: type[BaseException], *names: str) -> object:
@@ -102,7 +102,7 @@ def test_wide_characters_are_drawn_at_every_length(viewer: Viewer, columns: int)
     stop_with_each(viewer.rank, ["漢" * length for length in range(1, 60, 2)])
     finish()
     assert viewer.rank.stops.number == 30
-    assert viewer.rank.warned == set()
+    assert viewer.rank.program.warned == set()
 
 
 def test_every_character_of_a_wide_string_is_seen_when_it_is_wrapped(viewer: Viewer) -> None:
@@ -121,7 +121,8 @@ def test_every_character_of_a_wide_string_is_seen_when_it_is_wrapped(viewer: Vie
 def test_names_that_are_wide_themselves(viewer: Viewer, name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name[:20]}.py"
     path.write_text(
-        f"def {name}({name}, self, rank, sys):\n    rank.stop(sys._getframe(), 'breakpoint')\n    return {name}\n"
+        f"def {name}({name}, self, rank, sys):\n"
+        f"    rank.stopping.stop(sys._getframe(), 'breakpoint')\n    return {name}\n"
     )
     space: dict[str, Any] = {}
     exec(compile(path.read_text(), str(path), "exec"), space)  # noqa: S102 - a program of the test's own
@@ -130,7 +131,7 @@ def test_names_that_are_wide_themselves(viewer: Viewer, name: str, tmp_path: Pat
     def script() -> None:
         viewer.waits_for_stop(1)
         viewer.look()
-        viewer.sees_current_line("rank.stop(")
+        viewer.sees_current_line("rank.stopping.stop(")
         viewer.type(b"n")
         viewer.sees_current_line("return")
         viewer.type(b"c")
@@ -138,7 +139,7 @@ def test_names_that_are_wide_themselves(viewer: Viewer, name: str, tmp_path: Pat
     finish = drive(viewer, script)
     assert function(5, raising(SystemExit, "__class__"), viewer.rank, sys) == 5
     finish()
-    assert viewer.rank.warned == set()
+    assert viewer.rank.program.warned == set()
 
 
 def test_a_stringifier_of_the_users_own_that_ends_the_process(
@@ -188,7 +189,9 @@ def test_a_source_that_was_changed_meanwhile(viewer: Viewer, tmp_path: Path, cha
             raise ValueError("no source")
 
     path = tmp_path / "program.py"
-    path.write_text("def f(rank, sys):\n    rank.stop(sys._getframe(), 'breakpoint')\n    a = 1\n    return a\n")
+    path.write_text(
+        "def f(rank, sys):\n    rank.stopping.stop(sys._getframe(), 'breakpoint')\n    a = 1\n    return a\n"
+    )
     space: dict[str, Any] = {"__name__": "program", "__loader__": Loader() if change is failing_loader else None}
     exec(compile(path.read_text(), str(path), "exec"), space)  # noqa: S102 - a program of the test's own
     change(path)
@@ -208,13 +211,13 @@ def test_a_source_that_was_changed_meanwhile(viewer: Viewer, tmp_path: Path, cha
     assert space["f"](viewer.rank, sys) == 1
     finish()
     assert viewer.rank.stops.number == 1
-    assert viewer.rank.warned == set()
+    assert viewer.rank.program.warned == set()
 
 
 @pytest.mark.parametrize("name", [5, None, b"bytes"])
 def test_a_module_whose_name_is_no_text(viewer: Viewer, name: object) -> None:
     space: dict[str, Any] = {"__name__": name}
-    exec("def f(rank, sys):\n    rank.stop(sys._getframe(), 'breakpoint')\n    a = 1\n    return a\n", space)  # noqa: S102 - as above
+    exec("def f(rank, sys):\n    rank.stopping.stop(sys._getframe(), 'breakpoint')\n    a = 1\n    return a\n", space)  # noqa: S102 - as above
 
     def script() -> None:
         viewer.waits_for_stop(1)
@@ -225,7 +228,7 @@ def test_a_module_whose_name_is_no_text(viewer: Viewer, name: object) -> None:
         let_go(viewer)
 
     assert play(viewer, script, lambda rank: space["f"](rank, sys)) == 1
-    assert viewer.rank.warned == set()
+    assert viewer.rank.program.warned == set()
 
 
 class Unspeakable(Exception):
@@ -252,7 +255,7 @@ def test_a_crash_whose_exception_cannot_be_printed(viewer: Viewer) -> None:
         let_go(viewer)
 
     finish = drive(viewer, script)
-    viewer.rank.stop(sys._getframe(), "crash", crash=Crash(crash))
+    viewer.rank.stopping.stop(sys._getframe(), "crash", crash=Crash(crash))
     finish()
 
 
@@ -262,7 +265,7 @@ def test_a_key_that_fails_is_told(viewer: Viewer, error: type[BaseException]) ->
         raise error("at a key")
 
     def script() -> None:
-        ui = viewer.rank.debuggers.last.tracing.ui  # type: ignore[union-attr] # PuDB's
+        ui = viewer.rank.debuggers.last.ui  # type: ignore[union-attr] # PuDB's
         ui.top.event_listeners.insert(0, ("f5", fail))
         viewer.type(b"\x1b[15~")
         viewer.sees(f"PuDB failed at the key f5 ({error.__name__}: at a key)")
@@ -296,7 +299,7 @@ def test_pudb_is_opened_afresh_when_it_cannot_be_drawn(
     def script() -> None:
         viewer.waits_for_stop(1)
         viewer.look()
-        viewer.sees_current_line("rank.stop(")
+        viewer.sees_current_line("rank.stopping.stop(")
         failing_draw(monkeypatch, times)
         viewer.type(b"jj")
         viewer.wait_for(lambda: any(says in answer for answer in viewer.answers), says)
@@ -307,7 +310,7 @@ def test_pudb_is_opened_afresh_when_it_cannot_be_drawn(
     finish = drive(viewer, script)
     assert stop_with(viewer.rank, 5) == "went on"
     finish()
-    assert viewer.rank.warned == set()
+    assert viewer.rank.program.warned == set()
 
 
 def test_pdb_opens_where_pudb_can_not_and_pudb_is_tried_again_at_the_next_stop(
@@ -316,12 +319,12 @@ def test_pdb_opens_where_pudb_can_not_and_pudb_is_tried_again_at_the_next_stop(
     def script() -> None:
         viewer.waits_for_stop(1)
         viewer.look()
-        viewer.sees_current_line("rank.stop(")
+        viewer.sees_current_line("rank.stopping.stop(")
         with monkeypatch.context() as patch:
             failing_draw(patch, 1000)
             viewer.type(b"jj")
             viewer.sees("PuDB can't show this stop (ValueError: can't draw)")
-            viewer.wait_for(lambda: viewer.rank.console.prompt is not None, "a prompt")
+            viewer.wait_for(lambda: viewer.rank.debuggers.console.prompt is not None, "a prompt")
             assert viewer.rank.stops.number == 1
         let_go(viewer)
 
@@ -333,7 +336,7 @@ def test_pdb_opens_where_pudb_can_not_and_pudb_is_tried_again_at_the_next_stop(
         viewer.waits_for_stop(2)
         # The line is still on the screen, from the stop before.
         viewer.wait_for(lambda: viewer.rank.stops.engine == "pudb", "PuDB")
-        viewer.sees_current_line("rank.stop(")
+        viewer.sees_current_line("rank.stopping.stop(")
         viewer.type(b"c")
 
     finish = drive(viewer, again)
@@ -359,7 +362,7 @@ def test_a_handler_of_the_programs_own_still_ends_it_while_pudb_draws(
     def script() -> None:
         viewer.waits_for_stop(1)
         viewer.look()
-        viewer.sees_current_line("rank.stop(")
+        viewer.sees_current_line("rank.stopping.stop(")
         monkeypatch.setattr(urwid.Frame, "render", render)
         viewer.type(b"j")
 
@@ -384,14 +387,14 @@ def test_a_stop_close_to_the_recursion_limit(viewer: Viewer) -> None:
     assert with_calls_left(30, lambda: stop_with(viewer.rank, 5)) == "went on"
     finish()
     assert sys.getrecursionlimit() == limit
-    assert viewer.rank.warned == set()
+    assert viewer.rank.program.warned == set()
 
 
 @given(text=st.text(max_size=200), columns=st.integers(5, 120), wrap=st.booleans(), label=st.text(max_size=30))
 @settings(max_examples=200, deadline=None)
 def test_every_text_is_drawn_within_its_columns(text: str, columns: int, wrap: bool, label: str) -> None:
     with untraceable():
-        from dbg_agent.engines.pudb_widgets import sentence_row
+        from dbg_agent.engines.pudb_ui import sentence_row
 
     row = sentence_row(text, label)
     row.wrap = wrap

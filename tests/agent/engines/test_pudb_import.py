@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.engines.pudb_import import doing_without, unwarned
+from dbg_agent.engines.faults import unwarned
+from dbg_agent.engines.pudb_import import doing_without
 from tests.support.time_unit import seconds
 
 
@@ -44,7 +45,8 @@ def test_other_threads_import_as_always_meanwhile(heavy: str) -> None:
 
 IMPORTS = """\
 import sys
-from dbg_agent.engines.pudb_import import OPTIONAL_MODULES, doing_without, unwarned
+from dbg_agent.engines.faults import unwarned
+from dbg_agent.engines.pudb_import import OPTIONAL_MODULES, doing_without
 before = set(sys.modules)
 with unwarned(), doing_without(OPTIONAL_MODULES):
     import pudb.debugger

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import pytest
 from pudb.debugger import DebuggerUI
 
+from dbg_agent.engines import faults
 from dbg_agent.engines.pudb_ui import _SafeWindow
 from dbg_agent.rank.rank import Rank
-from dbg_agent.stop import busy
 from dbg_wire.messages import Action
 from dbg_wire.records.ranks import RankState
 from tests.agent.pudb_viewer import SECONDS, Viewer, answer_of, asks, let_go, play
@@ -53,7 +53,7 @@ class Gate:
         """Call what was due at some time, what is due soonest first; whatever has begun has taken long by now."""
         due, self._due = self._due, []
         with self._monkeypatch.context() as patched:
-            patched.setattr(busy, "SLOW_STEP_SECONDS", 0.0)
+            patched.setattr(faults, "SLOW_STEP_SECONDS", 0.0)
             for _, call in sorted(due, key=lambda one: one[0]):
                 call()
 
@@ -64,7 +64,7 @@ def test_a_rank_that_draws_is_told_as_stopped_however_long_pudb_has_worked_befor
     """Terminals leave out what a running rank draws: the line before would stay marked as the current one."""
     told: list[RankState] = []
     due: list[Callable[[], None]] = []
-    show = viewer.rank.terminal.write
+    show = viewer.rank.debuggers.terminal.write
     viewer.network.later = lambda _seconds, call: due.append(call)
 
     def draw(data: bytes) -> None:
@@ -75,13 +75,13 @@ def test_a_rank_that_draws_is_told_as_stopped_however_long_pudb_has_worked_befor
 
     def script() -> None:
         # All that PuDB has begun has taken too long already, whenever the link's thread looks.
-        monkeypatch.setattr(busy, "SLOW_STEP_SECONDS", 0.0)
+        monkeypatch.setattr(faults, "SLOW_STEP_SECONDS", 0.0)
         viewer.opens()
         viewer.type(b"nn")
         viewer.sees_current_line("total += 2")
         viewer.type(b"c")
 
-    monkeypatch.setattr(viewer.rank.terminal, "write", draw)
+    monkeypatch.setattr(viewer.rank.debuggers.terminal, "write", draw)
     assert play(viewer, script) == 7
     assert set(told) == {RankState.STOPPED}
 
@@ -152,7 +152,7 @@ def test_a_question_that_waited_for_the_drawing_is_answered_as_by_a_running_rank
 
     def program(rank: Rank) -> int:
         slow = value
-        rank.stop(sys._getframe(), "breakpoint")
+        rank.stopping.stop(sys._getframe(), "breakpoint")
         total = 2
         del slow
         return total

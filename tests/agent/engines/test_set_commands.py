@@ -10,6 +10,7 @@ import pytest
 
 from dbg_agent.engines import passing_pdb
 from dbg_agent.rank.rank import Rank
+from dbg_agent.stop.inbox import MOVES
 from dbg_wire.messages import Action, Ask
 from tests.agent.pdb_driver import Driver, drive
 
@@ -20,7 +21,7 @@ TAKES_WORDS = sys.version_info < (3, 13)
 
 def train(rank: Rank) -> int:
     total = 1
-    rank.stop(sys._getframe(), "breakpoint")
+    rank.stopping.stop(sys._getframe(), "breakpoint")
     total += 1
     total += 2
     total += 3
@@ -79,7 +80,7 @@ def run(driver: Driver, script: Callable[[], None]) -> int:
 
 
 def test_every_command_of_this_pdb_has_its_place() -> None:
-    places = [passing_pdb.RUN, passing_pdb.MOVES, passing_pdb.SELECTIONS, passing_pdb.TERMINAL]
+    places = [passing_pdb.RUN, MOVES, passing_pdb.SELECTIONS, passing_pdb.TERMINAL]
     for command in COMMANDS:
         assert sum(command in place for place in places) == 1, command
 
@@ -94,7 +95,7 @@ def test_a_command_moves_or_stays_or_is_refused_by_name(driver: Driver, asking: 
         elif command in passing_pdb.SELECTIONS or command in passing_pdb.ASK_WITHOUT_NUMBERS:
             assert kind == "error"
             assert text.startswith(f"`{command}` ")
-        if command in passing_pdb.MOVES:
+        if command in MOVES:
             assert kind == "value"
             assert text == "running" or f":{asking.line} " in text
             assert asking.line != before

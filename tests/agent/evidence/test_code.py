@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent import log
 from dbg_agent.evidence.code import variables_told
+from dbg_agent.process import log
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.launch.ancestry import MAX_ANCESTORS, ancestors
+from dbg_agent.launch.this_process import MAX_ANCESTORS, ancestors
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")

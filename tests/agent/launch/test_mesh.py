@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.launch.mesh import as_mesh, coordinates
+from dbg_agent.settings import as_mesh, coordinates
 
 
 def test_ranks_run_along_the_last_axis_first() -> None:

@@ -362,7 +362,7 @@ def launched_with(monkeypatch: pytest.MonkeyPatch, **environ: str) -> None:
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("dbg_agent.launch.ancestry.KNOWN_ABOVE", {})
+    monkeypatch.setattr("dbg_agent.launch.this_process.KNOWN_ABOVE", {})
 
 
 @pytest.mark.parametrize(("first_namespace", "launcher"), [(True, "none"), (False, "slurm")])
@@ -371,7 +371,7 @@ def test_this_process_compares_process_ids_only_outside_containers(
 ) -> None:
     launched_with(monkeypatch, SLURM_PROCID="0", SLURM_STEP_ID="0", SLURM_TASK_PID="41")
     monkeypatch.setattr(
-        "dbg_agent.launch.ancestry.processes_above", lambda _: iter([(40, "tmux: server"), (1, "init")])
+        "dbg_agent.launch.this_process.processes_above", lambda _: iter([(40, "tmux: server"), (1, "init")])
     )
     monkeypatch.setattr("dbg_agent.launch.this_process.sees_all_processes", lambda: first_namespace)
 
@@ -381,7 +381,7 @@ def test_this_process_compares_process_ids_only_outside_containers(
 def test_this_process_finds_its_mpich_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     launched_with(monkeypatch, PMI_RANK="0", PMI_SIZE="2", MPI_LOCALRANKID="0", MPI_LOCALNRANKS="2")
     chain = [(42, "bash"), (41, "hydra_pmi_proxy"), (40, "mpiexec"), (1, "init")]
-    monkeypatch.setattr("dbg_agent.launch.ancestry.processes_above", lambda _: iter(chain))
+    monkeypatch.setattr("dbg_agent.launch.this_process.processes_above", lambda _: iter(chain))
 
     assert this_process().job.endswith("-41")
 
@@ -389,8 +389,8 @@ def test_this_process_finds_its_mpich_proxy(monkeypatch: pytest.MonkeyPatch) -> 
 def test_ancestors_that_proc_does_not_tell_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     launched_with(monkeypatch, SLURM_PROCID="0", SLURM_STEP_ID="0", SLURM_TASK_PID="41")
     never = threading.Event()
-    monkeypatch.setattr("dbg_agent.launch.ancestry.parent_and_name", lambda _: (never.wait(), (0, ""))[1])
-    monkeypatch.setattr("dbg_agent.launch.ancestry.ANCESTRY_SECONDS", 0.05)
+    monkeypatch.setattr("dbg_agent.launch.this_process.parent_and_name", lambda _: (never.wait(), (0, ""))[1])
+    monkeypatch.setattr("dbg_agent.launch.this_process.ANCESTRY_SECONDS", 0.05)
     for _ in range(100):
         assert this_process().launcher == "slurm"
     assert sum(thread.name == "dbg-agent-asking" for thread in threading.enumerate()) == 1

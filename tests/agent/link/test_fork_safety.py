@@ -22,7 +22,7 @@ LONG = seconds(60)
 
 FORK_WHILE_DIALLING = """\
 import os, sys, threading, time
-import dbg_agent, dbg_agent.link.dial, dbg_dial.dial
+import dbg_agent, dbg_agent.link.dialling, dbg_dial.dial
 
 inside, forking = threading.Event(), threading.Event()
 lock = threading.Lock()
@@ -185,7 +185,9 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between() -> None:
         # Time for several rounds, if they could begin.
         threading.Event().wait(0.02)
 
-    with running(Link(ForkSafety(Turn(taken)))) as link:
+    fork_safety = ForkSafety()
+    fork_safety._turn = Turn(taken)  # type: ignore[assignment]
+    with running(Link(fork_safety)) as link:
 
         def again() -> None:
             begun.set()

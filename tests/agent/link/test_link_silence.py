@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dbg_agent.link import dialling, silence
+from dbg_agent.link import dialling
 from dbg_agent.link.link import Link
 from dbg_wire.finding.endpoint import THROW_AWAY_MARK, Endpoint, Reach
 from tests.agent.link.test_link import (
@@ -30,8 +30,8 @@ from tests.support.time_unit import seconds
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a silence be noticed within half a second."""
-    monkeypatch.setattr(silence, "PING_ATTENDED_SECONDS", 0.1)
-    monkeypatch.setattr(silence, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(dialling, "PING_ATTENDED_SECONDS", 0.1)
+    monkeypatch.setattr(dialling, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(dialling, "seconds_since_ack", lambda _: 0.0)
 
 
@@ -70,7 +70,7 @@ def test_a_broker_that_answers_pings_keeps_its_rank(
     link: Link,
 ) -> None:
     # Longer than a busy machine delays the broker's thread.
-    monkeypatch.setattr(silence, "SILENT_SECONDS", seconds(1.5))
+    monkeypatch.setattr(dialling, "SILENT_SECONDS", seconds(1.5))
     desk.attended = True
     broker = start_broker()
     desk.reach = reach(broker)

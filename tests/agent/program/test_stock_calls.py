@@ -12,7 +12,7 @@ from types import FrameType, ModuleType
 
 import pytest
 
-from dbg_agent.program import stock_calls, stock_objects
+from dbg_agent.program import stock_calls
 
 SECONDS = 30
 
@@ -26,7 +26,7 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         names.append(frame.f_code.co_name)
 
     monkeypatch.setattr(stock_calls, "stop_at", stop_at)
-    monkeypatch.setattr(stock_objects, "stop_at", stop_at)
+    monkeypatch.setattr(stock_calls, "stop_at", stop_at)
     yield names
     stock_calls.restore()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.program import stock_calls, stock_objects
+from dbg_agent.program import stock_calls
 
 Stop = tuple[str, str]
 """How the agent was asked to stop, or the exception that it was to keep, and the function."""
@@ -31,10 +31,10 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stop]]:
             innermost = innermost.tb_next
         found.append((type(error).__name__, innermost.tb_frame.f_code.co_name if innermost else ""))
 
-    for module in (stock_calls, stock_objects):
+    for module in (stock_calls, stock_calls):
         monkeypatch.setattr(module, "stop_at", stop_at)
-    monkeypatch.setattr(stock_objects, "keep_here", keep_here)
-    monkeypatch.setattr(stock_objects, "_told", False)
+    monkeypatch.setattr(stock_calls, "keep_here", keep_here)
+    monkeypatch.setattr(stock_calls, "_told", False)
     stock_calls.redirect()
     yield found
     stock_calls.restore()

@@ -29,7 +29,7 @@ def passes(begun: threading.Event, gate: threading.Event) -> bool:
 
 def train(rank: Rank, begun: threading.Event, gate: threading.Event) -> int:
     total = 1
-    rank.stop(sys._getframe(), "breakpoint")
+    rank.stopping.stop(sys._getframe(), "breakpoint")
     total += 1
     total += passes(begun, gate)
     return total

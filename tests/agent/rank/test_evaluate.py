@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.breakpoints.conditions import evaluate_at
-from dbg_agent.engines.passing_pdb import with_rank
-from dbg_agent.rank.evaluate import Evaluated, digests_of, evaluate, run_command
+from dbg_agent.engines.passing_pdb import run_command, with_rank
+from dbg_agent.rank.evaluate import Evaluated, digests_of, evaluate
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_agent.values.record import MAX_ANSWER, abridged
@@ -28,7 +28,7 @@ def value_of(text: str, local: int = 5) -> Evaluated:
 
 def command(text: str, local: int = 5) -> Evaluated:
     rank = Rank(Settings())
-    said = run_command(ask(text), sys._getframe(), rank, rank.debuggers)
+    said = run_command(rank, ask(text), sys._getframe(), None)
     assert isinstance(said, Evaluated)
     return said
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,7 @@ from dbg_agent.rank.from_broker import FromBroker
 from dbg_agent.rank.questions import NEEDED, Questions
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Answer, Ask, Kind, Message
-from tests.agent.waiting.test_lease import Rig
+from tests.agent.rank.test_stop_limits import Rig
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ from tests.agent.waiting.test_lease import Rig
 def test_a_question_about_the_stop_is_a_use_of_it_and_a_look_at_it_is_none(action: Action, uses: int) -> None:
     seen: list[str] = []
     rank: Any = SimpleNamespace(
-        lease=SimpleNamespace(use=lambda: seen.append("used")),
+        limits=SimpleNamespace(lease=SimpleNamespace(use=lambda: seen.append("used"))),
         questions=SimpleNamespace(on_ask=lambda ask: seen.append(ask.action)),
     )
     FromBroker(rank).on_message(Ask(request=1, action=action, rows=24, columns=80, seconds=1.0, text="x"))
@@ -54,7 +53,10 @@ def test_a_question_that_fails_is_answered_and_leaves_the_link_alone() -> None:
     sent: list[Message] = []
     stops = SimpleNamespace(is_halted=False, state_word="running")
     rank: Any = SimpleNamespace(
-        call_later=lambda *_: None, send=sent.append, stops=stops, position=SimpleNamespace(stack=fails)
+        call_later=lambda *_: None,
+        send=sent.append,
+        stops=stops,
+        stopping=SimpleNamespace(position=SimpleNamespace(stack=fails)),
     )
     questions = Questions(rank)
     questions.on_ask(Ask(request=1, action=Action.WHERE, rows=24, columns=80, seconds=1.0))
@@ -64,13 +66,17 @@ def test_a_question_that_fails_is_answered_and_leaves_the_link_alone() -> None:
 
 
 def test_all_that_answers_need_is_loaded_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [resolve_name(name, "dbg_agent.rank") for name in NEEDED]
-    for name in names:
+    for name in NEEDED:
         monkeypatch.delitem(sys.modules, name, raising=False)
+    before = set(sys.modules)
     rank: Any = SimpleNamespace(call_later=lambda *_: None)
     forks = Forks()
     Questions(rank).prepare(forks)
-    assert set(names) <= set(sys.modules)
+    there = set(sys.modules)
+    for name in there - before:
+        # Modules that are loaded here have classes of their own, which no other test may meet.
+        del sys.modules[name]
+    assert set(NEEDED) <= there
     # No module is imported while a fork may begin.
     assert forks.loaded_between == []
 

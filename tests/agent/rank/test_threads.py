@@ -6,10 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from dbg_agent import bounded
-from dbg_agent.rank import threads as module
-from dbg_agent.rank.threads import thread_stacks
-from dbg_agent.stop import program_threads
+from dbg_agent.process import threads
+from dbg_agent.stop import stacks as module
+from dbg_agent.stop.stacks import thread_stacks
 from dbg_wire.records.ranks import Place, ThreadStack
 
 
@@ -25,7 +24,7 @@ def waiting(count: int = 1, name: str | None = None, *, own: bool = False) -> It
     started = []
     for _ in range(count):
         if own:
-            bounded_thread = threading.Thread(target=bounded.within, args=(60.0, feed, None), daemon=True)
+            bounded_thread = threading.Thread(target=threads.within, args=(60.0, feed, None), daemon=True)
             started.append(bounded_thread)
         else:
             started.append(threading.Thread(target=feed, name=name, daemon=True))
@@ -68,7 +67,7 @@ def test_threads_of_ours_are_left_out_whatever_they_are_called() -> None:
 
 
 def test_there_are_no_more_threads_and_frames_than_one_answer_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program_threads, "MAX_THREADS", 3)
+    monkeypatch.setattr(module, "MAX_THREADS", 3)
     monkeypatch.setattr(module, "MAX_THREAD_FRAMES", 4)
     with waiting(5, name="feeder"):
         stacks = thread_stacks(None, ())

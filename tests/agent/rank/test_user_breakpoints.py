@@ -131,7 +131,7 @@ def helper(number: int) -> int:
 
 
 def calls_helper(rank: Rank) -> int:
-    rank.stop(sys._getframe(), "breakpoint")
+    rank.stopping.stop(sys._getframe(), "breakpoint")
     return helper(1)
 
 

@@ -7,11 +7,11 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
+from typing import Any, cast
 
+from dbg_agent.rank.position import Viewpoint
 from dbg_agent.rank.rank import Rank
-from dbg_agent.rank.viewpoint import Viewpoint
-from dbg_agent.stop.crash import Crash
-from dbg_agent.stop.stops import HELD
+from dbg_agent.stop.stops import HELD, Crash
 from dbg_wire.messages import Action, Ask, Audience, Message
 from dbg_wire.states import StopPhase
 from tests.agent.pdb_driver import SECONDS, Driver, drive, interrupt
@@ -38,7 +38,7 @@ def train(stop: Callable[[], object]) -> int:
 
 def stops_in_library(rank: Rank, reason: str) -> Callable[[], object]:
     """Return a call that stops in the frame of ``Condition.wait_for``, two frames outwards."""
-    return lambda: rank.stop(sys._getframe(2), reason)
+    return lambda: rank.stopping.stop(sys._getframe(2), reason)
 
 
 class HeldStop:
@@ -63,7 +63,7 @@ def test_a_held_rank_is_looked_at_in_the_users_frame() -> None:
     opening: list[FrameType | None] = []
 
     def stop() -> None:
-        view = Viewpoint(HeldStop(sys._getframe(2)))
+        view = Viewpoint(cast("Any", HeldStop(sys._getframe(2))))
         view.begin(HELD)
         opening.append(view.opening)
 
@@ -241,7 +241,7 @@ def crash(rank: Rank) -> None:
         while traceback is not None and traceback.tb_next is not None:
             traceback = traceback.tb_next
         assert traceback is not None
-        rank.stop(traceback.tb_frame, "crash", crash=Crash(error))
+        rank.stopping.stop(traceback.tb_frame, "crash", crash=Crash(error))
 
 
 def test_after_a_crash_in_a_library_pdb_and_questions_are_in_the_users_frame(driver: Driver) -> None:
@@ -266,7 +266,7 @@ def test_ctrl_c_in_a_session_whose_rank_runs_leads_to_the_users_frame(driver: Dr
 
     def work() -> int:
         rounds = 0
-        driver.rank.stop(sys._getframe(), "breakpoint")
+        driver.rank.stopping.stop(sys._getframe(), "breakpoint")
         while not goes_on.is_set():
             json.dumps({}, indent=1)
             rounds += 1
@@ -299,7 +299,7 @@ def test_ctrl_c_during_a_step_over_a_wait_shows_none_of_our_frames(driver: Drive
 
     def work() -> int:
         total = 40
-        driver.rank.stop(sys._getframe(), "breakpoint", before_line=True)
+        driver.rank.stopping.stop(sys._getframe(), "breakpoint", before_line=True)
         with condition:
             while not done:
                 condition.wait_for(is_done, 0.5)

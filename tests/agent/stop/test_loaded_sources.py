@@ -24,7 +24,7 @@ import sys
 
 def train(rank, seen):
     seen.append(1)
-    rank.stop(sys._getframe(), "breakpoint")
+    rank.stopping.stop(sys._getframe(), "breakpoint")
     seen.append(2)
     seen.append(3)
     return seen
@@ -120,7 +120,7 @@ def test_a_breakpoint_is_told_with_the_line_that_runs(
         driver.say("ll")
         driver.wait_for(lambda: "return seen" in driver.text, "the source of the function")
         # From 3.13 on pdb begins on the line of the stop itself, and not on the next.
-        current = "rank.stop(" if sys.version_info >= (3, 13) else "seen.append(2)"
+        current = "rank.stopping.stop(" if sys.version_info >= (3, 13) else "seen.append(2)"
         assert f"->\t    {current}" in driver.text
         assert "# two" not in driver.text
 
@@ -212,6 +212,10 @@ def frames_of(model: ModuleType) -> list[str]:
     found: list[list[str]] = []
 
     class Stops:
+        @property
+        def stopping(self) -> Stops:
+            return self
+
         def stop(self, frame: object, _reason: str) -> None:
             known = Loaded()
             found.append([Path(path).stem for path in known.show(frame)])  # type: ignore[arg-type]

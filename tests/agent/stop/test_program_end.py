@@ -11,7 +11,7 @@ from tests.support.time_unit import seconds
 
 HEAD = """\
 import atexit, functools, multiprocessing, os, sys, threading
-from dbg_agent.stop.program_end import is_at_end
+from dbg_agent.stop.user_frames import is_at_end
 def tell(*_arguments):
     print(is_at_end(sys._getframe()), flush=True)
 class Hook:

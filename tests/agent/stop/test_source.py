@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from dbg_agent.stop.source import source_of
+from dbg_agent.stop.loaded_sources import source_message
 from dbg_wire.limits import MAX_TEXT, SOURCE_LINES
 
 
@@ -23,7 +23,7 @@ def frame_in(path: Path, lines: list[str]) -> FrameType:
 def test_the_lines_before_and_behind_are_told_with_their_numbers(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     frame = frame_in(path, [f"x = {number}" for number in range(2 * SOURCE_LINES)])
-    source = source_of(frame, {})
+    source = source_message(frame, {})
     here = 2 * SOURCE_LINES + 1
     assert frame.f_code.co_filename == str(path)
     # The module has run to its end.
@@ -38,12 +38,12 @@ def test_breakpoints_outside_of_them_and_in_other_files_are_left_out(tmp_path: P
     frame = frame_in(path, ["x = 1"] * (2 * SOURCE_LINES))
     last = frame.f_lineno
     breaks = {str(path): [last, 1, last - 1], str(tmp_path / "data.py"): [last]}
-    assert source_of(frame, breaks).breakpoints == (last - 1, last)
+    assert source_message(frame, breaks).breakpoints == (last - 1, last)
 
 
 def test_a_long_line_is_cut(tmp_path: Path) -> None:
     frame = frame_in(tmp_path / "train.py", [f"x = '{'y' * 2 * MAX_TEXT}'"])
-    assert max(map(len, source_of(frame, {}).lines)) == MAX_TEXT
+    assert max(map(len, source_message(frame, {}).lines)) == MAX_TEXT
 
 
 def test_without_a_file_there_are_no_lines() -> None:
@@ -51,6 +51,6 @@ def test_without_a_file_there_are_no_lines() -> None:
     exec(compile("frame = sys._getframe()", "<nowhere>", "exec"), names)  # noqa: S102
     frame = names["frame"]
     assert isinstance(frame, FrameType)
-    source = source_of(frame, {})
+    source = source_message(frame, {})
     assert source.where.file == "<nowhere>"
     assert source.lines == ()

@@ -90,7 +90,7 @@ viewer = Viewer()
 
 def type_in_pudb():
     viewer.opens()
-    print("pudb", viewer.rank.debuggers.last.tracing.stack[0][0].f_code.co_filename)
+    print("pudb", viewer.rank.debuggers.last.stack[0][0].f_code.co_filename)
     viewer.type(b"c")
 
 play_in_pudb(viewer, type_in_pudb)

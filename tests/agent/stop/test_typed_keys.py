@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.stop.typed_keys import Loss, TypedKeys
+from dbg_agent.stop.inbox import Loss, TypedKeys
 from dbg_wire.codec import Input
 from dbg_wire.limits import MAX_INPUT_PENDING
 

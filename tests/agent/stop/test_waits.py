@@ -9,7 +9,7 @@ from types import FrameType
 
 import pytest
 
-from dbg_agent.stop.waits import SIGNAL_SECONDS, wait_for
+from dbg_agent.process.threads import SIGNAL_SECONDS, wait_for
 from tests.support.time_unit import seconds
 
 

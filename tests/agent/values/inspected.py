@@ -33,6 +33,7 @@ class Stop:
     def __init__(self, frame: FrameType) -> None:
         self.frame = frame
         self.view = self
+        self.sources = Loaded()
 
     def frames(self) -> list[tuple[FrameType, int]]:
         """Return the frame of the stop alone."""
@@ -55,7 +56,7 @@ class Sights:
 
     def __init__(self, frame: FrameType, seconds: float = PLENTY, *, keeps_time: bool = False) -> None:
         stop: Any = Stop(frame)
-        self.inspector = Inspector(Interruptible(_in_thread if keeps_time else _never), Loaded(), stop)
+        self.inspector = Inspector(Interruptible(_in_thread if keeps_time else _never), stop)
         self._place = Place(frame, None, seconds)
 
     def look(self, **question: Any) -> Inspected:

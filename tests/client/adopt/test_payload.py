@@ -23,7 +23,7 @@ def test_any_code_is_one_expression_of_ascii(text: str) -> None:
 
 def test_code_that_fails_says_why_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = Pipe(str(tmp_path))
-    monkeypatch.setitem(sys.modules, "dbg_agent.program.adopted", None)
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)
     names: dict[str, object] = {}
     try:
         exec(code_to_adopt(pipe.path, {}, []), names)  # noqa: S102
@@ -32,7 +32,7 @@ def test_code_that_fails_says_why_and_raises_nothing(tmp_path: Path, monkeypatch
         pipe.close()
     assert answer is not None
     assert answer.outcome is Outcome.FAILED
-    assert "dbg_agent.program.adopted" in answer.text
+    assert "dbg_agent.program.installing" in answer.text
     assert set(names) == {"__builtins__"}
 
 
@@ -41,7 +41,7 @@ def test_a_program_with_a_module_of_its_own_in_the_place_of_one_of_ours_is_told_
 ) -> None:
     pipe = Pipe(str(tmp_path))
     monkeypatch.setitem(sys.modules, "json", None)
-    monkeypatch.setitem(sys.modules, "dbg_agent.program.adopted", None)  # this process is to be no rank
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)  # this process is to be no rank
     try:
         exec(code_to_adopt(pipe.path, {}, []), {})  # noqa: S102
         answer = pipe.answer(10)
@@ -51,7 +51,7 @@ def test_a_program_with_a_module_of_its_own_in_the_place_of_one_of_ours_is_told_
 
 
 def test_code_that_comes_late_finds_nobody_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "dbg_agent.program.adopted", None)
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)
     exec(code_to_adopt(str(tmp_path / "gone"), {}, []), {})  # noqa: S102
 
 
@@ -98,7 +98,7 @@ def test_what_is_no_answer_is_none(line: str) -> None:
 def test_one_call_at_a_time_makes_a_rank(
     first: dict[str, object], outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "dbg_agent.program.adopted", None)
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)
     monkeypatch.setitem(vars(sys), "_dbg_adopts", first)
     pipe = Pipe(str(tmp_path))
     try:

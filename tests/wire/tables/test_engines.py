@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from dbg_agent.engines.pdb import PdbEngine
-from dbg_client.words.engine import COMMON_NAMES
+from dbg_agent.engines.pdb import RankPdb
+from dbg_client.words.config import COMMON_NAMES
 from dbg_wire.tables.engines import DEFAULT_ENGINE, ENGINES, LINE_ENGINE, PDB, PUDB
 
 ROOT = Path(__file__).parents[3]
@@ -19,7 +19,7 @@ def test_the_default_comes_first_and_one_is_spoken_to_in_lines() -> None:
 
 def test_each_role_knows_all_of_them() -> None:
     assert tuple(COMMON_NAMES) == ENGINES
-    assert PdbEngine.name == PDB
+    assert RankPdb.name == PDB
 
 
 def test_no_other_module_lists_them() -> None:

@@ -1,0 +1,179 @@
+"""The log of a rank, for debugging the debugger: off unless DBG_LOG names a file. ``docs/architecture.md`` lists the
+logged events.
+
+The standard library's logging is not used: a thread of the program that is stopped within it holds locks for which
+our threads would wait. This module has no lock, since a signal handler may stop while a line is written: each line is
+one write at the end of the file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from dbg_agent.process.stderr import say
+from dbg_agent.process.threads import within
+from dbg_wire.errors import printable
+
+if TYPE_CHECKING:
+    from dbg_wire.messages import Message
+
+VARIABLE = "DBG_LOG"
+
+MAX_FILE = 16 * 1024 * 1024
+"""Bytes of the file, for all processes that write to it together; a full file gets no more lines."""
+
+MAX_LINE = 1000
+"""Characters of one line."""
+
+OPEN_SECONDS = 1.0
+"""Seconds that opening the file may take: a network file system may never answer."""
+
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class _Log:
+    """The one log of this process; ``file`` is None while nothing is logged."""
+
+    def __init__(self) -> None:
+        self.path = ""
+        self.file: _File | None = None
+        self.name = "?"
+        self.secrets: tuple[str, ...] = ()
+
+
+class _File(NamedTuple):
+    """An open file and its identity: a program may close the descriptor and open another file under the same number.
+
+    The file is never closed, since a thread that writes a line would write to the next file under that number.
+    """
+
+    descriptor: int
+    device: int
+    inode: int
+
+
+_log = _Log()
+
+
+class Logger:
+    """A source of events under one name; its methods never raise. Without a log an event costs one attribute access."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def is_on(self) -> bool:
+        """Tell whether events are written."""
+        return _log.file is not None
+
+    def info(self, event: str, *values: object) -> None:
+        """Log what happens a few times in the life of a rank; ``values`` go into ``event`` by ``%``."""
+        if _log.file is not None:
+            _write("INFO", self.name, event, values)
+
+    def debug(self, event: str, *values: object) -> None:
+        """Log what may happen many times a second."""
+        if _log.file is not None:
+            _write("DEBUG", self.name, event, values)
+
+
+class Shown:
+    """A message that becomes a line only if it is logged."""
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+
+    def __str__(self) -> str:
+        from dbg_wire.log_form import log_form
+
+        return log_form(self._message)
+
+
+def open_log(environ: Mapping[str, str], name: str) -> None:
+    """Begin to log if DBG_LOG names a file; ``name`` is this rank's address. Never raise.
+
+    The file is made with mode 0600. A link, a file of another user, and any file that is not regular are refused in a
+    line on stderr.
+    """
+    path = environ.get(VARIABLE, "")
+    _log.name = name
+    if path == _log.path:
+        return
+    _log.path, _log.file = path, None
+    if not path:
+        return
+    late = cast("_File | str", f"it does not open within {OPEN_SECONDS:g} s")
+    try:
+        opened = within(OPEN_SECONDS, lambda: _open(path), late)
+    except Exception as error:
+        # No thread can be started.
+        opened = type(error).__name__
+    if isinstance(opened, _File):
+        _log.file = opened
+    else:
+        say(f"{VARIABLE}: nothing is logged to {printable(path)}: {opened}")
+
+
+def hide(secret: str | None) -> None:
+    """Replace this text in all lines from here on."""
+    if secret and secret not in _log.secrets:
+        _log.secrets = (*_log.secrets, secret)
+
+
+def keyed_digest(text: str) -> str:
+    """Return a short digest that all ranks with one token share, and nobody without it can compute; empty without."""
+    if not _log.secrets:
+        return ""
+    import hashlib
+
+    key = hashlib.blake2b(_log.secrets[-1].encode("utf-8", "surrogatepass")).digest()
+    return "#" + hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=4).hexdigest()
+
+
+def _open(path: str) -> _File | str:
+    """Return the file, or why there is none."""
+    try:
+        descriptor = os.open(path, _FLAGS, 0o600)
+    except (OSError, ValueError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            problem = "it is no regular file"
+        elif found.st_uid != os.geteuid():
+            problem = f"it belongs to user {found.st_uid}"
+        else:
+            os.fchmod(descriptor, 0o600)
+            return _File(descriptor, found.st_dev, found.st_ino)
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    os.close(descriptor)
+    return problem
+
+
+def _write(level: str, logger: str, event: str, values: tuple[object, ...]) -> None:
+    try:
+        file = _log.file
+        if file is None:
+            return
+        now = time.time()
+        moment = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}.{int(now % 1 * 1000):03}"
+        text = event % values if values else event
+        for secret in _log.secrets:
+            text = text.replace(secret, "<token>")
+        line = f"{moment} {_log.name} {os.getpid()} {level} {logger}: {printable(text, MAX_LINE)}\n"
+        data = line.encode("utf-8", "backslashreplace")
+        found = os.fstat(file.descriptor)
+        if (found.st_dev, found.st_ino) != (file.device, file.inode):
+            _log.file = None
+        elif found.st_size + len(data) <= MAX_FILE:
+            os.write(file.descriptor, data)
+        else:
+            _log.file = None
+            say(f"{VARIABLE}: {printable(_log.path)} has reached {MAX_FILE // 2**20} MiB; nothing more is logged")
+    except Exception:  # noqa: S110 - a log must not end a training job
+        pass

@@ -1,0 +1,94 @@
+"""Threads of ours in the program's process: daemons in which every signal is blocked.
+
+Signals are for the program's threads. The kernel gives a signal to any thread that does not block it: the program may
+have blocked it in its own threads to wait for it, and a signal taken by a thread of ours ends no wait of the program.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+
+def own_thread(target: Callable[[], object], name: str) -> threading.Thread:
+    """Return a thread that is still to be started; its ``name`` begins with ``dbg-agent``."""
+
+    def run() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        target()
+
+    return threading.Thread(target=run, name=name, daemon=True)
+
+
+class BoundedThreads:
+    """Short-lived threads of ours, ``most`` of them at a time; only one thread starts them."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name, self.most = name, most
+        self._running: list[object] = []
+        self._pid = os.getpid()
+
+    def start(self, work: Callable[[], object]) -> bool:
+        """Do some work in a thread of its own; return False, with nothing done, while as many as allowed work.
+
+        Raise RuntimeError, with nothing done, if the system allows no more threads.
+        """
+        if self._pid != os.getpid():
+            # In a forked child the threads of the parent do not exist, so none of them would ever end here.
+            self._running, self._pid = [], os.getpid()
+        running, one = self._running, object()
+        if len(running) >= self.most:
+            return False
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                running.remove(one)
+
+        running.append(one)
+        try:
+            own_thread(run, self._name).start()
+        except BaseException:
+            running.remove(one)
+            raise
+        return True
+
+
+_T = TypeVar("_T")
+
+
+def within(seconds: float, call: Callable[[], _T], otherwise: _T) -> _T:
+    """Return the result of ``call`` in another thread, or ``otherwise`` after so many seconds.
+
+    ``call`` must not raise. Raise RuntimeError if no thread can be started.
+    """
+    answers: list[_T] = []
+    asking = own_thread(lambda: answers.append(call()), "dbg-agent-asking")
+    asking.start()
+    asking.join(seconds)
+    return answers[0] if answers else otherwise
+
+
+SIGNAL_SECONDS = 1.0
+"""Seconds for which a signal may be left lying. CPython calls a signal's handler when the main thread comes to its next
+instruction. A signal that comes between the last instruction and the begin of a wait does not end the wait, and neither
+does one that the kernel gives to another thread of the program. To wake up once in a second costs 20 µs."""
+
+
+def wait_for(condition: threading.Condition, is_so: Callable[[], bool], seconds: float | None = None) -> bool:
+    """Wait on a condition that the caller holds until something is so; return whether it is, after ``seconds`` at most.
+
+    What a signal handler of the program raises comes out within SIGNAL_SECONDS.
+    """
+    end = None if seconds is None else time.monotonic() + seconds
+    while not is_so():
+        left = SIGNAL_SECONDS if end is None else min(SIGNAL_SECONDS, end - time.monotonic())
+        if left <= 0:
+            return False
+        condition.wait(left)
+    return True

@@ -1,0 +1,164 @@
+"""Answers of threads of our own while the program runs: to questions about source, and about breakpoints.
+
+Nothing of this is loaded before the first such question.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dbg_agent.breakpoints.line_breakpoint import LogPace
+from dbg_agent.breakpoints.wishes import BreakpointHost, LineBreakpoints
+from dbg_agent.process.threads import BoundedThreads
+from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.values.source_text import NotLoaded, source_text
+from dbg_wire.errors import error_line, printable
+from dbg_wire.messages import Ask, Kind, Notice
+from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
+from dbg_wire.records.line_breakpoints import BreakpointsWish
+from dbg_wire.records.record import fitted
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
+
+Answer = Callable[..., None]
+"""Sends the answer to a question."""
+
+MAX_SOURCE_QUESTIONS = 4
+"""Questions about source that are answered at the same time, as a file system may hang; more are refused."""
+
+MAX_BREAKPOINT_QUESTIONS = 16
+"""Questions about breakpoints that may wait for one another in a running rank; more are refused."""
+
+_for_source = BoundedThreads("dbg-agent-source", MAX_SOURCE_QUESTIONS)
+_for_breakpoints = BoundedThreads("dbg-agent-breakpoints", MAX_BREAKPOINT_QUESTIONS)
+
+
+def _answer_in(threads: BoundedThreads, what: str, ask: Ask, answer: Answer, work: Callable[[], object]) -> None:
+    """Do the work that answers in one of these threads; answer here that it failed, or that too much waits."""
+
+    def run() -> None:
+        try:
+            work()
+        except NotLoaded as error:
+            answer(ask, Kind.ERROR, str(error))
+        except Exception as error:
+            answer(ask, Kind.ERROR, f"can't be answered ({error_line(error)})")
+
+    if not threads.start(run):
+        answer(ask, Kind.ERROR, f"{threads.most} questions about its {what} wait already")
+
+
+def source_question(ask: Ask) -> Inspection | None:
+    """Return what is asked about source alone, None for another question."""
+    question = ask.inquiry
+    return question if isinstance(question, Inspection) and question.sight is Sight.SOURCE else None
+
+
+def answer_source(ask: Ask, question: Inspection, answer: Answer) -> None:
+    """Answer a question about source in a thread of its own, which may read files."""
+    _answer_in(_for_source, "source", ask, answer, lambda: answer(ask, Kind.VALUE, "", rows=_rows(question)))
+
+
+def _rows(question: Inspection) -> tuple[InspectionRecord, ...]:
+    # The stopped thread has its own record of sources, which no other thread may touch.
+    return cut_to_fit(source_text(question.text, question.begin, question.count, (), Loaded()))
+
+
+class _LogOutput:
+    """The job's output and the broker, which get the texts of log points."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._pace = LogPace(rank.membership.identity.world_size or 1)
+
+    def print(self, text: str) -> None:
+        """Print a text; never raise."""
+        try:
+            print(text, flush=True)  # noqa: T201 - the job's output is where a user looks for it
+        except Exception as error:
+            self._rank.warn(f"a log point can't print ({type(error).__name__})")
+        shown = self._pace.line(printable(text), time.monotonic())
+        if shown is not None:
+            self._report(shown)
+        elif self._pace.is_last_due():
+            self._rank.call_later(1.0, self._report_last)
+
+    def _report_last(self) -> None:
+        last = self._pace.last()
+        if last is not None:
+            self._report(last)
+
+    def _report(self, text: str) -> None:
+        self._rank.send(fitted(Notice, text=text, is_log=True))
+
+
+def _host_of(rank: Rank) -> BreakpointHost:
+    return BreakpointHost(
+        number=lambda: rank.number,
+        warn=rank.warn,
+        stop=lambda frame: rank.stopping.stop(frame, "breakpoint", before_line=True),
+        has_just_halted=rank.stopping.has_just_halted,
+        call_later=rank.call_later,
+        halted_thread=lambda: rank.stops.owner,
+        print_log=_LogOutput(rank).print,
+        has_commands=lambda number: any(getattr(one, "commands", {}).get(number) for one in rank.debuggers.loaded),
+    )
+
+
+class FirstToAnswer:
+    """A question that either the stopped thread or a thread of its own answers, the one that comes first."""
+
+    def __init__(self, rank: Rank, ask: Ask, answer: Answer) -> None:
+        self._question = (rank, ask, answer)
+        self._turns = [None]
+
+    def here(self) -> None:
+        """Answer in the stopped thread."""
+        if self._is_mine():
+            _answer_here(*self._question)
+
+    def beside(self) -> None:
+        """Answer in a thread of its own."""
+        if self._is_mine():
+            answer_breakpoints(*self._question)
+
+    def _is_mine(self) -> bool:
+        try:
+            # Of two threads only one gets what a list holds.
+            self._turns.pop()
+        except IndexError:
+            return False
+        return True
+
+
+def _answer_here(rank: Rank, ask: Ask, answer: Answer) -> None:
+    """Grant the wish of a question in the stopped thread, draw the breakpoints, and answer."""
+    if _grant(rank, ask, answer):
+        if rank.breakpoints.are_traced:
+            # A breakpoint needs a debugger that traces for it when the rank goes on.
+            rank.debuggers.have_one()
+        engine = rank.stopping.open_engine()
+        if engine is not None:
+            engine.show_breakpoints()
+            rank.stopping.show_source_again()
+
+
+def answer_breakpoints(rank: Rank, ask: Ask, answer: Answer) -> None:
+    """Grant the wish of a question while the program runs, in a thread of its own: it may read files."""
+    _answer_in(_for_breakpoints, "breakpoints", ask, answer, lambda: _grant(rank, ask, answer))
+
+
+def _grant(rank: Rank, ask: Ask, answer: Answer) -> bool:
+    """Grant a wish and answer; tell whether it wished anything."""
+    wish = ask.inquiry if isinstance(ask.inquiry, BreakpointsWish) else BreakpointsWish()
+    known = rank.breakpoints
+    if known.wished is None:
+        known.wished = LineBreakpoints(_host_of(rank), known.lines)
+    states = known.wished.grant(wish)
+    if wish.set or wish.clear:
+        known.look()
+    answer(ask, Kind.VALUE, f"{len(states)} breakpoints", rows=tuple(states))
+    return bool(wish.set or wish.clear)

@@ -1,0 +1,293 @@
+"""The stdin and stdout of a line debugger: its output goes to the log, and its input comes through prompts.
+
+The program's own stdin and stdout stay as they are, except in the thread that runs a command, while it runs.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dbg_agent.stop.inbox import (
+    BreakPrompt,
+    LeaveDebugger,
+    MoveOn,
+    ProgramRaised,
+    SwitchDebugger,
+    TypedLine,
+)
+from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
+from dbg_wire.messages import PromptInfo, PromptState, Replied
+from dbg_wire.records.record import fitted
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
+    from dbg_agent.stop.terminal import Terminal
+
+PROMPT_GONE = "the prompt it was typed for is gone"
+"""Why a reply is discarded."""
+
+UNWINDING = (LeaveDebugger, MoveOn, SwitchDebugger, ProgramRaised)
+"""What a prompt raises to end the whole debugger, not only the command that asks."""
+
+TAIL_SECONDS = 0.2
+"""Seconds after which the begin of an unfinished line is shown: a progress bar, or text before a prompt."""
+
+MAX_REPLAY = MAX_LOG // 2
+"""Bytes that are sent again at once: the outgoing queue has less room than a full log needs, and would drop it. A
+terminal asks for the rest when it has these bytes."""
+
+MAX_TAIL = 4096
+"""Characters at the begin of a line that are held back, because they may be a prompt."""
+
+
+class PromptLog:
+    """The last MAX_LOG bytes of a session, by offset. Not safe for several threads: the console locks it."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self.end = 0
+
+    @property
+    def start(self) -> int:
+        """Return the offset of the first byte that is kept."""
+        return self.end - len(self._kept)
+
+    def append(self, data: bytes) -> None:
+        """Add bytes at the end, and drop the oldest."""
+        self._kept += data
+        self.end += len(data)
+        if len(self._kept) > MAX_LOG:
+            del self._kept[: len(self._kept) - MAX_LOG]
+
+    def since(self, offset: int) -> tuple[int, bytes]:
+        """Return the offset at which the kept bytes from ``offset`` on really begin, and these bytes."""
+        begin = min(max(offset, self.start), self.end)
+        return begin, bytes(self._kept[begin - self.start :])
+
+
+class Console(io.TextIOBase):
+    """The stdin and stdout of a line debugger in the stopped thread; ``write`` may be called from any thread."""
+
+    def __init__(self, rank: Rank, terminal: Terminal) -> None:
+        super().__init__()
+        self._rank = rank
+        self._terminal = terminal
+        self._lock = threading.RLock()
+        self._written: deque[str] = deque()
+        """What was written and is not in the log yet."""
+        self._log = PromptLog()
+        self._tail = ""
+        self._begun = 0
+        """How many lines began in a piece of text that did not end them; says which line a timer is for."""
+        self._begun_at = self._timer_until = 0.0
+        self._number = 0
+        self._prompt: PromptInfo | None = None
+        self._replied = 0
+        self._is_interrupted = False
+        self.state = PromptState.COMMAND
+        self.unwinding: BaseException | None = None
+        """What a prompt has raised to end the debugger. An expression that asks may catch it, so it is kept here."""
+
+    # ---------------------------------------------------------------------------------------------------------- output
+
+    def begin(self) -> None:
+        """Begin the log of a new session."""
+        with self._lock:
+            self._take_written()
+            self._log, self._tail = PromptLog(), ""
+
+    def writable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def isatty(self) -> bool:
+        """Say no: a program must not use a terminal's features here."""
+        return False
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override] # a plain attribute in the base class
+        """Return the encoding of the log."""
+        return "utf-8"
+
+    def write(self, text: str) -> int:
+        """Add text to the log. The begin of a line waits a little for its end, since it may be a prompt."""
+        self._written.append(text)
+        # A finalizer or a signal handler may write while this very thread holds the lock; its text is taken later.
+        # A flag or a context manager in Python can't say so: Ctrl-C may come between any two of its instructions.
+        if not self._lock._is_owned():  # type: ignore[attr-defined] # what `threading.Condition` asks its lock, too
+            with self._lock:
+                self._take_written()
+            self._show_later()
+        return len(text)
+
+    def _take_written(self) -> None:
+        # Text that a finalizer writes meanwhile waits for the next call: else this loop might never end.
+        for _ in range(len(self._written)):
+            text = self._written.popleft()
+            waited = bool(self._tail)
+            whole, newline, self._tail = (self._tail + text).rpartition("\n")
+            if newline:
+                self._append(whole + newline)
+            if len(self._tail) > MAX_TAIL:
+                self._append(self._tail)
+                self._tail = ""
+            if self._tail and (newline or not waited):
+                self._begin_line()
+
+    def _begin_line(self) -> None:
+        self._begun += 1
+        self._begun_at = time.monotonic()
+
+    def _show_later(self) -> None:
+        """Have the last unfinished line shown when its time has come. One timer serves thousands of lines."""
+        now = time.monotonic()
+        # The end of the timer is kept instead of a flag, which Ctrl-C could leave set for ever.
+        if self._tail and self._prompt is None and now >= self._timer_until:
+            left = max(0.0, min(TAIL_SECONDS, self._begun_at + TAIL_SECONDS - now))
+            self._timer_until = now + left
+            self._rank.call_later(left, partial(self._timer_ended, self._begun))
+
+    def close(self) -> None:
+        """Do nothing: ``exit()`` closes its stdin, but prompts follow."""
+
+    def flush(self) -> None:
+        """Do nothing: whole lines are sent as they come, and an unfinished line in a moment."""
+
+    def _timer_ended(self, begun: int) -> None:
+        """Show the unfinished line of this timer; if a newer line has begun since, start a timer for that."""
+        with self._lock:
+            self._timer_until = 0.0
+            if self._prompt is None and self._begun == begun:
+                self._append(self._tail)
+                self._tail = ""
+        self._show_later()
+
+    def _append(self, text: str) -> None:
+        data = text.encode("utf-8", "backslashreplace")
+        self._log.append(data)
+        self._terminal.write(data)
+
+    # ----------------------------------------------------------------------------------------------------------- input
+
+    @property
+    def prompt(self) -> PromptInfo | None:
+        """Return the prompt that waits now for a reply; None once a reply is on its way; from any thread."""
+        prompt = self._prompt
+        return prompt if prompt is not None and prompt.number != self._replied else None
+
+    def reply(self, number: int, text: str) -> bool:
+        """Have the prompt of that number take a reply; return False if it waits for none; from any thread."""
+        with self._lock:
+            prompt = self.prompt
+            if prompt is None or prompt.number != number:
+                return False
+            # Both under one lock: `ask` closes the prompt under it, too, and its stop can't end before that.
+            if not self._rank.inbox.put(self._rank.stops.number, TypedLine(text, number)):
+                return False
+            self._replied = number
+            return True
+
+    def interrupt(self) -> bool:
+        """Note an interrupt for the command that runs, or that a reply begins just now; False at a prompt.
+
+        A reply may wait in the inbox while its prompt still stands, and a command that begins has no ticket yet. From
+        any thread.
+        """
+        with self._lock:
+            prompt = self._prompt
+            begins = prompt is not None and prompt.state is PromptState.COMMAND and prompt.number == self._replied
+            self._is_interrupted = prompt is None or begins
+            return self._is_interrupted
+
+    def take_interrupt(self) -> bool:
+        """Tell, once, whether an interrupt is noted; from any thread."""
+        with self._lock:
+            is_interrupted, self._is_interrupted = self._is_interrupted, False
+            return is_interrupted
+
+    def readline(self, _size: int | None = -1) -> str:  # type: ignore[override] # positional in the base class, too
+        """Wait for a line, as ``sys.stdin`` would."""
+        return self.ask(self.state) + "\n"
+
+    def ask(self, state: PromptState) -> str:
+        """Make the unfinished line the prompt, and wait for the reply; meanwhile do what the inbox asks."""
+        with self._lock:
+            self._take_written()
+            # The prompt's text is taken first, because a timer may show it as output.
+            text, self._tail = self._tail, ""
+        self._rank.stopping.start_reporting()
+        self._rank.breakpoints.look()
+        with self._lock:
+            self._take_written()
+            self._number += 1
+            self._prompt = fitted(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
+            # The command that was to be interrupted has ended.
+            self._is_interrupted = False
+        self._rank.publish()
+        reply: str | None = None
+        try:
+            with self._rank.interruptible.suspended():
+                reply = self._wait()
+            return reply
+        except UNWINDING as error:
+            self.unwinding = error
+            raise
+        except KeyboardInterrupt:
+            reply = "^C"
+            raise
+        finally:
+            with self._lock:
+                self._prompt = None
+                # A terminal that watches or comes back sees the question and the reply.
+                self._append(text if reply is None else f"{text}{reply}\n")
+                if self._tail:
+                    # A line that began during the prompt was not shown when it was due.
+                    self._begin_line()
+            self._show_later()
+            self._rank.publish()
+
+    def _wait(self) -> str:
+        inbox, stop = self._rank.inbox, self._rank.stops.number
+        while True:
+            work = inbox.next_work(stop)
+            if isinstance(work, TypedLine):
+                if work.prompt == self._number:
+                    return work.text
+                self._rank.send(fitted(Replied, prompt=work.prompt, taken=False, reason=PROMPT_GONE))
+            if isinstance(work, BreakPrompt) and work.prompt == self._number:
+                raise KeyboardInterrupt
+            self._rank.stopping.carry_out(work)
+
+    # --------------------------------------------------------------------------------------------------------- replay
+
+    def replay(self, session: int, offset: int) -> None:
+        """Send up to MAX_REPLAY bytes of the log again, from ``offset`` on; in the link's thread."""
+        with self._lock:
+            begin, data = self._log.since(offset)
+            data = data[:MAX_REPLAY]
+            for start in range(0, len(data), MAX_DATA_BYTES):
+                piece = data[start : start + MAX_DATA_BYTES]
+                self._terminal.send_again(session, begin + start, piece)
+
+    def replay_end(self, session: int) -> None:
+        """Send the end of the log again, so that terminals ask for what they miss before; in the link's thread."""
+        with self._lock:
+            begin, data = self._log.since(self._log.end - MAX_DATA_BYTES)
+            self._terminal.send_again(session, begin, data)
+
+    def last_lines(self, count: int) -> tuple[str, ...]:
+        """Return the last lines of the log; from any thread."""
+        with self._lock:
+            _, data = self._log.since(self._log.end - 64 * 1024)
+            prompt = self._prompt.text if self._prompt is not None else ""
+        lines = (data.decode("utf-8", "replace") + prompt).splitlines()
+        return tuple(lines[-count:])

@@ -1,0 +1,311 @@
+"""A debugger of a rank: the tracing that PuDB and pdb share, and what each shows in its own way.
+
+PuDB and pdb derive from :class:`bdb.Bdb`. :class:`Engine` stands before their own class in the order of bases. One
+thread steps at a time, and no debugger's fault ends the training.
+"""
+
+from __future__ import annotations
+
+import bdb
+import inspect
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from dbg_agent.stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove, WayOut
+from dbg_agent.stop.room import make_room
+from dbg_agent.stop.stacks import OWN_PACKAGES, is_own, is_under_ours, outward, skip_runner
+from dbg_agent.stop.user_frames import is_at_end
+from dbg_wire.errors import error_line
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
+
+STEPS_OF_IDES = frozenset({"step over", "step in", "step out"})
+"""Steps that end at lines alone, where pdb's own stop at a function's call and at its return as well."""
+
+SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+class Engine(bdb.Bdb):
+    """One debugger for the life of the process; all of them share the rank's breakpoints.
+
+    All methods run in the stopped thread unless they say otherwise.
+    """
+
+    name = ""
+    """As users name it."""
+    title = ""
+    """As sentences name it."""
+
+    def __init__(self, rank: Rank, **options: Any) -> None:
+        self._rank = rank
+        self._stepper: int | None = None
+        self._first: int | None = None
+        """The id of the stop's frame, until the first step from it ends."""
+        self.going_on = False
+        self.has_let_go = False
+        """The debugger was last left by :meth:`let_go`."""
+        self.breaks_in = False
+        """The next halt comes from outside, and is not the end of a user's step."""
+        self.ends_at_lines = False
+        """The step that goes on is an IDE's: it ends at no call and no return, but at the line that follows."""
+        self._is_untraced = False
+        """bdb goes on as without breakpoints, since the program stops at them by itself."""
+        # bdb's constructor begins with no breakpoints, and would remove those of the other engine.
+        kept = rank.breakpoints.lines
+        super().__init__(skip=OWN_PACKAGES, **options)
+        rank.breakpoints.lines = kept
+
+    @property
+    def breaks(self) -> dict[str, list[int]]:
+        """Return the lines with breakpoints by file. All engines share them."""
+        return {} if self._is_untraced else self._rank.breakpoints.lines
+
+    @breaks.setter
+    def breaks(self, value: dict[str, list[int]]) -> None:
+        self._rank.breakpoints.lines = value
+
+    def find_bottom(self, frame: FrameType) -> None:
+        """Note the outermost frame: bdb stops only below it after ``continue``, and everywhere if none is noted."""
+        *_, self.botframe = outward(frame)
+
+    def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
+        """Return the program's frames, outermost first, and the index of the frame to show first."""
+        stack, index = super().get_stack(f, t)
+        skipped = skip_runner([frame for frame, _ in stack])
+        del stack[:skipped]
+        opening = self._rank.stopping.view.opening
+        shown = [number for number, (frame, _) in enumerate(stack) if frame is opening]
+        return stack, shown[-1] if shown else max(0, index - skipped)
+
+    def adopt_stack(self, frame: FrameType) -> Any:
+        """Trace this frame and all its callers line by line; return the trace function for the thread."""
+        for one in outward(frame):
+            one.f_trace = self.trace_dispatch
+            self.botframe = one
+            if sys.version_info >= (3, 13):
+                # Python 3.13's bdb restores these when it lets go of the frame.
+                self.frame_trace_lines_opcodes[one] = (one.f_trace_lines, one.f_trace_opcodes)
+                one.f_trace_lines = True
+        return self.trace_dispatch
+
+    def leave_by(self, interaction: Callable[[], object]) -> WayOut:
+        """Run the debugger's interaction; return how it was left."""
+        self.going_on = self.has_let_go = False
+        self._first = None
+        self.breaks_in = self.ends_at_lines = False
+        try:
+            interaction()
+        except LeaveDebugger as leave:
+            self.set_continue()
+            leave.done()
+        except MoveOn as move:
+            self.move(move.wanted, move.frame)
+        except SwitchDebugger:
+            return WayOut.SWITCH
+        except Exception as error:
+            # A fault of the debugger must not come out of a line of the program.
+            self._rank.warn(f"{self.title} failed and lets the rank go on ({error_line(error)})")
+            self.let_go()
+        except BaseException:
+            # A signal handler of the program raised this. It unwinds the program, and no step may stop that.
+            self.let_go()
+            raise
+        if not self.going_on:
+            self._stepper = threading.get_ident()
+        return WayOut.GO_ON if self.going_on else WayOut.STEP
+
+    def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Follow the traced thread; a fault of the debugger ends the tracing, not the training."""
+        try:
+            room = make_room()
+        except RecursionError:
+            # So few calls below the recursion limit nothing can stop, but the program may come back from there.
+            return self.trace_dispatch
+        with room:
+            return self._follow(frame, event, arg)
+
+    def _follow(self, frame: FrameType, event: str, arg: Any) -> Any:
+        try:
+            follow = super().trace_dispatch(frame, event, arg)
+            if event == "return" and frame.f_back is None:
+                # Only the end of the thread or of the interpreter follows, and the latter takes our modules apart.
+                sys.settrace(None)
+            return self._rank.debuggers.hand_over(self, frame, follow)
+        except ProgramRaised as raised:
+            to_raise = raised.error
+        except Exception as error:
+            # A fault of the debugger must not come out between two lines of the program.
+            self._rank.warn(f"the debugger failed and lets the rank go on ({error_line(error)})")
+            self.let_go()
+            return None
+        # Outside of the except block the exception keeps its own cause and context.
+        raise to_raise
+
+    def dispatch_call(self, frame: FrameType, arg: Any) -> Any:
+        """Follow a call; a step that ends at lines goes on to the first one of the function."""
+        if self.ends_at_lines and self.stop_here(frame):
+            return self.trace_dispatch
+        return super().dispatch_call(frame, arg)
+
+    def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
+        """Follow a return; a step that ends at lines goes on to the caller's next one."""
+        # A generator that yields, and will be resumed, is bdb's own exception.
+        is_suspended = self.stopframe is not None and bool(frame.f_code.co_flags & SUSPENDING)
+        if self.ends_at_lines and not is_suspended and self.stop_here(frame) and self._to_caller(frame):
+            return self.trace_dispatch
+        return super().dispatch_return(frame, arg)
+
+    def _to_caller(self, frame: FrameType) -> bool:
+        """Have the thread stop at the next line of the frame that has called this one; False if there is none."""
+        caller = frame.f_back
+        if caller is None or is_own(caller):
+            return False
+        if caller.f_trace is None:
+            # bdb has let the thread come by here on its way to a breakpoint.
+            caller.f_trace = self.trace_dispatch
+        self.set_next(caller)
+        return True
+
+    def stop_here(self, frame: FrameType) -> bool:
+        """Tell whether a step ends here. bdb keeps one place for all threads, but a step belongs to one thread."""
+        if self._stepper is not None and threading.get_ident() != self._stepper:
+            return False
+        # Tracing is on for a moment before the program goes on. In that moment the interpreter may run a callback of
+        # its garbage collector or a signal handler, where the user's step must not end. The signal of a break-in comes
+        # while a step is traced, and its handler calls functions of the standard library.
+        if (self._first is not None or self.breaks_in) and is_under_ours(frame, until=self._first):
+            return False
+        if self.breaks_in and threading.current_thread() is threading.main_thread() and is_at_end(frame):
+            return False
+        return bool(super().stop_here(frame))
+
+    def is_skipped_module(self, module_name: Any) -> bool:
+        """Tell whether a module is ours: a step on a ``set_trace()`` line must not show the inside of the call.
+
+        bdb's patterns would cost each traced line more, and fail for a name that is no text, as a program may have.
+        """
+        return isinstance(module_name, str) and module_name.partition(".")[0] in OWN_PACKAGES
+
+    def break_here(self, frame: FrameType) -> bool:
+        """Tell whether a breakpoint stops the frame at its line."""
+        file = self.canonic(frame.f_code.co_filename)
+        line = frame.f_lineno
+        if line not in self.breaks.get(file, ()):
+            return bool(super().break_here(frame))
+        are_extended, chosen = self._rank.breakpoints.chosen_at(frame, file, line)
+        if not are_extended:
+            return bool(super().break_here(frame))
+        if chosen is None:
+            return False
+        self.currentbp = chosen.number
+        if chosen.temporary:
+            self.do_clear(str(chosen.number))
+        return True
+
+    def move(self, wanted: WantedMove, frame: FrameType | None) -> None:
+        """Let the thread run to where this command leads from this frame."""
+        command = wanted.command
+        self.ends_at_lines = command in STEPS_OF_IDES
+        if command == "continue" or frame is None:
+            self.set_continue()
+        elif command in ("step", "step in"):
+            self.set_step()
+        elif command == "step out":
+            if not self._to_caller(frame):
+                self.set_return(frame)
+        elif command == "return":
+            self.set_return(frame)
+        elif command == "until":
+            self.set_until(frame, wanted.line)
+        else:
+            self.set_next(frame)
+
+    def go_on(self, frame: FrameType) -> None:
+        """Go on from a stop at this frame that another debugger showed last."""
+        self.find_bottom(frame)
+        self.set_continue()
+
+    def break_in(self) -> None:
+        """Stop the traced thread at its next traced line, like a step; from any thread."""
+        self._stepper = self._first = None
+        self.breaks_in = True
+        self._set_stopinfo(None, None)  # type: ignore[attr-defined] # what set_step does, of which it is all
+
+    def set_continue(self) -> None:
+        """Go on until a breakpoint, untraced if there is none."""
+        is_traced = self._rank.breakpoints.are_traced
+        self._is_untraced = not is_traced
+        try:
+            super().set_continue()
+        finally:
+            self._is_untraced = False
+        bottom = self.botframe
+        if not is_traced and bottom is not None and isinstance(getattr(bottom.f_trace, "__self__", None), Engine):
+            # bdb leaves the outermost frame traced: in a program that bdb runs itself, that frame is bdb's own.
+            bottom.f_trace = None
+        self.going_on = True
+        self._stepper = self._first = None
+
+    def set_quit(self) -> None:
+        """Go on. bdb itself would raise an exception in the program."""
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Go on without breakpoints. Terminals keep the list of them, since no user has cleared them one by one."""
+        self._rank.breakpoints.look()
+        self.has_let_go = True
+        self.clear_all_breaks()
+        self.set_continue()
+
+    # ------------------------------------------------------------------------------------------ what each does its way
+
+    def interact(self, frame: FrameType, traced: bool) -> WayOut:
+        """Show the debugger at this frame until it is left.
+
+        ``traced`` says that another engine's trace function calls.
+        """
+        raise NotImplementedError
+
+    def show_crash(self, error: BaseException) -> WayOut:
+        """Show the debugger where this exception was raised, until it is left. The thread can't move from there."""
+        raise NotImplementedError
+
+    def select(self, frame: FrameType) -> None:
+        """Show another frame of the stop that is shown."""
+        raise NotImplementedError
+
+    def redraw(self) -> None:
+        """Draw all of the screen at the next interaction: a terminal of a new session begins with an empty screen."""
+        raise NotImplementedError
+
+    def show_breakpoints(self) -> None:
+        """Draw the breakpoints as they are now; a debugger that lists them when it is asked does nothing."""
+
+    def note(self, text: str) -> None:
+        """Show a sentence as soon as the debugger is shown."""
+        raise NotImplementedError
+
+    def ignores(self, _frame: FrameType) -> bool:
+        """Tell whether the user has switched off the stop at this place."""
+        return False
+
+    def screen(self) -> tuple[str, ...]:
+        """Return what was last shown, one string per row; from any thread."""
+        raise NotImplementedError
+
+    def complete_line(self, _line: str, _begin: int, _end: int) -> tuple[str, ...]:
+        """Return what a part of the line may become at the prompt; nothing of a debugger with a screen of its own."""
+        return ()
+
+    @property
+    def is_working(self) -> bool:
+        """Tell whether a command runs that :meth:`interrupt` would end; from any thread."""
+        raise NotImplementedError
+
+    def interrupt(self) -> None:
+        """Interrupt the command that runs, if one does; from any thread."""
+        raise NotImplementedError

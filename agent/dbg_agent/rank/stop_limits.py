@@ -1,0 +1,349 @@
+"""The time limits of a stop: its lease, which ends it, and the first deadline, which is told.
+
+A stop that nobody uses ends by its own lease, or by the longest one that the broker allows. Both run on the rank's own
+clock, with or without a broker. The own lease of a stop counts until the first driver comes. The broker's counts at
+every stop, since a driver last came or typed, or a step ended: a terminal that is left attached over a week-end keeps
+nothing. A held rank goes on after the ranks that it is held for, of which the broker tells; without a broker it waits
+for as long as these can, since nobody types there meanwhile.
+
+A deadline is the timeout of other ranks' collectives that wait for this rank, the end of the job, or the end of the
+stop by the longest lease. The time of the first two runs, at the latest, since this rank stopped; that of the last one
+runs since the stop was used. It is printed at the stop, and kept up to date in the list of ranks.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dbg_agent.process.stderr import say
+from dbg_agent.rank.group_timeouts import shortest, timeouts
+from dbg_agent.stop.inbox import GoOn
+from dbg_agent.stop.stops import HELD
+from dbg_wire.limits import notice_seconds
+from dbg_wire.messages import Audience, Notice
+from dbg_wire.records.record import fitted
+
+if TYPE_CHECKING:
+    from dbg_agent.rank.rank import Rank
+
+HOUR, MINUTE = 3600.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """The lease of one stop: its number, seconds, and end on the monotonic clock."""
+
+    stop: int
+    seconds: float
+    end: float
+
+
+class Lease:
+    """The time limit of the current stop.
+
+    The stopped thread begins it and the link's thread does the rest; each attribute is replaced as a whole.
+    """
+
+    def __init__(self, rank: Rank, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rank = rank
+        self._clock = clock
+        self._own: _Own | None = None
+        self._most: float | None = None
+        """The longest lease that the broker allows, in seconds; it stays until another broker says otherwise."""
+        self._used = 0.0
+        """When the stop began or was used last."""
+        self._is_driven = False
+        self._generation = 0
+        self._gone: float | None = None
+        """Since when there is no broker; None while there is one."""
+        self._armed = 0
+        """Counts the looks that were put off; only the latest one is carried out."""
+
+    def begin(self, seconds: float | None = None) -> None:
+        """Let the current stop end after ``seconds``, unless that is None or a terminal drives; in the stopped thread.
+
+        It also ends by the broker's longest lease.
+        """
+        now, number = self._clock(), self._rank.stops.number
+        self._own = None if seconds is None or self._is_driven else _Own(number, seconds, now + seconds)
+        self.use()
+        self._arm()
+
+    def allow(self, most: float | None) -> None:
+        """Note the longest lease that the broker allows; a stop that there is may use all of it."""
+        is_news, self._most, self._gone = most != self._most, most, None
+        if is_news:
+            self.use()
+            self._arm()
+
+    def use(self) -> None:
+        """Note that the stop is used: its longest lease begins anew. From any thread, for every key."""
+        self._used = self._clock()
+        self._rank.stops.note_lease(self._present())
+
+    def note(self, audience: Audience) -> None:
+        """Note whether a terminal drives the rank, not only watches it; in the link's thread."""
+        before = self._is_driven, self._generation
+        self._is_driven, self._generation = audience.driven, audience.generation
+        if audience.driven:
+            self._own = None
+        if before != (self._is_driven, self._generation):
+            # A driver came or left.
+            self.use()
+            self._arm()
+
+    def left(self) -> None:
+        """Note that the broker is gone: the next one reports the terminals anew. In the link's thread."""
+        self._is_driven = False
+        self._gone = self._clock() if self._gone is None else self._gone
+        if self._rank.stops.is_hold:
+            self._arm()
+
+    def end_stop(self, why: str) -> None:
+        """End the current stop, if there is one, and say why on stderr."""
+        number, _ = self._rank.stops.current
+        if number is not None:
+            self._go_on(number, why)
+
+    @property
+    def max_lease_deadline(self) -> float | None:
+        """Return when the stop ends by the broker's longest lease; None if it does not."""
+        begun = self._gone if self._rank.stops.is_hold else self._used
+        return None if self._most is None or begun is None else begun + self._most
+
+    def _present(self) -> tuple[float, float] | None:
+        """Return the seconds and the end of the lease by which the current stop ends first; None if it lasts."""
+        own, longest, most = self._own, self.max_lease_deadline, self._most
+        own = own if own is not None and own.stop == self._rank.stops.number else None
+        if longest is None or most is None:
+            return (own.seconds, own.end) if own is not None else None
+        return (own.seconds, own.end) if own is not None and own.end <= longest else (most, longest)
+
+    def _arm(self) -> None:
+        """Look again when the lease is to be told, or to end."""
+        present = self._present()
+        if present is None:
+            if self._most is not None and self._rank.stops.is_hold:
+                # A user may open it meanwhile, which makes it a stop like others.
+                self._put_off(self._most)
+            return
+        seconds, end = present
+        left, notice = end - self._clock(), notice_seconds(seconds)
+        self._put_off(max(0.0, left - notice if left > notice else left))
+
+    def _put_off(self, seconds: float) -> None:
+        self._armed = armed = self._armed + 1
+        self._rank.call_later(seconds, lambda: self._look(armed))
+
+    def _look(self, armed: int) -> None:
+        rank = self._rank
+        number, _ = rank.stops.current
+        if armed != self._armed or number is None:
+            return
+        present = self._present()
+        if present is None:
+            self.use()
+            self._arm()
+            return
+        seconds, end = present
+        own_is_over = self._own is not None and self._own.stop == number and self._own.end <= self._clock()
+        is_used = not rank.stops.is_halted or rank.stops.is_busy
+        if own_is_over or (end <= self._clock() and not is_used):
+            self._end(number, seconds, is_own=own_is_over)
+            return
+        if is_used:
+            # A step or a command that a user has started takes long.
+            self.use()
+        rank.stops.note_lease(self._present())
+        if end - self._clock() <= notice_seconds(seconds):
+            # The broker tells of a lease that is about to end when it is reported.
+            rank.publish()
+        self._arm()
+
+    def _end(self, number: int, seconds: float, *, is_own: bool) -> None:
+        rank = self._rank
+        if is_own:
+            why = f"nobody attached within its lease of {seconds:g} s"
+        elif rank.stops.is_hold:
+            why = f"the broker has been gone for {_span(seconds)}, as long as it lets a stop last (--max-lease)"
+        else:
+            why = f"nobody typed at this stop for {_span(seconds)}, as long as the broker lets it last (--max-lease)"
+        rank.send(fitted(Notice, text=f"the stop ends: {why}"))
+        self._go_on(number, why)
+
+    def _go_on(self, number: int, why: str) -> None:
+        rank = self._rank
+        # The thread that goes on says so: the process may end right after, and a stream of the program's own may block.
+        rank.inbox.put(number, GoOn(lambda: say(f"{rank.address} goes on: {why}")))
+
+
+def _span(seconds: float) -> str:
+    """Return a span of time in the unit in which a user is likely to have written it."""
+    for unit, letter in ((HOUR, "h"), (MINUTE, "min")):
+        if seconds >= unit and seconds % unit == 0:
+            return f"{seconds / unit:g} {letter}"
+    return f"{seconds:g} s"
+
+
+SOON_SECONDS = 120.0
+"""Seconds before a deadline from which on the time left is given in seconds, not in minutes."""
+
+MINUTE = 60.0
+"""Seconds after which the time left is updated."""
+
+SOON_AGAIN_SECONDS = 10.0
+"""Seconds after which the time left is updated within SOON_SECONDS of the deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """What happens, ``past`` once it has happened, and when on the monotonic clock."""
+
+    what: str
+    past: str
+    at: float
+
+    def text(self, now: float) -> str:
+        """Return the time left, as a sentence."""
+        left = self.at - now
+        if left <= 0:
+            return self.past
+        return f"{self.what} in {f'{left / MINUTE:.0f} min' if left >= SOON_SECONDS else f'{left:.0f} s'}"
+
+
+def first_deadline(environ: Mapping[str, str], now: float, wall: float) -> Deadline | None:
+    """Return the first deadline of a rank that stops now; None if none is known. Never raises."""
+    found = []
+    try:
+        group = shortest()
+    except Exception:
+        # This release of torch may have other internals.
+        group = None
+    if group is not None:
+        waits = f"{group[0]} collectives that wait for it"
+        found.append(Deadline(f"{waits} time out", f"{waits} have timed out", now + group[1]))
+    try:
+        # The variable holds seconds since 1970. One that is inherited from an older job is in the past.
+        left = int(environ.get("SLURM_JOB_END_TIME", "")) - wall
+    except ValueError:
+        left = 0.0
+    if left > 0:
+        found.append(Deadline("SLURM ends the job", "the job's time is over", now + left))
+    return min(found, key=lambda deadline: deadline.at, default=None)
+
+
+class Deadlines:
+    """The first deadline while this rank is stopped, and the return of the process groups' own timeouts afterwards."""
+
+    def __init__(self, rank: Rank, lease_ends: Callable[[], float | None]) -> None:
+        """``lease_ends`` returns when the stop ends by the broker's longest lease, on the monotonic clock."""
+        self._rank = rank
+        self._lease_ends = lease_ends
+        self._first: Deadline | None = None
+        self._stop = 0
+        """The number of the stop that all of this is about."""
+        self._armed = 0
+        """Counts the updates that were put off; only the latest one is carried out."""
+        self._stops = 0
+        self._base = ""
+        self._said = ""
+
+    def begin(self, reason: str, detail: str) -> str:
+        """Take in that a stop has begun; return the first deadline as a sentence, or ""; in the stopped thread."""
+        self._stops += 1
+        try:
+            timeouts.raise_again()
+        except Exception as error:
+            self._rank.warn(f"the timeouts of process groups can't be raised ({type(error).__name__})")
+        # The ranks that could wait for a held rank are held themselves, or stopped.
+        self._first = first_deadline(os.environ, time.monotonic(), time.time()) if reason != HELD else None
+        self._base, self._said = detail, detail
+        self._stop = self._rank.stops.number
+        first = self._deadline()
+        if first is None:
+            return ""
+        self._tell(self._stop)
+        return first.text(time.monotonic())
+
+    def look(self) -> None:
+        """Tell the first deadline again, which the broker or a terminal may have moved; in the link's thread."""
+        number, _ = self._rank.stops.current
+        if number is not None and number == self._stop:
+            self._tell(number)
+
+    def end(self) -> None:
+        """Take in that the stop is about to end; in the stopped thread.
+
+        No rank knows which stop is the last one. Groups get their own timeouts back if no other stop begins within the
+        longer timeout. Until then the ranks stopped at the same place may be let go one after the other, and the next
+        iteration may stop at the same line again.
+        """
+        seconds = timeouts.seconds
+        if seconds is not None:
+            stops = self._stops
+            self._rank.call_later(seconds, lambda: self._restore(stops))
+
+    def _deadline(self) -> Deadline | None:
+        """Return the first deadline as of now."""
+        first, end = self._first, self._lease_ends()
+        if end is None or (first is not None and first.at <= end):
+            return first
+        return Deadline("unless somebody types, it goes on", "nobody has typed, so it goes on", end)
+
+    def _tell(self, number: int) -> None:
+        """Have the report name the first deadline, unless another detail took its place, and look again in time."""
+        deadline = self._deadline()
+        if self._rank.stops.current[0] != number or (deadline is None and self._said == self._base):
+            return
+        now = time.monotonic()
+        text = deadline.text(now) if deadline is not None else ""
+        said = "; ".join(filter(None, (self._base, text)))
+        left = max(0.0, deadline.at - now) if deadline is not None else None
+        if self._rank.stops.note(said, instead_of=self._said, limit=text, limit_seconds=left):
+            self._said = said
+            if deadline is not None and now < deadline.at:
+                pause = MINUTE if deadline.at - now > SOON_SECONDS else SOON_AGAIN_SECONDS
+                self._armed = armed = self._armed + 1
+                self._rank.call_later(min(pause, deadline.at - now), lambda: self._again(armed, number))
+
+    def _again(self, armed: int, number: int) -> None:
+        if armed == self._armed:
+            self._tell(number)
+
+    def _restore(self, stops: int) -> None:
+        """Give groups their timeouts back, unless this rank has stopped again."""
+        if self._stops == stops and self._rank.stops.current[0] is None:
+            with suppress(Exception):
+                timeouts.restore()
+
+
+class StopLimits:
+    """The lease and the deadlines of the current stop."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.lease = Lease(rank)
+        self._deadlines = Deadlines(rank, lambda: self.lease.max_lease_deadline)
+
+    def begin(self, reason: str, detail: str, lease: float | None) -> str:
+        """Take in that a stop has begun; return the first deadline as a sentence, or ""; in the stopped thread."""
+        self.lease.begin(lease)
+        return self._deadlines.begin(reason, detail)
+
+    def end(self) -> None:
+        """Take in that the stop is about to end; in the stopped thread."""
+        self._deadlines.end()
+
+    def allow(self, most: float | None) -> None:
+        """Note the longest lease that the broker allows."""
+        self.lease.allow(most)
+        self._deadlines.look()
+
+    def note(self, audience: Audience) -> None:
+        """Note whether a terminal drives the rank."""
+        self.lease.note(audience)
+        self._deadlines.look()

@@ -1,0 +1,196 @@
+"""DBG_LOG has a rank log to a file, and no failure of that file disturbs the training."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from dbg_agent.process import log
+from dbg_agent.process.log import MAX_FILE, Logger, Shown, hide, open_log
+from dbg_wire.messages import Reply
+from tests.support.time_unit import seconds
+
+logger = Logger("dbg_agent.test")
+LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} gpu013:5 (\d+) (INFO|DEBUG) dbg_agent\.test: (.*)")
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """Leave this process without a log."""
+    yield
+    open_log({}, "?")
+
+
+def begin(path: Path | str) -> None:
+    """Log to a file."""
+    open_log({"DBG_LOG": str(path)}, "gpu013:5")
+
+
+def lines(path: Path) -> list[tuple[str, str, str]]:
+    """Return process, level and event of each line."""
+    found = [LINE.fullmatch(line) for line in path.read_text().splitlines()]
+    assert all(found)
+    return [(line[1], line[2], line[3]) for line in found if line is not None]
+
+
+def test_a_line_names_rank_process_level_and_logger(tmp_path: Path) -> None:
+    begin(tmp_path / "log")
+    logger.info("stop %d ends", 3)
+    logger.debug("is %s", "at work")
+    pid = str(os.getpid())
+    assert lines(tmp_path / "log") == [(pid, "INFO", "stop 3 ends"), (pid, "DEBUG", "is at work")]
+
+
+@pytest.mark.parametrize("environ", [{}, {"DBG_LOG": ""}])
+def test_without_the_variable_nothing_is_logged(environ: Mapping[str, str], tmp_path: Path) -> None:
+    begin(tmp_path / "log")
+    open_log(environ, "gpu013:5")
+    logger.info("unheard")
+    assert not logger.is_on
+    assert lines(tmp_path / "log") == []
+
+
+def test_the_file_is_private_even_if_it_was_there(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        (tmp_path / "old").touch(0o666)
+        begin(tmp_path / "new")
+        begin(tmp_path / "old")
+    finally:
+        os.umask(old)
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("new", "old")] == [0o600, 0o600]
+
+
+def test_what_is_no_file_of_ours_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "aim").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "aim")
+    os.mkfifo(tmp_path / "pipe")
+    refused = {
+        tmp_path / "link": "Too many levels of symbolic links",
+        tmp_path / "pipe": "No such device or address",
+        tmp_path: "Is a directory",
+        tmp_path / "none" / "log": "No such file or directory",
+        Path("/dev/null"): "it is no regular file",
+    }
+    for path, why in refused.items():
+        begin(path)
+        logger.info("unheard")
+        assert capsys.readouterr().err == f"dbg-agent: DBG_LOG: nothing is logged to {path}: {why}\n"
+    begin("\x1b\0")
+    # Python's own words for it differ from release to release.
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("dbg-agent: DBG_LOG: nothing is logged to \\x1b\\x00: ")
+    assert "embedded null" in line
+    assert (tmp_path / "aim").read_text() == ""
+
+
+def test_a_pipe_that_somebody_reads_is_refused_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        begin(tmp_path / "pipe")
+    finally:
+        os.close(reader)
+    assert "it is no regular file" in capsys.readouterr().err
+    assert not logger.is_on
+
+
+def test_a_file_that_does_not_open_keeps_the_program_a_second(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "stuck")
+
+    def never(_path: str) -> str:
+        # What a network file system without a server does.
+        return Path(tmp_path / "stuck").read_text()
+
+    monkeypatch.setattr(log, "_open", never)
+    monkeypatch.setattr(log, "OPEN_SECONDS", 0.05)
+    begin(tmp_path / "log")
+    assert capsys.readouterr().err.endswith("it does not open within 0.05 s\n")
+    os.close(os.open(tmp_path / "stuck", os.O_WRONLY))
+
+
+def test_the_file_grows_no_further_than_its_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log"
+    path.touch()
+    os.truncate(path, MAX_FILE - 200)
+    begin(path)
+    logger.info("%s", "x" * 100)
+    size = path.stat().st_size
+    assert MAX_FILE - 200 < size <= MAX_FILE
+    logger.info("%s", "x" * 100)
+    logger.info("short")
+    assert path.stat().st_size == size
+    assert capsys.readouterr().err == f"dbg-agent: DBG_LOG: {path} has reached 16 MiB; nothing more is logged\n"
+
+
+def test_lines_are_bounded_and_act_on_no_terminal(tmp_path: Path) -> None:
+    begin(tmp_path / "log")
+    logger.info("%s", "\x1b[2J\n\udcff" + "x" * 100_000)
+    [(_, _, event)] = lines(tmp_path / "log")
+    assert event.startswith("\\x1b[2J\\n\\udcff")
+    assert len(event) <= log.MAX_LINE + 1
+
+
+def test_no_line_holds_a_token_nor_what_somebody_typed(tmp_path: Path) -> None:
+    begin(tmp_path / "log")
+    hide("correct-horse-battery")
+    hide(None)
+    logger.info("with correct-horse-battery in it")
+    logger.debug("hears %s", Shown(Reply(prompt=1, generation=2, text="hunter2")))
+    events = [event for _, _, event in lines(tmp_path / "log")]
+    assert events == ["with <token> in it", "hears reply prompt=1 generation=2 text=<7 characters>"]
+
+
+class _Hostile:
+    def __str__(self) -> str:
+        raise RuntimeError("from the program")
+
+
+def test_nothing_comes_out_whatever_is_logged(tmp_path: Path) -> None:
+    begin(tmp_path / "log")
+    logger.info("%s", _Hostile())
+    logger.info("%d", "no number")
+    logger.info("%s %s", *["too few"])
+    assert lines(tmp_path / "log") == []
+    logger.info("and goes on")
+    assert len(lines(tmp_path / "log")) == 1
+
+
+def test_a_descriptor_that_the_program_has_taken_is_left_alone(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from dbg_agent.process.log import Logger, open_log
+open_log({"DBG_LOG": sys.argv[1]}, "gpu013:5")
+log = Logger("dbg_agent.test")
+log.info("first")
+os.closerange(3, 100)
+taken = {os.open(sys.argv[2], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600) for _ in range(90)}
+log.info("second")
+log.info("third")
+"""
+    paths = [str(tmp_path / name) for name in ("log", "own")]
+    subprocess.run([sys.executable, "-c", program, *paths], check=True, timeout=seconds(20))
+    assert [event for _, _, event in lines(tmp_path / "log")] == ["first"]
+    assert (tmp_path / "own").read_text() == ""
+
+
+def test_ranks_of_one_host_share_a_file(tmp_path: Path) -> None:
+    program = """
+import sys
+from dbg_agent.process.log import Logger, open_log
+open_log({"DBG_LOG": sys.argv[1]}, "gpu013:5")
+for number in range(200): Logger("dbg_agent.test").debug("%d %s", number, "x" * 200)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "log")]
+    ranks = [subprocess.Popen(command) for _ in range(3)]
+    assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]
+    assert len(lines(tmp_path / "log")) == 600

@@ -1,0 +1,183 @@
+"""Process groups have the longer timeout from their creation on, and their own again afterwards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from types import ModuleType
+
+import pytest
+
+from dbg_agent.rank.group_timeouts import MODULE, GroupTimeouts, shortest
+from dbg_agent.settings import read_settings
+from tests.support.fake_groups import FakeBackend, FakeC10d, FakeGroup, FakeStore
+
+LONG = 60.0
+
+
+@pytest.fixture
+def c10d(monkeypatch: pytest.MonkeyPatch) -> FakeC10d:
+    """Return what stands for torch's module, as loaded."""
+    module = FakeC10d()
+    monkeypatch.setitem(sys.modules, MODULE, module)
+    return module
+
+
+@pytest.fixture
+def timeouts() -> Iterator[GroupTimeouts]:
+    """Return timeouts that are not changed yet."""
+    made = GroupTimeouts()
+    yield made
+    made.uninstall()
+
+
+def test_groups_made_before_and_after_have_the_long_one_and_then_their_own(
+    c10d: FakeC10d, timeouts: GroupTimeouts
+) -> None:
+    store = FakeStore(timedelta(seconds=4))
+    before = c10d.create("0", 5, store)
+    timeouts.install(LONG)
+    after = c10d.create("1", 7, store)
+    longer = c10d.create("2", 90, store)
+    assert [backend.seconds for backend in (before, after, longer)] == [60, 60, 90]
+    assert c10d.created_with[1:] == [timedelta(seconds=60), timedelta(seconds=90)]
+    assert store.timeout == timedelta(seconds=60)
+    timeouts.restore()
+    assert [backend.seconds for backend in (before, after, longer)] == [5, 7, 90]
+    assert store.timeout == timedelta(seconds=4)
+    assert c10d.create("3", 8, store).seconds == 8
+    timeouts.raise_again()
+    assert [backend.seconds for backend in (before, after)] == [60, 60]
+    assert c10d.create("4", 9, store).seconds == 60
+
+
+def test_the_store_of_the_first_group_has_it_before_the_group_waits_there(
+    c10d: FakeC10d, timeouts: GroupTimeouts
+) -> None:
+    store = FakeStore(timedelta(seconds=5))
+    stock, seen = c10d._new_process_group_helper, []
+
+    def look(*arguments: object, **options: object) -> object:
+        seen.append(store.timeout.total_seconds())
+        return stock(*arguments, **options)
+
+    c10d._new_process_group_helper = look
+    timeouts.install(LONG)
+    c10d.create("0", 5, store)
+    assert seen == [60]
+    timeouts.restore()
+    assert store.timeout == timedelta(seconds=5)
+
+
+def test_what_the_program_sets_meanwhile_stays(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
+    backend = c10d.create("0", 5, FakeStore(timedelta(seconds=5)))
+    timeouts.install(LONG)
+    backend._set_default_timeout(timedelta(seconds=11))
+    timeouts.restore()
+    assert backend.seconds == 11
+
+
+def test_a_destroyed_group_does_not_lend_its_timeout_to_one_of_its_name(
+    c10d: FakeC10d, timeouts: GroupTimeouts
+) -> None:
+    timeouts.install(LONG)
+    c10d.create("0", 5, FakeStore(timedelta(seconds=5)))
+    c10d.destroy()
+    store = FakeStore(timedelta(seconds=8))
+    again = c10d.create("0", 8, store)
+    assert again.seconds == 60
+    timeouts.restore()
+    assert (again.seconds, store.timeout) == (8, timedelta(seconds=8))
+
+
+def test_a_group_with_options_of_its_own_is_created_as_told_and_raised_behind(
+    c10d: FakeC10d, timeouts: GroupTimeouts
+) -> None:
+    timeouts.install(LONG)
+    nccl = FakeBackend("nccl", timedelta(seconds=5))
+    c10d.create("0", 5, FakeStore(timedelta(seconds=5)), backend_options=nccl)
+    assert (c10d.created_with, nccl.seconds) == ([timedelta(seconds=5)], 60)
+    timeouts.restore()
+    assert nccl.seconds == 5
+
+
+def test_a_group_that_was_not_made_by_the_helper_is_raised_as_well(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
+    timeouts.install(LONG)
+    split = FakeBackend("nccl", timedelta(seconds=5))
+    c10d._register_pg_in_world(FakeGroup(cuda=split), "1", "nccl", None)
+    assert split.seconds == 60
+    timeouts.restore()
+    assert split.seconds == 5
+
+
+def test_uninstalling_leaves_the_module_as_it_was(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
+    stock = c10d._new_process_group_helper, c10d._register_pg_in_world
+    timeouts.install(LONG)
+    timeouts.install(2 * LONG)
+    backend = c10d.create("0", 5, FakeStore(timedelta(seconds=5)))
+    assert backend.seconds == 2 * LONG
+    timeouts.uninstall()
+    assert (c10d._new_process_group_helper, c10d._register_pg_in_world) == stock
+    assert (backend.seconds, timeouts.seconds) == (5, None)
+    timeouts.raise_again()
+    assert backend.seconds == 5
+
+
+def test_a_backend_that_has_no_such_thing_is_left_alone(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
+    fixed = FakeBackend("ucc", timedelta(seconds=5), fixed=True)
+    strange = FakeGroup(cpu=object())
+    for name, group in (("0", strange), ("1", FakeGroup(cpu=fixed))):
+        c10d._register_pg_in_world(group, name, "other", None)
+    timeouts.install(LONG)
+    backend = c10d.create("2", 5, None)
+    assert (fixed.seconds, backend.seconds) == (5, 60)
+    timeouts.restore()
+    assert backend.seconds == 5
+
+
+@pytest.mark.parametrize("broken", ["_world", "_register_pg_in_world"])
+def test_groups_are_made_whatever_torch_looks_like_inside(broken: str, c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
+    made = ModuleType("made")
+    c10d._new_process_group_helper = lambda *_, **__: made
+    vars(c10d)[broken] = None
+    timeouts.install(LONG)
+    assert c10d._new_process_group_helper(timeout=timedelta(seconds=5)) is made
+    timeouts.restore()
+
+
+def test_the_shortest_is_the_one_that_gives_up_first(c10d: FakeC10d, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shortest() is None
+    alone = FakeBackend("gloo", timedelta(seconds=1), size=1)
+    nccl = FakeBackend("nccl", timedelta(minutes=10))
+    gloo = FakeBackend("gloo", timedelta(minutes=30))
+    c10d._register_pg_in_world(FakeGroup(cpu=gloo, cuda=nccl), "0", "", None)
+    c10d._register_pg_in_world(FakeGroup(cpu=alone), "1", "", None)
+    assert shortest() == ("nccl", 600)
+    monkeypatch.setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
+    assert shortest() == ("gloo", 1800)
+    monkeypatch.setenv("TORCH_NCCL_BLOCKING_WAIT", "1")
+    assert shortest() == ("nccl", 600)
+
+
+def test_without_torch_nothing_is_loaded_and_nothing_found(
+    monkeypatch: pytest.MonkeyPatch, timeouts: GroupTimeouts
+) -> None:
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    timeouts.install(LONG)
+    timeouts.raise_again()
+    timeouts.restore()
+    assert shortest() is None
+    assert MODULE not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"), [(3600, 3600.0), ("90", 90.0), (0, None), ("0", None), (-1, None), (1e9, None), ("long", None)]
+)
+def test_seconds_that_can_not_be_used_are_warned_of_and_none_leaves_groups_alone(
+    given: object, taken: float | None
+) -> None:
+    warned: list[str] = []
+    settings = read_settings("install", {"collective_timeout": given}, (), {}, warned.append)
+    assert settings.collective_timeout == taken
+    assert bool(warned) == (taken is None and given not in (0, "0"))

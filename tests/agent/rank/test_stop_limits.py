@@ -1,0 +1,233 @@
+"""A stop ends by its own lease, or when nobody has typed for as long as the broker allows, on the rank's own clock."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dbg_agent.rank import stop_limits
+from dbg_agent.rank.stop_limits import Lease
+from dbg_agent.stop.inbox import GoOn, Inbox
+from dbg_agent.stop.stops import HELD, Stops
+from dbg_wire.messages import Audience, Message, Notice, StopInfo
+
+HOURS = 8 * 3600.0
+
+
+class Rig:
+    """A rank's stops and lease without a link, on a clock that a test moves on."""
+
+    address = "h:0"
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.later: list[tuple[float, Callable[[], None]]] = []
+        self.published: list[StopInfo] = []
+        self.sent: list[Message] = []
+        self.stops, self.inbox = Stops(lambda: None), Inbox()
+        self.ended: list[int] = []
+        self.inbox.put = self._put  # type: ignore[method-assign,assignment]
+        self.lease = Lease(cast("Any", self), lambda: self.now)
+        self.limits = SimpleNamespace(lease=self.lease)
+
+    def _put(self, number: int, work: object) -> None:
+        assert isinstance(work, GoOn)
+        self.ended.append(number)
+        self.stops.end()
+        work.done()
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.later.append((self.now + seconds, call))
+
+    def publish(self) -> None:
+        stop = self.stops.report(breakpoints=0, generation=0, applied=0).stop
+        assert stop is not None
+        self.published.append(stop)
+
+    def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    def stop(self, seconds: float | None = None, reason: str = "breakpoint") -> None:
+        self.stops.arrive(sys._getframe(), reason)
+        self.lease.begin(seconds)
+
+    def drive(self, generation: int, *, driven: bool = True) -> None:
+        self.lease.note(Audience(viewers=1, generation=generation, rows=24, columns=80, colors=8, driven=driven))
+
+    def pass_by(self, seconds: float) -> None:
+        """Move the clock on, and call all that is due on the way when it is due."""
+        end = self.now + seconds
+        while due := min((one for one in self.later if one[0] <= end), key=lambda one: one[0], default=None):
+            self.later.remove(due)
+            self.now = max(self.now, due[0])
+            due[1]()
+        self.now = end
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.ended)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def test_a_stop_without_any_lease_lasts(rig: Rig) -> None:
+    rig.stop()
+    rig.pass_by(HOURS * 1000)
+    assert not rig.is_over
+    assert rig.later == []
+
+
+def test_its_own_lease_ends_it_and_says_so_once(rig: Rig, capfd: pytest.CaptureFixture[str]) -> None:
+    rig.stop(600)
+    rig.pass_by(599)
+    assert not rig.is_over
+    rig.pass_by(1)
+    assert rig.ended == [1]
+    assert capfd.readouterr().err == "dbg-agent: h:0 goes on: nobody attached within its lease of 600 s\n"
+    assert rig.sent == [Notice(text="the stop ends: nobody attached within its lease of 600 s")]
+
+
+def test_the_first_driver_ends_its_own_lease_for_good(rig: Rig) -> None:
+    rig.stop(600)
+    rig.drive(1)
+    rig.drive(1, driven=False)
+    rig.pass_by(HOURS)
+    assert not rig.is_over
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_the_broker_s_lease_ends_a_stop_whose_driver_left_or_types_no_more(
+    rig: Rig, leaves: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rig.lease.allow(HOURS)
+    rig.stop(600)
+    rig.drive(1)
+    for _ in range(20):
+        rig.pass_by(HOURS - 1)
+        rig.lease.use()
+    assert not rig.is_over
+    if leaves:
+        rig.drive(1, driven=False)
+    rig.pass_by(HOURS)
+    assert rig.is_over
+    why = "nobody typed at this stop for 8 h, as long as the broker lets it last (--max-lease)"
+    assert capfd.readouterr().err == f"dbg-agent: h:0 goes on: {why}\n"
+
+
+def test_terminals_that_only_look_do_not_extend_it(rig: Rig) -> None:
+    rig.lease.allow(HOURS)
+    rig.stop()
+    for _ in range(8):
+        rig.pass_by(HOURS / 8)
+        rig.drive(0, driven=False)
+    assert rig.is_over
+
+
+@pytest.mark.parametrize(("own", "after"), [(600.0, 600.0), (HOURS * 2, HOURS), (None, HOURS)])
+def test_the_shorter_one_ends_a_stop_that_nobody_drives(rig: Rig, own: float | None, after: float) -> None:
+    rig.lease.allow(HOURS)
+    rig.stop(own)
+    rig.pass_by(after - 1)
+    assert not rig.is_over
+    rig.pass_by(1)
+    assert rig.is_over
+
+
+def test_it_holds_without_the_broker_until_another_one_says_otherwise(rig: Rig) -> None:
+    rig.lease.allow(HOURS)
+    rig.stop()
+    rig.lease.left()
+    rig.pass_by(HOURS - 1)
+    rig.lease.allow(None)
+    rig.pass_by(HOURS)
+    assert not rig.is_over
+    rig.lease.allow(60.0)
+    rig.pass_by(60.0)
+    assert rig.is_over
+
+
+def test_a_long_step_is_no_idle_stop_and_what_follows_it_has_all_the_time(rig: Rig) -> None:
+    rig.lease.allow(HOURS)
+    rig.stop()
+    rig.stops.open_session("pdb", 24, 80)
+    rig.stops.step()
+    rig.pass_by(HOURS * 3)
+    rig.stops.halt(sys._getframe())
+    rig.lease.use()
+    rig.pass_by(HOURS - 1)
+    assert not rig.is_over
+    rig.pass_by(1)
+    assert rig.is_over
+
+
+def test_a_held_rank_follows_the_ranks_it_waits_for_until_a_user_opens_it(rig: Rig) -> None:
+    rig.lease.allow(HOURS)
+    rig.stop(reason=HELD)
+    rig.pass_by(HOURS * 10)
+    assert not rig.is_over
+    rig.stops.open_session("pdb", 24, 80)
+    rig.pass_by(HOURS * 2)
+    assert rig.is_over
+
+
+def test_a_held_rank_without_a_broker_waits_for_as_long_as_those_it_is_held_for(
+    rig: Rig, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rig.lease.allow(HOURS)
+    rig.stop(reason=HELD)
+    rig.pass_by(HOURS * 2)
+    rig.lease.left()
+    rig.pass_by(HOURS / 2)
+    rig.lease.left()
+    rig.lease.allow(HOURS)
+    rig.pass_by(HOURS * 2)
+    assert not rig.is_over
+    rig.lease.left()
+    rig.pass_by(HOURS)
+    assert rig.is_over
+    why = "the broker has been gone for 8 h, as long as it lets a stop last (--max-lease)"
+    assert capfd.readouterr().err == f"dbg-agent: h:0 goes on: {why}\n"
+
+
+def test_the_next_stop_has_a_lease_of_its_own(rig: Rig) -> None:
+    rig.lease.allow(HOURS)
+    rig.stop()
+    rig.pass_by(HOURS - 1)
+    rig.stops.end()
+    rig.stop()
+    rig.pass_by(HOURS - 1)
+    assert not rig.is_over
+    rig.pass_by(1)
+    assert rig.ended == [2]
+
+
+def test_what_is_left_is_reported_in_time_for_those_who_are_told(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbg_agent.stop.stops.time.monotonic", lambda: rig.now)
+    rig.lease.allow(HOURS)
+    rig.stop()
+    rig.pass_by(HOURS - 301)
+    assert rig.published == []
+    rig.pass_by(1)
+    (soon,) = rig.published
+    assert (soon.lease, soon.lease_seconds) == (HOURS, 300.0)
+
+
+def test_keys_set_no_timers(rig: Rig) -> None:
+    rig.lease.allow(HOURS)
+    rig.stop()
+    before = len(rig.later)
+    for _ in range(1000):
+        rig.lease.use()
+    assert len(rig.later) == before
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(28800.0, "8 h"), (5400.0, "90 min"), (90.0, "90 s"), (0.5, "0.5 s")])
+def test_spans_are_told_as_users_write_them(seconds: float, shown: str) -> None:
+    assert stop_limits._span(seconds) == shown
