@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -13,6 +13,7 @@ from typing import Any
 
 from dbg_agent.stop.frame_locals import release
 from dbg_agent.stop.interruptible import Interruptible
+from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.stop.user_frames import FrameAt
 from dbg_agent.values.children import full_name_of
 from dbg_agent.values.describe import describe
@@ -97,9 +98,18 @@ class Place:
 class Inspector:
     """What an IDE has asked for at this stop, and the answers."""
 
-    def __init__(self, interruptible: Interruptible, stop: Any) -> None:
+    def __init__(
+        self,
+        interruptible: Interruptible,
+        loaded: Loaded,
+        frames: Callable[[], Sequence[tuple[FrameType, int]]],
+        uncaught: Callable[[], BaseException | None],
+    ) -> None:
+        """``frames`` returns those that the stop shows, with their lines, ``uncaught`` the exception of a crash."""
         self._interruptible = interruptible
-        self._stop = stop
+        self._loaded = loaded
+        self._frames = frames
+        self._uncaught = uncaught
         self.handles = Handles()
         self._opening = Opening()
         self._listing = Listing(interruptible, self.handles, self._opening)
@@ -127,8 +137,8 @@ class Inspector:
         if question.sight is Sight.COMPLETIONS:
             return self._completions(question, names)
         if question.sight is Sight.SOURCE:
-            frames = [frame for frame, _ in self._stop.view.frames()]
-            return source_text(question.text, question.begin, question.count, frames, self._stop.sources)
+            frames = [frame for frame, _ in self._frames()]
+            return source_text(question.text, question.begin, question.count, frames, self._loaded)
         return self._exception()
 
     def _opened(self, question: Inspection, names: Namespaces) -> Opened:
@@ -181,9 +191,9 @@ class Inspector:
         return found if self._interruptible.within(COMPLETING_SECONDS, look) else []
 
     def _exception(self) -> list[ExceptionSeen]:
-        crash = self._stop.crash
-        error = crash.error if crash is not None else sys.exc_info()[1]
-        return [seen_exception(error, is_uncaught=crash is not None)] if error is not None else []
+        uncaught = self._uncaught()
+        error = sys.exc_info()[1] if uncaught is None else uncaught
+        return [seen_exception(error, is_uncaught=uncaught is not None)] if error is not None else []
 
     def _run(self, evaluation: Evaluation, text: str) -> Any:
         try:

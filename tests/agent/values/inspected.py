@@ -25,21 +25,6 @@ PLENTY = 60.0
 """Seconds within which everything here is told."""
 
 
-class Stop:
-    """A stop without a crash."""
-
-    crash = None
-
-    def __init__(self, frame: FrameType) -> None:
-        self.frame = frame
-        self.view = self
-        self.sources = Loaded()
-
-    def frames(self) -> list[tuple[FrameType, int]]:
-        """Return the frame of the stop alone."""
-        return [(self.frame, self.frame.f_lineno)]
-
-
 def _in_thread(seconds: float, call: Callable[[], None]) -> None:
     """Call something in another thread."""
     timer = threading.Timer(seconds, call)
@@ -55,8 +40,8 @@ class Sights:
     """Looks at one frame."""
 
     def __init__(self, frame: FrameType, seconds: float = PLENTY, *, keeps_time: bool = False) -> None:
-        stop: Any = Stop(frame)
-        self.inspector = Inspector(Interruptible(_in_thread if keeps_time else _never), stop)
+        interruptible = Interruptible(_in_thread if keeps_time else _never)
+        self.inspector = Inspector(interruptible, Loaded(), lambda: [(frame, frame.f_lineno)], lambda: None)
         self._place = Place(frame, None, seconds)
 
     def look(self, **question: Any) -> Inspected:
