@@ -15,10 +15,10 @@ job=$!
 verdict=125
 everybody=yes
 for rank in $(seq "${RANKS%-*}" "${RANKS#*-}"); do
-    dbg-attach "$rank" --wait 120 --list >/dev/null || everybody=no
+    dbg-attach list "$rank" --wait --for 120 >/dev/null || everybody=no
 done
 if [ "$everybody" = yes ]; then
-    dbg-attach "$RANKS" -e "$expression" --fail-if-differ
+    dbg-attach eval "$RANKS" "$expression" --fail-if-differ
     case $? in
         0) verdict=0 ;;
         1) verdict=1 ;;

@@ -2,7 +2,7 @@
 
     torchrun --standalone --nproc-per-node 4 examples/ddp_train.py --stop-at-step 5
 
-Then, in another terminal: ``dbg-attach --list``, and ``dbg-attach 2`` for the PuDB of rank 2. The lines that matter are
+Then, in another terminal: ``dbg-attach list``, and ``dbg-attach 2`` for the PuDB of rank 2. The lines that matter are
 the import and the call of ``set_trace``.
 """
 

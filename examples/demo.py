@@ -122,7 +122,7 @@ def wait_until_stopped(launched: list[subprocess.Popen[bytes]]) -> None:
     with contextlib.ExitStack() as stack:
         waiting = {}
         for rank in range(len(launched)):
-            command = dbg_attach(str(rank), "--wait", str(STOP_SECONDS), "--list")
+            command = dbg_attach("list", str(rank), "--wait", "--for", str(STOP_SECONDS))
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             waiting[stack.enter_context(running(process)).pid] = rank, process
         while waiting:
@@ -138,7 +138,7 @@ def wait_until_stopped(launched: list[subprocess.Popen[bytes]]) -> None:
 def let_go(launched: list[subprocess.Popen[bytes]]) -> None:
     """Let all ranks run to their ends."""
     if any(process.poll() is None for process in launched):
-        subprocess.run(dbg_attach("all", "--continue"), check=False, capture_output=True)
+        subprocess.run(dbg_attach("continue", "all"), check=False, capture_output=True)
     for process in launched:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(END_SECONDS)
@@ -154,14 +154,14 @@ def show_output(output: IO[bytes]) -> None:
 
 def visit() -> int:
     """Ask all ranks, and attach this terminal to one of them; without a terminal, print what it would show."""
-    status = show("--list") or show("all", "--where") or show("all", "-e", LOSS)
+    status = show("list") or show("where", "all") or show("eval", "all", LOSS)
     if status:
         return status
     if sys.stdin.isatty() and sys.stdout.isatty():
         wait_for_enter(RIDDLE)
         attached = show(str(DEBUGGED_RANK))
         return 0 if attached in FINE else attached
-    return show(str(DEBUGGED_RANK), "--screen") or show("all", "--continue")
+    return show("screen", str(DEBUGGED_RANK)) or show("continue", "all")
 
 
 def wait_for_enter(question: str) -> None:

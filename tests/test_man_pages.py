@@ -10,7 +10,7 @@ import pytest
 
 from dbg_broker.cli import manual as of_broker
 from dbg_broker.cli.parser import parser_of_the_command
-from dbg_client.words import manual as of_terminal
+from dbg_client.cli import manual as of_terminal
 from tests.support.requirements import needs_man
 
 ROOT = Path(__file__).parents[1]

@@ -30,12 +30,11 @@ if TYPE_CHECKING:
     from dbg_client.api.broker import AsyncBroker, aconnect
     from dbg_client.api.notebook import load_ipython_extension
     from dbg_client.api.ranks import AsyncJob, AsyncRanks
-    from dbg_client.api.stop import AsyncStop
+    from dbg_client.api.stop import AsyncStop, KeyboardTaken, StopEnded
     from dbg_client.api.values import ExceptionInfo, Variable
     from dbg_client.core.directory import RankChange
     from dbg_client.errors import TimedOut
-    from dbg_client.questions.errors import KeyboardTaken, RankError, StopEnded
-    from dbg_client.questions.inspection import Source
+    from dbg_client.questions.inspection import RankError, Source
     from dbg_wire.errors import DbgError
     from dbg_wire.records.line_breakpoints import BreakpointState
     from dbg_wire.records.ranks import Place, RankInfo
@@ -87,15 +86,15 @@ _MODULES = {
     "ExceptionInfo": "dbg_client.api.values",
     "Group": "dbg_client.api.answers",
     "Job": "dbg_client.api.blocking",
-    "KeyboardTaken": "dbg_client.questions.errors",
+    "KeyboardTaken": "dbg_client.api.stop",
     "Place": "dbg_wire.records.ranks",
     "RankChange": "dbg_client.core.directory",
-    "RankError": "dbg_client.questions.errors",
+    "RankError": "dbg_client.questions.inspection",
     "RankInfo": "dbg_wire.records.ranks",
     "Ranks": "dbg_client.api.blocking",
     "Source": "dbg_client.questions.inspection",
     "Stop": "dbg_client.api.blocking",
-    "StopEnded": "dbg_client.questions.errors",
+    "StopEnded": "dbg_client.api.stop",
     "TimedOut": "dbg_client.errors",
     "Variable": "dbg_client.api.values",
     "Verdict": "dbg_client.api.answers",

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from dbg_client.cli import main
+from dbg_client.cli.main import main
 
 sys.exit(main())

@@ -38,8 +38,8 @@ class NotStopped(DbgError):
 
     def __str__(self) -> str:
         typed = printable(shlex.quote(self.target))
-        waits = f"{printable(self.what)}; `dbg-attach --wait {typed}` waits for the next stop"
-        return f"{waits}, `dbg-attach {typed} -i` breaks in now" if self.runs else waits
+        waits = f"{printable(self.what)}; `dbg-attach wait {typed}` waits for the next stop"
+        return f"{waits}, `dbg-attach interrupt {typed}` breaks in now" if self.runs else waits
 
 
 class HeldBack(NotStopped):
@@ -52,7 +52,7 @@ class HeldBack(NotStopped):
     def __str__(self) -> str:
         typed = printable(shlex.quote(self.target))
         shown = f", and `dbg-attach {typed}` shows where it is" if self.has_place else ""
-        return f"{printable(self.what)}; `dbg-attach {typed} --release` lets it go on{shown}"
+        return f"{printable(self.what)}; `dbg-attach release {typed}` lets it go on{shown}"
 
 
 class NeverCame(NoSuchRank):
@@ -69,7 +69,7 @@ class NeverCame(NoSuchRank):
         who = f"rank{'s' if several else ''} {self.names} of {printable(self.job)} {'have' if several else 'has'}"
         typed = printable(shlex.quote(self.target))
         return (
-            f"{who} not connected, {self.known} of {self.world} ranks have; `dbg-attach --wait {typed}` waits "
+            f"{who} not connected, {self.known} of {self.world} ranks have; `dbg-attach wait {typed}` waits "
             f"until {'one of them' if several else 'it'} stops"
         )
 
@@ -92,7 +92,7 @@ class NotHeld(DbgError):
     def __str__(self) -> str:
         several = len(self.addresses) > 1
         who = f"none of the {len(self.addresses)} ranks is" if several else f"{printable(self.addresses[0])} is not"
-        rest = "`dbg-attach --list held` shows those that are" if self.others else "no rank is"
+        rest = "`dbg-attach list held` shows those that are" if self.others else "no rank is"
         return f"{who} held, waiting for others; {rest}"
 
 
@@ -110,7 +110,7 @@ class LostRank(DbgError):
     def __str__(self) -> str:
         return (
             f"the connection to {printable(self.address)} was lost: its process or its network is gone; "
-            f"`dbg-attach --wait {printable(shlex.quote(self.target))}` waits in case it comes back"
+            f"`dbg-attach wait {printable(shlex.quote(self.target))}` waits in case it comes back"
         )
 
 
@@ -150,7 +150,7 @@ class RankVanished(DbgError):
 
     def __str__(self) -> str:
         why = f" ({printable(self.why)})" if self.why else ""
-        return f"{printable(self.address)} is not there any more{why}; `dbg-attach --list` shows the ranks that are"
+        return f"{printable(self.address)} is not there any more{why}; `dbg-attach list` shows the ranks that are"
 
 
 class Declined(DbgError):
@@ -178,10 +178,10 @@ class CantDial(DbgError):
 
 
 class NeedsTarget(BadInput):
-    """Say that an action needs a target; ``action`` is the verb or the flag, as the user has typed it."""
+    """Say that a verb needs a target."""
 
-    def __init__(self, action: str) -> None:
-        super().__init__(f"{action} needs a target", _NAMING.get(action.lstrip("-"), _NAMING_ANY))
+    def __init__(self, verb: str) -> None:
+        super().__init__(f"{verb} needs a target", _NAMING.get(verb, _NAMING_ANY))
 
 
 class TimedOut(DbgError):

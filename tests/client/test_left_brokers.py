@@ -56,7 +56,7 @@ def ask_as_an_agent(broker: FakeBroker) -> None:
             lambda program: open_broker(address(broker), seconds(30), program=program),
             lambda line: said.append(json.loads(line)),
         )
-        await server.take(json.dumps(call).encode())
+        await server.receive(json.dumps(call).encode())
         await within(seconds(30), asyncio.gather(*server._open.values()))
         await server.end()
 
@@ -70,7 +70,7 @@ def attach_an_ide(broker: FakeBroker) -> None:
     async def visit() -> None:
         shown = Shown()
         adapter = Adapter(lambda name: switchboard_to(address(broker), seconds(30), program=name), None, shown.take)
-        adapter.take(Request(1, "attach", {"target": "all"}))
+        adapter.receive(Request(1, "attach", {"target": "all"}))
         assert (await shown.answer(1))["success"]
         await adapter.close()
 

@@ -15,7 +15,7 @@ from dbg_client.mcp.server import McpServer
 from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, Refused
 from dbg_wire.messages import Attach, Greet, Message, Question, Refusal, RefusalCode
-from tests.client.actions.test_actions import Desk
+from tests.client.actions.test_from_shell import Desk
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
 from tests.support.time_unit import seconds
@@ -55,7 +55,7 @@ def test_a_command_tells_it_in_one_line(
     kind: type[Message], code: str, broker: FakeBroker, environ: dict[str, str]
 ) -> None:
     refuse(broker, kind, code)
-    asked = Desk(broker, environ).run("all", "-e", "loss")
+    asked = Desk(broker, environ).run("eval", "all", "loss")
     assert (asked.returncode, asked.stdout) == (5, "")
     assert asked.stderr.count("\n") == 1
     assert SAID in asked.stderr
@@ -95,7 +95,7 @@ def test_an_agent_reads_it_as_the_answer_of_the_tool(code: str, broker: FakeBrok
     async def call(server: McpServer, written: list[bytes], tool: str, **given: str) -> None:
         line = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": given}}
         written.clear()
-        await server.take(json.dumps(line).encode())
+        await server.receive(json.dumps(line).encode())
         await within(PATIENCE, asyncio.gather(*server._open.values()))
         (answer,) = [json.loads(one) for one in written]
         assert answer["result"]["isError"], answer

@@ -116,7 +116,7 @@ def test_a_pod_that_is_started_again_keeps_its_ranks_address_and_its_terminal(
     assert probed.stdout == "200\n", probed.stderr
     (tmp_path / "train.py").write_text(TRAIN)
     first = cluster.train(tmp_path / "train.py", 1)
-    follow = attach_command("0", "--wait", "60", "--follow", "--engine", "pdb")
+    follow = attach_command("wait", "0", "--for", "60", "--follow", "--engine", "pdb")
     terminal = open_terminal(cluster.broker.command(["env", *cluster.forwarded(), *follow]))
     terminal.wait_for(re.compile(r"^\(Pdb\)", re.MULTILINE))
     seen = cluster.in_broker("dbg-attach", "list", "--json")

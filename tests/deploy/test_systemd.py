@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.cli.main import parse
+from dbg_broker.cli.dispatch import parse
 from dbg_broker.settings import parse_listen
 from dbg_wire.finding.endpoint import DEFAULT_PORT
 from tests.support.manifests import DEPLOY
@@ -185,10 +185,14 @@ def test_a_broker_serves_under_what_the_unit_forbids(
     token = (tmp_path / "state/tokens/driver").read_text().strip()
     environ = dict(os.environ) | {"DBG_BROKER": address, "DBG_TOKEN": token, "DBG_HOME": str(tmp_path / "none")}
     asked = subprocess.run(
-        attach_command("0", "--wait", "60", "-e", "answer"), capture_output=True, text=True, check=False, env=environ
+        attach_command("eval", "0", "answer", "--wait", "--for", "60"),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environ,
     )
     assert "42" in asked.stdout, asked.stderr
-    assert subprocess.run(attach_command("0", "--continue"), check=False, env=environ).returncode == 0
+    assert subprocess.run(attach_command("continue", "0"), check=False, env=environ).returncode == 0
     assert rank.wait() == 0
     audited = (tmp_path / "state/audit.jsonl").read_text()
     assert '"start"' in audited

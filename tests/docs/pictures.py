@@ -108,14 +108,14 @@ def record(stage: Stage) -> Take:
     with stage.open(["bash", "--norc", "--noprofile", "-i"], environ, ROWS) as terminal:
         terminal.wait_for("$")
         recorder = Recorder(terminal, str(stage.folder))
-        recorder.type("dbg-attach all -w")
+        recorder.type("dbg-attach where all")
         recorder.press(b"\r", _answered("odd one out"))
-        recorder.type("dbg-attach @2 -i")
+        recorder.type("dbg-attach interrupt @2")
         recorder.press(b"\r", _at_pudb)
         svg, pudb = draw(terminal.virtual), terminal.screen
         recorder.press(b"u", ">> next_batch")
         recorder.press(DETACH, _answered("etached"))
-        recorder.type("dbg-attach --list")
+        recorder.type("dbg-attach list")
         recorder.press(b"\r", _answered("stopped (interrupt)"))
         return Take(svg, _cast(recorder.events), pudb, terminal.screen)
 

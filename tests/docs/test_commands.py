@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.program.script import FLAGS, OPTIONS
-from dbg_broker.cli.main import parse
-from dbg_client.words.arguments import read_arguments
+from dbg_broker.cli.dispatch import parse
+from dbg_client.words.command_line import parse as parse_attach
 from dbg_wire.errors import BadInput
 from tests.docs.pages import ROOT, blocks, pages
 from tests.docs.reference import PAGE, text
@@ -63,7 +63,7 @@ def is_taken(words: list[str]) -> bool:
     """Tell whether the parser of a command takes these words."""
     try:
         if words[0] == "dbg-attach":
-            read_arguments(words[1:])
+            parse_attach(words[1:])
         elif words[0] == "dbg-broker":
             parse(words[1:])
         else:
@@ -84,12 +84,13 @@ def test_commands_on_a_page_are_taken(page: Path, capsys: pytest.CaptureFixture[
 def test_commands_are_found_where_they_stand(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "Type `dbg-attach 5 -i` or\n```sh\nX=$(dbg-broker token) sbatch j\n  dbg-attach 0 \\\n  -e 'a, b' | cat\n```\n"
+        "Type `dbg-attach interrupt 5` or\n```sh\nX=$(dbg-broker token) sbatch j\n"
+        "  dbg-attach eval 0 \\\n  'a, b' | cat\n```\n"
     )
     assert list(commands(page)) == [
         ["dbg-broker", "token"],
-        ["dbg-attach", "0", "-e", "a, b"],
-        ["dbg-attach", "5", "-i"],
+        ["dbg-attach", "eval", "0", "a, b"],
+        ["dbg-attach", "interrupt", "5"],
     ]
     assert sum(1 for page in WRITTEN for _ in commands(page)) > 100
 

@@ -32,7 +32,7 @@ IN_A_HANG = {
 """Commands in an order in which they can be run, and a part of what each prints."""
 
 ELSEWHERE = {
-    r"dbg-broker serve .*": "tests/broker/cli/test_main.py, tests/integration/test_classic.py",
+    r"dbg-broker serve .*": "tests/broker/cli/test_dispatch.py, tests/integration/test_classic.py",
     r"dbg-broker run .*": "tests/integration/test_run.py, test_hang_after.py, test_hangs.py",
     r"systemd-run .*": "tests/integration/test_hangs.py, where a limit of memory can be set",
     r".*\b(?:srun|sbatch)\b.*": "tests/integration/test_recipes.py, test_deploy.py",
@@ -46,7 +46,7 @@ ELSEWHERE = {
     r"dbg-attach adopt .*": "tests/integration/test_adopt.py",
     r"dbg-attach exec all --per-host -- nvidia-smi -L.*": "tests/integration/test_exec.py, with another command",
     r"dbg-attach exec \d -- sh -c 'timeout 5 strace .*": "needs strace, and five seconds",
-    r"dbg-attach (?:--wait )?\d": "tests/integration/test_attached.py, test_moving_between_ranks.py",
+    r"dbg-attach (?:wait )?\d": "tests/integration/test_attached.py, test_moving_between_ranks.py",
     r"dbg-attach --(?:watch|take) \d": "tests/integration/test_attached.py",
     r"dbg-attach tmux .*": "tests/integration/test_tmux.py",
     r"dbg-attach tcp://.*": "tests/integration/test_classic.py",

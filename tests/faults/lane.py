@@ -98,7 +98,8 @@ class Lane:
 
     def command(self, place: int, *arguments: str) -> tuple[list[str], dict[str, str]]:
         """Return a command line of ``dbg-attach`` for a rank of this lane, and its environment."""
-        command = self.way.terminal_host(attach_command(str(self.first + place), *arguments))
+        verb, *rest = arguments or ["attach"]
+        command = self.way.terminal_host(attach_command(verb, str(self.first + place), *rest))
         return command, {**os.environ, "DBG_HOME": str(self.home), **self.way.variables("terminal")}
 
     def open(self, place: int) -> Terminal:
@@ -110,7 +111,7 @@ class Lane:
 
     def start_question(self, name: str) -> Child:
         """Start a question that has no answer before :meth:`let_answer`; return when it is being evaluated."""
-        command, env = self.command(ASKED, "-e", f"question({name!r})", "--timeout", str(QUESTION_SECONDS))
+        command, env = self.command(ASKED, "eval", f"question({name!r})", "--timeout", str(QUESTION_SECONDS))
         child = self._processes.start("question", command, env=env)
         limit = time.monotonic() + seconds(20)
         while not self.times_asked(name):
@@ -133,7 +134,7 @@ class Lane:
         begin = time.monotonic()
         while time.monotonic() < begin + seconds(30):
             again = attach(
-                self.home, str(self.first + ASKED), "-e", "1 + 1", "--timeout", "2",
+                self.home, "eval", str(self.first + ASKED), "1 + 1", "--timeout", "2",
                 env=self.way.variables("terminal"), wrap=self.way.terminal_host,
             )  # fmt: skip
             if again.returncode == 0:

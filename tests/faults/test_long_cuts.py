@@ -67,7 +67,7 @@ def test_after_a_cut_rank_and_terminal_are_back_within_seconds(
     assert time.monotonic() - plugged < seconds(6)
     detach(near)
     detach(far)
-    assert attach(home, "0", "--continue", wrap=h1.command).returncode == 0
+    assert attach(home, "continue", "0", wrap=h1.command).returncode == 0
     assert rank.wait() == 0
 
 
@@ -91,6 +91,6 @@ def test_ranks_held_for_one_whose_host_is_cut_off_and_whose_broker_restarts_wait
     wait_until(home, is_held, "the held rank still held", wrap=h1.command)
     h2.plug()
     wait_until_stopped(home, 1, wrap=h1.command)
-    assert attach(home, "0", "--continue", wrap=h1.command).returncode == 0
+    assert attach(home, "continue", "0", wrap=h1.command).returncode == 0
     assert [rank.wait() for rank in (stopped, held)] == [0, 0]
     assert held.text() == "went on\n"

@@ -73,7 +73,7 @@ def test_a_question_whose_broker_dies_says_who_had_not_answered(
     start_ranks(processes, home, ASKED, 3)
     wait_until_stopped(home, 3)
     expression = "waits() if __import__('os').environ['RANK'] == '2' else 1"
-    asking = open_terminal(attach_command("all", "-e", expression, "--timeout", "60"), 12, 140)
+    asking = open_terminal(attach_command("eval", "all", expression, "--timeout", "60"), 12, 140)
     asking.wait_for("2 of 3 answered, waiting for 2")
     broker.kill()
     assert asking.exit_status() == 6
@@ -115,10 +115,10 @@ def test_a_full_disk_stops_neither_keys_nor_questions_and_the_audit_log_counts_w
     wait_for_line(terminal, STOP + 5)
     for _ in range(2):
         # The log's last page may have room for the first long question.
-        assert attach(small_disk, "0", "-e", f"len({'x' * 5000!r})").returncode == 0
+        assert attach(small_disk, "eval", "0", f"len({'x' * 5000!r})").returncode == 0
     broker.process.wait_for_output(r"the audit log can't be written \(No space left on device\)", stream="stderr")
     filler.unlink()
-    assert attach(small_disk, "0", "-e", "n").returncode == 0
+    assert attach(small_disk, "eval", "0", "n").returncode == 0
     terminal.send("nn")
     wait_for_line(terminal, STOP + 7)
     detach(terminal)
@@ -154,7 +154,7 @@ def test_a_clock_that_jumps_by_a_month_disturbs_no_session(
     (before,) = attach_list(home)
     for typed, jump in enumerate(("+30d", "-30d"), start=1):
         clock.write_text(jump)
-        assert attach(home, "0", "-e", "n").returncode == 0
+        assert attach(home, "eval", "0", "n").returncode == 0
         terminal.send("n")
         wait_for_line(terminal, STOP + typed)
     (after,) = attach_list(home)

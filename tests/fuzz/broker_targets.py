@@ -143,7 +143,7 @@ def converse(owner: Owner, begin: bytes, data: bytes) -> None:
 
 
 def _converse(owner: Owner, begin: bytes, data: bytes) -> None:
-    connection = PeerConnection(1, "10.0.0.1", owner, LOOP)
+    connection = PeerConnection(1, "10.0.0.1", owner)
     transport = FakeTransport()
     connection.connection_made(transport)
     for read in (begin, *pieces_of(data)):

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from dbg_client.core import config_file
-from dbg_client.words.config import read_values
-from dbg_client.words.escape_key import parse_escape_key
+from dbg_client.words.config import parse_escape_key, read_values
 from dbg_wire.errors import BadInput
 from dbg_wire.sequences import QueryFilter, StreamScanner, TextFilter
 from tests.fuzz.target import Target, pieces_of, text_of, whole

@@ -69,7 +69,7 @@ class PdbWindow:
 
     def _open(self) -> Terminal:
         """Open a window that waits for the rank to stop, like a user's whose rank was started elsewhere."""
-        command = attach_command(self._target, "--engine", "pdb", "--wait", "60")
+        command = attach_command("wait", self._target, "--engine", "pdb", "--for", "60")
         terminal = self._open_terminal(command, rows=ROWS, cols=COLUMNS)
         terminal.virtual.resize(SCROLLED, COLUMNS)
         terminal.wait_for(lambda it: it.ended or _prompt_row(it.screen) is not None)

@@ -164,13 +164,13 @@ def test_an_adopted_hang_is_seen_asked_and_broken_into(
     adopted = attach(home, "adopt", str(child.pid))
     assert adopted.returncode == 0, adopted.stderr
     (rank,) = attach_list(home)
-    assert adopted.stdout == f"adopted {rank['address']} (pid {child.pid}): dbg-attach {rank['address']} -w\n"
+    assert adopted.stdout == f"adopted {rank['address']} (pid {child.pid}): dbg-attach where {rank['address']}\n"
     assert (rank["rank"], rank["world_size"], rank["pid"]) == (3, 8, child.pid)
-    assert "train_step train.py:9 > wait_for_shard train.py:6" in attach(home, "3", "-w").stdout
-    assert "17" in attach(home, "3", "-e", "shard", "--live").stdout
+    assert "train_step train.py:9 > wait_for_shard train.py:6" in attach(home, "where", "3").stdout
+    assert "17" in attach(home, "eval", "3", "shard", "--live").stdout
     again = attach(home, "adopt", str(child.pid))
     assert (again.returncode, "is a rank already" in again.stderr) == (1, True)
-    terminal = sit_in_pudb(open_terminal, "3", "-i")
+    terminal = sit_in_pudb(open_terminal, "interrupt", "3")
     terminal.send("q")
     wait_until(home, lambda listed: listed[0]["state"] == "stopped", "the stop")
     assert child.exit_status is None
@@ -218,7 +218,7 @@ def test_a_process_of_another_user_that_has_a_token_is_adopted_by_root(
     assert adopted.returncode == 0, adopted.stderr
     (rank,) = attach_list(home)
     assert rank["pid"] == child.pid
-    assert "wait_for_shard train.py:6" in attach(home, "all", "-w").stdout
+    assert "wait_for_shard train.py:6" in attach(home, "where", "all").stdout
     assert child.exit_status is None
 
 
@@ -244,10 +244,10 @@ def test_of_two_adoptions_at_once_one_says_that_it_is_a_rank_already(processes: 
     first, second = sorted(adopting.text() + adopting.text("stderr") for adopting in both)
     (rank,) = attach_list(home)
     told = {f"{one}\n" for said in (first, second) for one in said.splitlines()}
-    adopted = f"adopted {rank['address']} (pid {child.pid}): dbg-attach {rank['address']} -w\n"
+    adopted = f"adopted {rank['address']} (pid {child.pid}): dbg-attach where {rank['address']}\n"
     assert adopted in told
     assert told - {adopted} <= {
-        f"{rank['address']} (pid {child.pid}) is a rank already: dbg-attach {rank['address']} -w\n",
+        f"{rank['address']} (pid {child.pid}) is a rank already: dbg-attach where {rank['address']}\n",
         f"dbg-attach: process {child.pid} is a rank already; `dbg-attach list` shows it, if its broker is this one\n",
     }
     assert len(told) == 2
@@ -284,7 +284,7 @@ def test_a_hung_torchrun_is_adopted_as_a_whole(processes: Processes, home: Path)
     assert adopted.returncode == 0, adopted.stderr
     assert len(adopted.stdout.splitlines()) == 2, adopted.stdout
     assert {rank["rank"] for rank in attach_list(home)} == {0, 1}
-    tree = attach(home, "all", "-w").stdout
+    tree = attach(home, "where", "all").stdout
     assert "reduce_gradients" in tree
     assert "wait_for_data" in tree
     again = attach(home, "adopt", "--mine", "-y", env=JOB)

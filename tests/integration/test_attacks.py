@@ -52,7 +52,7 @@ print("ended well", flush=True)
 
 
 def end_well(home: Path, rank: Child) -> None:
-    assert attach(home, "all", "--continue").returncode == 0
+    assert attach(home, "continue", "all").returncode == 0
     assert rank.wait(seconds(20)) == 0
     assert "ended well" in rank.text()
     assert "Traceback" not in rank.text("stderr")
@@ -61,11 +61,11 @@ def end_well(home: Path, rank: Child) -> None:
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        (("-e", "throw(Exits())"), "Exits: its str raises SystemExit"),
-        (("--timeout", "2", "-e", "throw(Endless())"), "Endless: its str raises KeyboardInterrupt"),
-        (("-e", "Deletes()"), "deleted"),
-        (("-c", "p 1 ;; interact"), "`interact` is for a terminal"),
-        (("-c", "p 1 ;; x = '''"), "unterminated"),
+        (("eval", "throw(Exits())"), "Exits: its str raises SystemExit"),
+        (("eval", "throw(Endless())", "--timeout", "2"), "Endless: its str raises KeyboardInterrupt"),
+        (("eval", "Deletes()"), "deleted"),
+        (("command", "p 1 ;; interact"), "`interact` is for a terminal"),
+        (("command", "p 1 ;; x = '''"), "unterminated"),
     ],
 )
 def test_nothing_that_is_asked_ends_the_stop_or_keeps_the_rank(
@@ -74,8 +74,8 @@ def test_nothing_that_is_asked_ends_the_stop_or_keeps_the_rank(
     running_broker(processes, home)
     (rank,) = start_ranks(processes, home, HOSTILE, 1)
     wait_until_states(home, {0: "stopped"})
-    assert answer in texts(ask(home, "0", *question))["0"]
-    assert texts(ask(home, "0", "-e", "6 * 7")) == {"0": "42"}
+    assert answer in texts(ask(home, question[0], "0", *question[1:]))["0"]
+    assert texts(ask(home, "eval", "0", "6 * 7")) == {"0": "42"}
     end_well(home, rank)
 
 
@@ -83,8 +83,8 @@ def test_what_catches_its_interrupt_is_interrupted_again(processes: Processes, h
     running_broker(processes, home)
     (rank,) = start_ranks(processes, home, HOSTILE, 1)
     wait_until_states(home, {0: "stopped"})
-    ask(home, "0", "--timeout", "1", "-e", "repr(Stubborn())")
-    assert texts(ask(home, "0", "-e", "6 * 7")) == {"0": "42"}
+    ask(home, "eval", "0", "repr(Stubborn())", "--timeout", "1")
+    assert texts(ask(home, "eval", "0", "6 * 7")) == {"0": "42"}
     end_well(home, rank)
 
 
@@ -98,9 +98,9 @@ def test_the_deadline_of_a_question_leaves_an_open_prompt_alone(
     terminal.wait_for("(Pdb)")
     terminal.send(b"interact\r")
     terminal.wait_for(">>>")
-    assert texts(ask(home, "0", "--timeout", "0.5", "-e", "6 * 7")) == {"0": "42"}
+    assert texts(ask(home, "eval", "0", "6 * 7", "--timeout", "0.5")) == {"0": "42"}
     # This sleep in the rank outlasts the deadline of the question before.
-    assert texts(ask(home, "0", "-e", "__import__('time').sleep(1)")) == {"0": "None"}
+    assert texts(ask(home, "eval", "0", "__import__('time').sleep(1)")) == {"0": "None"}
     terminal.send(b"'pro' + 'mpt'\r")
     terminal.wait_for("'prompt'")
     end_well(home, rank)
@@ -153,7 +153,7 @@ def test_a_break_in_ends_no_program_that_has_changed_its_signals(
     (rank,) = start_ranks(processes, home, script, 1)
     rank.wait_for_output("ready")
     wait_until_states(home, {0: "running"})
-    assert told in texts(ask(home, "0", "-i"))["0"]
+    assert told in texts(ask(home, "interrupt", "0"))["0"]
     (home / "homes" / "rank0" / "end").touch()
     assert rank.wait(seconds(20)) == 0
     assert "ended well" in rank.text()
@@ -174,9 +174,9 @@ def test_a_forked_child_can_be_broken_into_on_its_own(processes: Processes, home
     (rank,) = start_ranks(processes, home, script, 1)
     wait_until(home, lambda listed: [one["state"] for one in listed] == ["running"] * 2, "a rank and its child")
     child = next(one["address"] for one in attach_list(home) if one["child"])
-    assert [group["text"] for group in ask(home, child, "-i")["groups"]] == ["stopped"]
+    assert [group["text"] for group in ask(home, "interrupt", child)["groups"]] == ["stopped"]
     (home / "homes" / "rank0" / "end").touch()
-    assert attach(home, child, "--continue").returncode == 0
+    assert attach(home, "continue", child).returncode == 0
     assert rank.wait(seconds(20)) == 0
     assert rank.text().count("ended well") == 2
 
@@ -204,10 +204,10 @@ def test_threads_that_are_held_wait_each_for_its_own_stop(processes: Processes, 
     wait_until_states(home, {0: "stopped", 1: "held"})
     (home / "go").touch()
     wait_until(home, lambda listed: [rank["queued"] for rank in listed] == [1, 1], "two threads each")
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     held.wait_for_output("first went on")
     wait_until_states(home, {0: "stopped", 1: "held"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert [rank.wait(seconds(20)) for rank in (chosen, held)] == [0, 0]
     assert "second went on" in held.text()
 
@@ -225,11 +225,11 @@ def test_the_end_of_one_threads_stop_lets_nobody_go_that_waits_for_another_ones(
     (home / "go").touch()
     wait_until(home, lambda listed: [rank["queued"] for rank in listed] == [1, 0], "a second thread in the queue")
     wait_until_states(home, {0: "stopped", 1: "held"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     ranks[0].wait_for_output("first went on")
     wait_until(home, lambda listed: [rank["queued"] for rank in listed] == [0, 0], "the second thread's stop")
     assert states(attach_list(home)) == {0: "stopped", 1: "held"}
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0]
 
 
@@ -247,7 +247,7 @@ def test_a_chosen_thread_that_is_stepped_to_its_end_lets_the_others_go(processes
     chosen, held = start_ranks(processes, home, script, 2, env={"DBG_ENGINE": "pdb"})
     wait_until_states(home, {0: "stopped", 1: "held"})
     for _ in range(20):
-        if "running" in texts(ask(home, "0", "-c", "n")).get("0", ""):
+        if "running" in texts(ask(home, "command", "0", "n")).get("0", ""):
             break
     assert held.wait(seconds(20)) == 0
     (home / "end").touch()
@@ -284,13 +284,13 @@ def test_whoever_interrupts_a_held_exit_sees_nothing_of_ours(processes: Processe
     ranks = start_ranks(processes, home, script, 2)
     wait_until(home, lambda listed: [rank["reason"] for rank in listed] == [None, "crash"], "a crash")
     # Rank 0 answers after the message that rank 1 is kept as a crash.
-    assert attach(home, "0", "-w").returncode == 0
+    assert attach(home, "where", "0").returncode == 0
     (home / "crashed").touch()
     wait_until_states(home, {0: "held", 1: "stopped"})
     ranks[0].signal(signal.SIGINT)
     assert ranks[0].wait(seconds(20)) == 0
     assert "Traceback" not in ranks[0].text("stderr")
-    assert attach(home, "1", "--continue").returncode == 0
+    assert attach(home, "continue", "1").returncode == 0
     assert ranks[1].wait() == 1
 
 
@@ -306,10 +306,10 @@ def test_a_rank_that_is_stepped_to_its_end_holds_its_exit_too(processes: Process
     ranks = start_ranks(processes, home, script, 2, env={"DBG_ENGINE": "pdb"})
     wait_until(home, lambda listed: [rank["reason"] for rank in listed] == ["breakpoint", "crash"], "a crash")
     for _ in range(20):
-        if "running" in texts(ask(home, "0", "-c", "n")).get("0", ""):
+        if "running" in texts(ask(home, "command", "0", "n")).get("0", ""):
             break
     wait_until_states(home, {0: "held", 1: "stopped"})
-    assert attach(home, "1", "--continue").returncode == 0
+    assert attach(home, "continue", "1").returncode == 0
     assert [rank.wait(seconds(20)) for rank in ranks] == [0, 1]
 
 
@@ -326,11 +326,11 @@ def test_an_exception_that_is_stepped_through_to_the_end_is_kept(processes: Proc
     (rank,) = start_ranks(processes, home, script, 1, env={"DBG_ENGINE": "pdb"})
     wait_until_states(home, {0: "stopped"})
     for _ in range(20):
-        if "running" in texts(ask(home, "0", "-c", "n")).get("0", ""):
+        if "running" in texts(ask(home, "command", "0", "n")).get("0", ""):
             break
     wait_until(home, lambda listed: [one["reason"] for one in listed] == ["crash"], "a crash")
-    assert "kept after a crash" in texts(ask(home, "0", "-c", "n"))["0"]
-    assert attach(home, "0", "--continue").returncode == 0
+    assert "kept after a crash" in texts(ask(home, "command", "0", "n"))["0"]
+    assert attach(home, "continue", "0").returncode == 0
     assert rank.wait(seconds(20)) == 1
     assert "Exception ignored" not in rank.text("stderr")
 
@@ -349,7 +349,7 @@ def test_the_stack_of_a_crash_is_where_its_frames_were_left(processes: Processes
     )
     (rank,) = start_ranks(processes, home, script, 1)
     wait_until_states(home, {0: "stopped"})
-    assert "rank_script.py(5)fail()" in texts(ask(home, "0", "-c", "w"))["0"]
+    assert "rank_script.py(5)fail()" in texts(ask(home, "command", "0", "w"))["0"]
     # SIGINT ends the rank without a second traceback.
     rank.signal(signal.SIGINT)
     assert rank.wait(seconds(20)) == 1
@@ -370,11 +370,11 @@ def test_no_frame_stays_traced_after_a_stop_and_its_breakpoints(processes: Proce
     )
     (rank,) = start_ranks(processes, home, script, 1, env={"DBG_ENGINE": engine})
     wait_until_states(home, {0: "running"})
-    assert attach(home, "0", "-i").returncode == 0
-    ask(home, "0", "-c", f"b {home / 'rank_script.py'}:4")
-    ask(home, "0", "-c", "c")
+    assert attach(home, "interrupt", "0").returncode == 0
+    ask(home, "command", "0", f"b {home / 'rank_script.py'}:4")
+    ask(home, "command", "0", "c")
     wait_until(home, lambda listed: [one["reason"] for one in listed] == ["breakpoint"], "the breakpoint")
-    ask(home, "0", "-c", f"clear {home / 'rank_script.py'}:4")
+    ask(home, "command", "0", f"clear {home / 'rank_script.py'}:4")
     (home / "homes" / "rank0" / "end").touch()
     end_well(home, rank)
     assert "None None ended well" in rank.text()

@@ -88,7 +88,7 @@ def check_ranks(home: Path, addresses: list[str], script: Path, timeout: float |
 
 def let_end(home: Path, job: Child, ranks: int, timeout: float | None = None) -> None:
     """Let all ranks go on, and wait for the end of the job."""
-    result = attach(home, "all", "--continue")
+    result = attach(home, "continue", "all")
     assert result.returncode == 0, result.stderr
     assert job.wait(timeout) == 0, job.tail()
     assert job.text().count("trained to 3") == ranks

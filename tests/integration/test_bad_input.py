@@ -66,43 +66,45 @@ def check(case: Case, env: Mapping[str, str], secrets: Sequence[str] = (SECRET,)
 
 USAGE: Commands = {
     "unknown option": attaches("--nonsense", says="there is no option --nonsense; see `dbg-attach --help`"),
-    "abbreviated option": attaches("--lis", says="there is no option --lis; did you mean --list"),
+    "abbreviated option": attaches("--lis", says="there is no option --lis; did you mean the verb `list`"),
     "two targets": attaches("0", "1", says="'0' and '1' are two targets; write one: 0,1"),
     "hostile option": attaches(f"--{HOSTILE}", says=r"there is no option --\\x1b\]0;pwned.*\\x9b31m\\n\\u202e"),
-    "timeout without value": attaches("-l", "--timeout", says="--timeout: expected one argument; see"),
-    "timeout of a word": attaches("-l", "--timeout", "x", says="--timeout 'x' is not a number .* 0.1 to 600"),
-    "timeout of zero": attaches("-l", "--timeout", "0", says="--timeout '0' is not a number .* 0.1 to 600"),
-    "negative timeout": attaches("-l", "--timeout=-1", says="--timeout '-1' is not a number .* 0.1 to 600"),
-    "endless timeout": attaches("-l", "--timeout", "inf", says="--timeout 'inf' is not a number .* 0.1 to 600"),
-    "no number at all": attaches("-l", "--timeout", "nan", says="--timeout 'nan' is not a number .* 0.1 to 600"),
-    "hostile timeout": attaches("-l", "--timeout", HOSTILE, says=r"--timeout .*\\x1b\]0;pwned.* 0.1 to 600"),
-    "timeout's variable": attaches("-l", says="DBG_TIMEOUT 'soon' is not a number .* 0.1 to 600", DBG_TIMEOUT="soon"),
-    "wait": attaches("0", "--wait", "-3", says="--wait '-3' is not a number .* from 0.1 to 2592000"),
+    "timeout without value": attaches("list", "--timeout", says="--timeout: expected one argument; see"),
+    "timeout of a word": attaches("list", "--timeout", "x", says="--timeout 'x' is not a number .* 0.1 to 600"),
+    "timeout of zero": attaches("list", "--timeout", "0", says="--timeout '0' is not a number .* 0.1 to 600"),
+    "negative timeout": attaches("list", "--timeout=-1", says="--timeout '-1' is not a number .* 0.1 to 600"),
+    "endless timeout": attaches("list", "--timeout", "inf", says="--timeout 'inf' is not a number .* 0.1 to 600"),
+    "no number at all": attaches("list", "--timeout", "nan", says="--timeout 'nan' is not a number .* 0.1 to 600"),
+    "hostile timeout": attaches("list", "--timeout", HOSTILE, says=r"--timeout .*\\x1b\]0;pwned.* 0.1 to 600"),
+    "timeout's variable": attaches("list", says="DBG_TIMEOUT 'soon' is not a number .* 0.1 to 600", DBG_TIMEOUT="soon"),
+    "wait": attaches("wait", "0", "--for", "-3", says="--for '-3' .*; "),
     "escape of two letters": attaches("0", "--escape", "ab", says=r"escape key 'ab' is not a control key; write"),
     "escape that interrupts": attaches("0", "--escape", "^C", says=r"escape key '\^C' can't be used, .*; take another"),
     "escape that is Esc": attaches("0", "--escape", "\x1b", says=r"escape key '\\x1b' can't be used, .*; take another"),
     "escape's variable": attaches("0", says="escape key 'xyz' is not a control key; write", DBG_ESCAPE="xyz"),
-    "list and screen": attaches("-l", "--screen", says="--list and --screen are two actions; give one"),
-    "continue and kill": attaches("0", "--continue", "--kill", says="--continue and --kill are two actions; give one"),
+    "verb behind its target": attaches("0", "screen", says="'screen' stands first.*; write `dbg-attach screen 0`"),
+    "flag of a verb": attaches("0", "--kill", says="kill is a verb and stands first; write `dbg-attach kill 0`"),
     "watch and take": attaches("0", "--watch", "--take", says="--watch .* and --take .*; give one of them"),
-    "json and plain": attaches("-l", "--json", "--plain", says="--json and --plain are two formats; give one"),
-    "json of a session": attaches("0", "--json", says="--json is a format of --list .*; add --list"),
-    "plain of a screen": attaches("0", "--screen", "--plain", says="--plain is a format of --list.*; write --json"),
-    "all of a session": attaches("0", "--all", says="--all adds exited ranks to --list and --where; add one"),
-    "follow of a list": attaches("-l", "--follow", says="--follow is for attaching and --list does not.*; give one"),
-    "watch of a kill": attaches("0", "--kill", "--watch", says="--watch is for attaching and --kill .*; give one"),
-    "screen of nobody": attaches("--screen", says="--screen needs a target; name one rank, such as 5"),
-    "continue of nobody": attaches("--continue", says="--continue needs a target; name ranks"),
-    "kill of nobody": attaches("--kill", "-y", says="--kill needs a target; name the ranks to end"),
-    "empty range": attaches("3-1", "-l", says="range '3-1' is empty; write 0-3"),
-    "hostile target": attaches(HOSTILE, "-l", says=r"\\x1b\]0;pwned\\x07\\x9b31m\\n\\u202e.*; write"),
-    "target of colons": attaches("0:x:y", "-l", says="'x:y' is no rank or range of ranks; write"),
-    "no terminal": attaches("0", says="stdin is not a terminal, .*; use --screen .* or --list"),
-    "picker without terminal": attaches(says="stdin is not a terminal, .*; use --screen .* or --list"),
+    "json and plain": attaches("list", "--json", "--plain", says="--json and --plain are two formats; give one"),
+    "json of a session": attaches("0", "--json", says="attach has no option --json; list, where and why have it"),
+    "plain of a screen": attaches("screen", "0", "--plain", says="screen has no option --plain; list has it"),
+    "all of a session": attaches("0", "--all", says="attach has no option --all; list and where have it"),
+    "follow of a list": attaches(
+        "list", "--follow", says="list has no option --follow; attach, wait and interrupt have it"
+    ),
+    "watch of a kill": attaches("kill", "0", "--watch", says="kill has no option --watch; attach, .* have it"),
+    "screen of nobody": attaches("screen", says="screen needs a target; name one rank, such as 5"),
+    "continue of nobody": attaches("continue", says="continue needs a target; name ranks"),
+    "kill of nobody": attaches("kill", "-y", says="kill needs a target; name the ranks to end"),
+    "empty range": attaches("list", "3-1", says="range '3-1' is empty; write 0-3"),
+    "hostile target": attaches("list", HOSTILE, says=r"\\x1b\]0;pwned\\x07\\x9b31m\\n\\u202e.*; write"),
+    "target of colons": attaches("list", "0:x:y", says="'x:y' is no rank or range of ranks; write"),
+    "no terminal": attaches("0", says="stdin is not a terminal, .*; use `screen` .* or `list`"),
+    "picker without terminal": attaches(says="stdin is not a terminal, .*; use `screen` .* or `list`"),
     "broker without verb": serves(says="no verb is given; type one of serve, run"),
     "unknown verb": serves("dance", says="unknown verb `dance`; type one of serve, run"),
     "option of serve": serves("serve", "--nonsense", says="--nonsense; see `dbg-broker --help`"),
-    "role": serves("token", "--role", "king", says="'king' .*driver.*; see `dbg-broker --help`"),
+    "role": serves("token", "--role", "king", says="--role 'king' .*; take rank, driver or watcher"),
     "listen": serves("serve", "--listen", "x:y", says="--listen 'x:y' is not an address; write HOST:PORT"),
     "listen at a number": serves("serve", "--listen", "6900", says="--listen '6900' has no host; write 127.0.0.1:6900"),
     "listen above": serves("serve", "--listen", "h:70000", says="--listen 'h:70000' has a port above 65535; write"),
@@ -157,9 +159,9 @@ ADDRESSES = {
 def test_an_address_that_is_none_is_named(address: str, home: Path) -> None:
     says = ADDRESSES[address]
     token = {"DBG_TOKEN": SECRET}
-    check(attaches("-l", f"--broker={address}", says=f"--broker .*{says}"), token)
+    check(attaches("list", f"--broker={address}", says=f"--broker .*{says}"), token)
     if address:
-        check(attaches("-l", says=f"DBG_BROKER .*{says}"), {**token, "DBG_BROKER": address})
+        check(attaches("list", says=f"DBG_BROKER .*{says}"), {**token, "DBG_BROKER": address})
 
 
 TOKEN_FILES = {
@@ -182,7 +184,7 @@ def test_a_token_file_that_can_not_be_used_is_named(name: str, home: Path, tmp_p
         path.write_text(content[0])
         path.chmod(content[1])
     env = {"DBG_BROKER": f"127.0.0.1:1#{PIN}", "DBG_TOKEN_FILE": str(path)}
-    check(attaches("-l", says=says), env, path=path)
+    check(attaches("list", says=says), env, path=path)
 
 
 @pytest.mark.parametrize(
@@ -199,14 +201,14 @@ def test_a_broker_json_that_can_not_be_used_is_named(text: str, mode: int, says:
     path = home / "broker.json"
     path.write_text(text)
     path.chmod(mode)
-    for command in (attaches("-l", says=f"broker.json {says}"), serves("status", says=f"broker.json {says}")):
+    for command in (attaches("list", says=f"broker.json {says}"), serves("status", says=f"broker.json {says}")):
         check(command, {})
 
 
 def test_a_terminal_whose_output_goes_elsewhere_is_named(home: Path, open_terminal: OpenTerminal) -> None:
     terminal = open_terminal(["sh", "-c", '"$0" 0 | cat', *attach_command()], cols=200)
     assert terminal.exit_status() == 0
-    check_sentence(terminal.row(0) + "\n", "dbg-attach: stdout is not a terminal, .*; use --screen")
+    check_sentence(terminal.row(0) + "\n", "dbg-attach: stdout is not a terminal, .*; use `screen`")
 
 
 # --------------------------------------------------------------------------------------------------- with a broker
@@ -240,48 +242,52 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 MEETING: Commands = {
-    "no such rank": attaches("7", "--screen", status=3, says="no rank fits '7'; 4 .* listed by `dbg-attach --list`"),
-    "no such host": attaches("nowhere:0", "--screen", status=3, says="no rank fits 'nowhere:0'; .*`dbg-attach --list`"),
-    "no such job": attaches("9.9/0", "--screen", status=3, says="no rank fits '9.9/0'; .*`dbg-attach --list`"),
-    "no crashed rank": attaches("crashed", "--continue", status=3, says="no rank fits 'crashed'; .*--list"),
-    "list of no rank": attaches("7", "-l", status=3, says="no rank fits '7'; .*--list"),
+    "no such rank": attaches("screen", "7", status=3, says="no rank fits '7'; 4 .* listed by `dbg-attach list`"),
+    "no such host": attaches("screen", "nowhere:0", status=3, says="no rank fits 'nowhere:0'; .*`dbg-attach list`"),
+    "no such job": attaches("screen", "9.9/0", status=3, says="no rank fits '9.9/0'; .*`dbg-attach list`"),
+    "no crashed rank": attaches("continue", "crashed", status=3, says="no rank fits 'crashed'; .*`dbg-attach list"),
+    "list of no rank": attaches("list", "7", status=3, says="no rank fits '7'; .*`dbg-attach list"),
     "ambiguous rank": attaches(
+        "screen",
         "0",
-        "--screen",
-        says="'0' fits several ranks: `dbg-attach {a}/0 --screen`, `dbg-attach {b}/0 --screen`; name one of them",
+        says="'0' fits several ranks: `dbg-attach screen {a}/0`, `dbg-attach screen {b}/0`; name one of them",
     ),
     "ambiguous address": attaches(
-        "{host}:1", "--screen", says="ranks: `dbg-attach {a}/{host}:1 .*{b}/{host}:1 .*name one"
+        "screen", "{host}:1", says="ranks: `dbg-attach screen {a}/{host}:1`.*{b}/{host}:1`; name one"
     ),
     "ambiguous set": attaches(
-        "all", "--continue", says="'all' fits several ranks: .*{a}/all .*{b}/all .*'\\*/all' .*for all"
+        "continue", "all", says="'all' fits several ranks: .*{a}/all`.*{b}/all`.*'\\*/all'` for all"
     ),
-    "ambiguous in a job": attaches("{a}/all", "--screen", says="ranks: .*{a}/{host}:0 .*{a}/{host}:1 .*; name one"),
-    "kill unasked": attaches("{a}/0", "--kill", says="would end {host}:0, and there is no terminal .*; add -y"),
-    "kill of many unasked": attaches("{a}/all", "--kill", says="would end 2 ranks .{host}:0, {host}:1.*; add -y"),
+    "ambiguous in a job": attaches("screen", "{a}/all", says="ranks: .*{a}/{host}:0`.*{a}/{host}:1`; name one"),
+    "kill unasked": attaches("kill", "{a}/0", says="would end {host}:0, and there is no terminal .*; add -y"),
+    "kill of many unasked": attaches("kill", "{a}/all", says="would end 2 ranks .{host}:0, {host}:1.*; add -y"),
     "another's token": attaches(
-        "-l", status=5, says="does not take this token .*; give the one that", DBG_TOKEN=SECRET
+        "list", status=5, says="does not take this token .*; give the one that", DBG_TOKEN=SECRET
     ),
     "rank's token": attaches(
-        "-l",
+        "list",
         status=5,
         says="the token is a rank's, .*; give the one that",
         DBG_TOKEN="{rank_token}",  # noqa: S106
     ),
     "watcher's continue": attaches(
+        "continue",
         "{a}/0",
-        "--continue",
         status=5,
         says="the broker refused: .*watch",
         DBG_TOKEN="{watcher_token}",  # noqa: S106
     ),
     "another's certificate": attaches(
-        "-l", f"--broker=127.0.0.1:{{port}}#{PIN}", status=5, says="is not the broker that was pinned"
+        "list", f"--broker=127.0.0.1:{{port}}#{PIN}", status=5, says="is not the broker that was pinned"
     ),
-    "plain to TLS": attaches("-l", "--broker=ws://127.0.0.1:{port}", says="must not travel in the clear; write wss://"),
-    "closed port": attaches("-l", f"--broker=127.0.0.1:1#{PIN}", status=4, says=":1 .Connection refused.; is `dbg-bro"),
+    "plain to TLS": attaches(
+        "list", "--broker=ws://127.0.0.1:{port}", says="must not travel in the clear; write wss://"
+    ),
+    "closed port": attaches(
+        "list", f"--broker=127.0.0.1:1#{PIN}", status=4, says=":1 .Connection refused.; is `dbg-bro"
+    ),
     "unknown host": attaches(
-        "-l", f"--broker=no.such.invalid:1#{PIN}", status=4, says="no.such.invalid.*; is `dbg-broker serve` running"
+        "list", f"--broker=no.such.invalid:1#{PIN}", status=4, says="no.such.invalid.*; is `dbg-broker serve` running"
     ),
     "port in use": serves(
         *("serve", "--listen", "127.0.0.1:{port}", "--home", "{empty}"),

@@ -174,7 +174,7 @@ def hostile(processes: Processes, home: Path) -> Iterator[ClientConnection]:
 def test_names_with_control_characters_are_listed_escaped(
     options: list[str], hostile: ClientConnection, home: Path
 ) -> None:
-    listed = attach(home, "--list", *options)
+    listed = attach(home, "list", *options)
     assert listed.returncode == 0
     assert not RAW.search(listed.stdout.encode()), listed.stdout
     assert all(line.replace("\t", "").isprintable() for line in listed.stdout.splitlines())
@@ -199,12 +199,12 @@ def test_names_with_control_characters_do_nothing_to_picker_and_session(
     assert not RAW.search(terminal.output), terminal.output
 
 
-@pytest.mark.parametrize("action", ["--screen", "--continue"])
+@pytest.mark.parametrize("action", ["screen", "continue"])
 @pytest.mark.parametrize("kind", [Kind.VALUE, Kind.ERROR])
 def test_answers_with_control_characters_are_printed_escaped(
     action: str, kind: Kind, hostile: ClientConnection, processes: Processes
 ) -> None:
-    asking = processes.start("asking", attach_command("0", action))
+    asking = processes.start("asking", attach_command(action, "0"))
     request = answer_to(hostile, "ask")["request"]
     hostile.send(encode(Answer(request=request, kind=kind, text=HOSTILE, rows=(f"row{HOSTILE}",))))
     assert asking.wait() in (0, 1)

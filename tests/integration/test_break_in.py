@@ -77,7 +77,7 @@ def start(processes: Processes, home: Path, call: str, n: int = 1) -> list[Child
 
 def end(home: Path, rank: Child) -> None:
     (home / "homes" / "rank0" / "end").touch()
-    assert attach(home, "all", "--continue").returncode == 0
+    assert attach(home, "continue", "all").returncode == 0
     assert rank.wait(seconds(20)) == 0
     assert "ended well" in rank.text()
 
@@ -87,7 +87,7 @@ def wait_until_inside(home: Path, function: str) -> None:
 
     deadline = time.monotonic() + seconds(20)
     while True:
-        (group,) = ask(home, "0", "-w")["groups"]
+        (group,) = ask(home, "where", "0")["groups"]
         if function in [frame["function"] for frame in group["frames"]]:
             return
         assert time.monotonic() < deadline, f"the rank was never in {function}: {group}"
@@ -97,12 +97,12 @@ def wait_until_inside(home: Path, function: str) -> None:
 def test_a_running_rank_stops_at_once(processes: Processes, home: Path, call: str) -> None:
     (rank,) = start(processes, home, call)
     wait_until_inside(home, call)
-    assert texts(ask(home, "0", "-i")) == {"0": "stopped"}
+    assert texts(ask(home, "interrupt", "0")) == {"0": "stopped"}
     (listed,) = wait_until_states(home, {0: "stopped"})
     assert listed["reason"] == "interrupt"
     assert listed["where"]["file"] != ""
-    assert texts(ask(home, "0", "-e", "2 + 2")) == {"0": "4"}
-    assert texts(ask(home, "0", "-i")) == {"0": "stopped already"}
+    assert texts(ask(home, "eval", "0", "2 + 2")) == {"0": "4"}
+    assert texts(ask(home, "interrupt", "0")) == {"0": "stopped already"}
     end(home, rank)
 
 
@@ -112,7 +112,7 @@ def test_who_breaks_in_drives_although_another_terminal_follows(
     (rank,) = start(processes, home, "loop")
     following = open_terminal(attach_command("--follow", "0"), 24, 120)
     following.wait_for("waiting")
-    breaking_in = open_terminal(attach_command("-i", "0"), 24, 120)
+    breaking_in = open_terminal(attach_command("interrupt", "0"), 24, 120)
     following.wait_for("watching")
     breaking_in.wait_for(DRAWN)
     following.wait_for(DRAWN)
@@ -136,14 +136,14 @@ def test_who_breaks_in_by_the_picker_drives_and_run_looks_on(directory: Director
         picking.send("c")
         assert picking.exit_status() == 7
         run.wait_for("waiting for the next stop")
-    directory.attach("all", "--kill", "-y")
+    directory.attach("kill", "all", "-y")
     assert run.exit_status() == 128 + signal.SIGKILL
 
 
 def test_one_in_c_code_says_where_it_is_and_stops_on_return(processes: Processes, home: Path) -> None:
     (rank,) = start(processes, home, "c_code")
     wait_until_inside(home, "c_code")
-    document = ask(home, "0", "-i", "--timeout", "1")
+    document = ask(home, "interrupt", "0", "--timeout", "1")
     (group,) = document["groups"]
     if group["kind"] == "running":
         assert "in C code" in group["text"]
@@ -158,11 +158,11 @@ def test_one_in_c_code_says_where_it_is_and_stops_on_return(processes: Processes
 
 def test_every_rank_of_a_set_is_broken_into(processes: Processes, home: Path) -> None:
     ranks = start(processes, home, "loop", 3)
-    assert texts(ask(home, "all", "-i", "-y")) == {"0-2": "stopped"}
+    assert texts(ask(home, "interrupt", "all", "-y")) == {"0-2": "stopped"}
     wait_until_states(home, dict.fromkeys(range(3), "stopped"))
     for number in range(3):
         (home / "homes" / f"rank{number}" / "end").touch()
-    assert attach(home, "all", "--continue").returncode == 0
+    assert attach(home, "continue", "all").returncode == 0
     assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]
 
 
@@ -170,7 +170,7 @@ def test_it_attaches_to_a_single_rank_and_steps_go_on_from_there(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     (rank,) = start(processes, home, "loop")
-    terminal = open_terminal(attach_command("0", "-i"), rows=30, cols=120)
+    terminal = open_terminal(attach_command("interrupt", "0"), rows=30, cols=120)
     terminal.wait_for("count")
     terminal.wait_for("stopped")
     terminal.send(b"nn")
@@ -186,15 +186,15 @@ def test_a_rank_without_install_says_so(processes: Processes, home: Path) -> Non
     # Before its stop the rank runs, too.
     rank.wait_for_output("nobody attached within its lease", stream="stderr")
     wait_until_states(home, {0: "running"})
-    (group,) = ask(home, "0", "-i")["groups"]
+    (group,) = ask(home, "interrupt", "0")["groups"]
     assert group["kind"] == "error"
     assert "install()" in group["text"]
 
 
 def test_ctrl_c_keeps_its_meaning_for_the_job(processes: Processes, home: Path) -> None:
     (rank,) = start(processes, home, "sleep")
-    assert texts(ask(home, "0", "-i")) == {"0": "stopped"}
-    assert attach(home, "0", "--continue").returncode == 0
+    assert texts(ask(home, "interrupt", "0")) == {"0": "stopped"}
+    assert attach(home, "continue", "0").returncode == 0
     wait_until_inside(home, "sleep")
     rank.signal(signal.SIGINT)
     assert rank.wait(seconds(20)) == -signal.SIGINT
@@ -229,8 +229,8 @@ def test_a_script_under_our_runner_is_broken_into_without_a_change(
     command = [sys.executable, "-m", "dbg_agent", str(script)]
     processes.start("plain", command, env={**os.environ, "DBG_HOME": str(home)})
     wait_until_states(home, {0: "running"})
-    assert texts(ask(home, "0", "-i")) == {"0": "stopped"}
-    assert texts(ask(home, "0", "-e", "count")) == {"0": "7"}
-    (group,) = ask(home, "0", "-w")["groups"]
+    assert texts(ask(home, "interrupt", "0")) == {"0": "stopped"}
+    assert texts(ask(home, "eval", "0", "count")) == {"0": "7"}
+    (group,) = ask(home, "where", "0")["groups"]
     assert [frame["function"] for frame in group["frames"]] == ["<module>"]
-    assert attach(home, "0", "--kill", "-y").returncode == 0
+    assert attach(home, "kill", "0", "-y").returncode == 0

@@ -118,7 +118,7 @@ def test_ranks_and_terminal_come_back_to_the_same_frame(
     wait_for_line(terminal, STOP + 5)
     terminal.wait_for("n: 4")
     let_finish(terminal, ranks[2])
-    assert attach(home, "all", "--continue", "-y").returncode == 0
+    assert attach(home, "continue", "all", "-y").returncode == 0
     assert [rank.wait() for rank in ranks] == [0] * 4
 
 

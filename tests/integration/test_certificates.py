@@ -75,7 +75,7 @@ def test_a_stop_and_its_terminal_go_on_with_the_next_certificate_by_home_and_by_
     # A rank that was given the old fingerprint alone stays away: for it that peer is no broker of its own.
     assert {rank["pid"] for rank in wait_until_stopped(home, 2)} == {by_home.pid, both.pid}
     let_finish(terminal, by_home)
-    assert attach(home, "all", "--continue", "-y").returncode == 0
+    assert attach(home, "continue", "all", "-y").returncode == 0
     assert both.wait() == 0
     one.kill()
 
@@ -105,7 +105,7 @@ def test_an_authority_and_a_hosts_name_are_all_that_a_rank_and_a_terminal_need(
     # The broker is reached there, but is not that host.
     other = Authority(tmp_path, "other")
     for changes in ({"DBG_BROKER": f"wss://127.0.0.1:{broker.port}"}, {"DBG_CA": str(other.path)}):
-        refused = run([*attach_command(), "--list"], {**own, **changes}, seconds(60))
+        refused = run([*attach_command(), "list"], {**own, **changes}, seconds(60))
         assert refused.returncode == 5
         assert "DBG_CA does not vouch for the certificate at" in refused.stderr
 
@@ -140,13 +140,13 @@ def test_a_rank_of_another_host_drives_nothing_and_a_session_outlives_the_broker
         script = SPY + "total = 0\ntotal += 1\n"
         (rank,) = start_ranks(processes, home, script, 1, env={"XDG_RUNTIME_DIR": elsewhere})
         rank.wait_for_output(r"^\{.*\n")
-        terminal = sit_in_pudb(open_terminal, "--wait", f"{seconds(60):g}", ":0")
+        terminal = sit_in_pudb(open_terminal, "wait", ":0", "--for", f"{seconds(60):g}")
         report: dict[str, Any] = json.loads(rank.text().splitlines()[0])
         assert report["told"] is None
         assert broker.rendezvous["tokens"]["rank"] in report["found"]
         own = {**os.environ, "DBG_HOME": str(home)}
         for text in report["found"]:
-            assert run([*attach_command(), "--list"], {**own, "DBG_TOKEN": text}, seconds(60)).returncode == 5, text
+            assert run([*attach_command(), "list"], {**own, "DBG_TOKEN": text}, seconds(60)).returncode == 5, text
         broker.kill()
         terminal.wait_for("broker gone")
         broker.restart()

@@ -83,11 +83,11 @@ def check_children(home: Path, job: Child, timeout: float | None = None) -> list
     listed = attach_list(home, "--all")
     assert sorted(rank["address"] for rank in listed) == [f"{HERE}:0", f"{HERE}:0.1", f"{HERE}:0.2"]
     assert len({(rank["job"], rank["run"]) for rank in listed}) == 1
-    result = attach(home, "stopped", "-e", "value")
+    result = attach(home, "eval", "stopped", "value")
     assert "10" in result.stdout
     assert "20" in result.stdout
     # A child that ends at once may be gone before it has said that it went on.
-    attach(home, "stopped", "--continue")
+    attach(home, "continue", "stopped")
     assert job.wait(timeout) == 0, job.tail()
     assert "ended [0, 0]" in job.text()
     assert job.text().count("worked") == 2
@@ -114,7 +114,7 @@ def test_children_of_a_rank_with_a_launcher_have_its_number(processes: Processes
     job = processes.start("train", [sys.executable, str(program), "spawn"], env=environment(**place))
     stopped = wait_until_stopped(home, 2)
     assert sorted(rank["address"] for rank in stopped) == [f"{HERE}:3.1", f"{HERE}:3.2"]
-    attach(home, "stopped", "--continue")
+    attach(home, "continue", "stopped")
     assert job.wait() == 0
 
 
@@ -158,7 +158,7 @@ def test_ranks_that_the_first_one_starts_are_ranks_of_its_job(
         return addresses == [f"{HERE}:0", f"{HERE}:1"] and len(jobs) == 1
 
     wait_until(home, are_one_job, "two ranks of one job", listing=("--all",))
-    where = ask(home, "all", "--where")
+    where = ask(home, "where", "all")
     assert (where["asked"], where["answered"]) == (2, 2)
     assert {frame["function"] for group in where["groups"] for frame in group["frames"]} >= {"train"}
     opened = os.open(gate, os.O_RDWR)
@@ -214,6 +214,6 @@ def test_children_of_torch_stop_at_breakpoint(processes: Processes, home: Path, 
     job = processes.start("train", [sys.executable, str(write(tmp_path, text))], env=environment())
     stopped = wait_until_stopped(home, 2, seconds(TORCH_SECONDS))
     assert sorted(rank["address"] for rank in stopped) == [f"{HERE}:{number}" for number in numbers]
-    attach(home, "*/stopped", "--continue")
+    attach(home, "continue", "*/stopped")
     assert job.wait(seconds(TORCH_SECONDS)) == 0, job.tail()
     assert printed in job.text()

@@ -121,7 +121,7 @@ def test_four_scripts_at_once_are_four_sessions(processes: Processes, home: Path
     listed = wait_until_stopped(home, 4)
     assert sorted(rank["address"] for rank in listed) == [f"{HOST}:?{number}" for number in (1, 2, 3, 4)]
     assert {(rank["job"], rank["engine"], rank["reason"]) for rank in listed} == {("classic", "pudb", "breakpoint")}
-    shown = attach(home, "--list")
+    shown = attach(home, "list")
     assert f"{HOST}:?4  stopped" in shown.stdout
     assert all(script.exit_status is None for script in scripts)
 
@@ -189,7 +189,7 @@ def test_a_window_that_is_too_small_is_told_so(
 def test_what_can_not_be_done_says_what_to_do(processes: Processes, home: Path, broker: RunningBroker) -> None:
     script = start_pudb(processes, broker, 0, home)
     wait_until_stopped(home, 1)
-    for action, word in (("--continue", "type"), ("--screen", "attach")):
+    for action, word in (("continue", "type"), ("screen", "attach")):
         result = attach(home, action, "?1")
         assert result.returncode == 1
         assert word in result.stdout + result.stderr
@@ -284,7 +284,7 @@ def test_stock_calls_go_through_the_agent_where_that_was_asked_for(
         stopped = wait_until_stopped(home, 1)[0]
         assert (stopped["pid"], stopped["where"]["function"]) == (script.pid, "train")
         seen.append(stopped["where"]["line"])
-        assert attach(home, "--continue", "0").returncode == 0
+        assert attach(home, "continue", "0").returncode == 0
     assert script.wait() == 0
     assert len(set(seen)) == 3
     assert "trained to 7" in script.text()

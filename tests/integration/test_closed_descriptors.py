@@ -54,7 +54,7 @@ def test_a_stop_outlives_descriptors_and_root_directory(
     terminal.wait_for("-> intact")
     terminal.send("p 6 * 7000\r")
     terminal.wait_for("42000")
-    assert attach(home, "0", "-e", "6 * 8").stdout.endswith(" 0  48\n")
+    assert attach(home, "eval", "0", "6 * 8").stdout.endswith(" 0  48\n")
     assert "rank_script.py" in attach(home, "where", "0").stdout
     terminal.send("n\r")
     terminal.wait_for("-> sys.exit")

@@ -99,9 +99,9 @@ def test_a_rank_is_stopped_for_longer_than_the_groups_own_timeout(processes: Pro
     stop_for_longer_than_the_group_waits(job)
     stopped = next(rank for rank in attach_list(home) if rank["rank"] == 0)
     assert stopped["state"] == "stopped"
-    for told in (job.text("stderr"), attach(home, "--list").stdout):
+    for told in (job.text("stderr"), attach(home, "list").stdout):
         assert "gloo collectives that wait for it time out in 60 min" in told
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert job.wait(seconds(30)) == 0
     during, own = ["1:00:00"] * 2, ["0:00:05"] * 2
     assert sorted(job.text().splitlines()[1:]) == [f"rank {rank}: sum 2, {during} and then {own}" for rank in (0, 1)]
@@ -130,7 +130,7 @@ def test_torchs_breakpoint_stops_one_rank_in_its_callers_frame_and_holds_the_oth
     line = BREAKPOINT.splitlines().index("        dist.breakpoint(rank=0, skip=3)") + 1
     there = {"file": str(home / "train.py"), "line": line, "function": "train"}
     assert [rank["where"] for rank in listed] == [there, there]
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert job.wait(seconds(30)) == 0
     assert sorted(job.text().splitlines()) == [f"rank {rank}: step 3, sum 2" for rank in (0, 1)]
 
@@ -186,6 +186,6 @@ def test_an_expression_that_would_wait_for_other_ranks_is_refused_and_later_ques
     job.wait_for_output("waits no longer", seconds(20))
     assert "1 of 1 rank answered, 1 value" in ask("0", "rank")
     # A rank ends soon afterwards by os._exit, perhaps before its answer is sent.
-    attach(home, "all", "--continue", "--yes")
+    attach(home, "continue", "all", "--yes")
     assert job.wait(seconds(30)) == 0
     assert job.text().count("together") == 2

@@ -100,7 +100,7 @@ def test_the_tree_is_seen_over_pudb_which_is_whole_afterwards(
     terminal.send("q")
     wait_for_whole(terminal, home)
     detach(terminal)
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert ranks[0].wait() == 0
 
 
@@ -127,7 +127,7 @@ def test_a_prompt_of_pdb_comes_back_with_the_line_that_was_half_typed(
     terminal.send("q")
     terminal.wait_for("(Pdb)")
     detach(terminal)
-    assert attach(home, "all", "--continue").returncode == 0
+    assert attach(home, "continue", "all").returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 0]
 
 
@@ -153,7 +153,7 @@ def test_who_steps_while_others_are_held_is_told_and_lets_them_go(
     terminal.send("q")
     wait_for_line(terminal, 10)
     detach(terminal)
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert ranks[0].wait() == 0
 
 
@@ -178,7 +178,7 @@ def test_a_watchers_token_may_look_on_and_ask_nothing(
         terminal.wait_for(DRAWN)
 
     detach(terminal)
-    assert attach(home, "all", "--continue").returncode == 0
+    assert attach(home, "continue", "all").returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 0]
 
 

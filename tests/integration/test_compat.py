@@ -38,8 +38,8 @@ def test_by_itself_it_stops_its_rank_in_the_callers_frame_and_holds_nobody(proce
     assert ranks[0].wait() == 0
     (stopped,) = wait_until_states(home, {1: "stopped"})
     assert stopped["where"] == {"file": str(home / "rank_script.py"), "line": 5, "function": "train"}
-    assert texts(ask(home, "1", "-e", "loss")) == {"1": "0.25"}
-    assert attach(home, "1", "--continue").returncode == 0
+    assert texts(ask(home, "eval", "1", "loss")) == {"1": "0.25"}
+    assert attach(home, "continue", "1").returncode == 0
     assert ranks[1].wait() == 0
     assert [rank.text() for rank in ranks] == ["passed 0\n"] * 2
 
@@ -49,7 +49,7 @@ def test_with_false_the_others_wait_at_the_same_place(processes: Processes, home
     ranks = start_ranks(processes, home, SCRIPT.format(how="False", turns=1), 3, env=RANK_ONE)
     listed = wait_until_states(home, {0: "held", 1: "stopped", 2: "held"})
     assert {(rank["where"]["line"], rank["where"]["function"]) for rank in listed} == {(5, "train")}
-    assert attach(home, "1", "--continue").returncode == 0
+    assert attach(home, "continue", "1").returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 0, 0]
 
 
@@ -68,12 +68,12 @@ def test_clear_lets_the_others_go_before_the_stop_ends_and_counts_once(
     assert terminal.exit_status() == 0
     # Rank 0 is at its second visit now, where it waits for the second stop of rank 1, not the first.
     wait_until_states(home, {0: "held", 1: "stopped"})
-    assert texts(ask(home, "all", "-e", "turn")) == {"0": "1", "1": "0"}
-    assert attach(home, "1", "--continue").returncode == 0
+    assert texts(ask(home, "eval", "all", "turn")) == {"0": "1", "1": "0"}
+    assert attach(home, "continue", "1").returncode == 0
     ranks[1].wait_for_output("passed 0")
     wait_until_states(home, {0: "held", 1: "stopped"})
-    assert texts(ask(home, "all", "-e", "turn")) == {"0-1": "1"}
-    assert attach(home, "1", "--continue").returncode == 0
+    assert texts(ask(home, "eval", "all", "turn")) == {"0-1": "1"}
+    assert attach(home, "continue", "1").returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 0]
 
 

@@ -71,7 +71,7 @@ def wait_until_kept(home: Path, wanted: Mapping[int, str], timeout: float | None
 
     wait_until(home, all_there, "all ranks and a crash", timeout=timeout)
     # A rank holds its exit only once it has heard of the crash, and each rank that has answered has heard of it.
-    assert ask(home, "all", "-w")["answered"] == len(wanted)
+    assert ask(home, "where", "all")["answered"] == len(wanted)
     (home / "crashed").touch()
     return wait_until_states(home, wanted, timeout)
 
@@ -86,11 +86,11 @@ def test_a_crashed_rank_is_kept_with_its_exception_and_the_others_hold_their_exi
     assert listed[1]["where"] == {"file": str(home / "rank_script.py"), "line": 9, "function": "step"}
     # The traceback is on stderr as without the agent.
     assert "ValueError: bad batch 7" in ranks[1].text("stderr")
-    assert "ValueError: bad batch 7" in attach(home, "--list").stdout
-    assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
-    (group,) = ask(home, "crashed", "-w")["groups"]
+    assert "ValueError: bad batch 7" in attach(home, "list").stdout
+    assert texts(ask(home, "eval", "crashed", "batch")) == {"1": "7"}
+    (group,) = ask(home, "where", "crashed")["groups"]
     assert [frame["function"] for frame in group["frames"]] == ["<module>", "step"]
-    assert attach(home, "crashed", "--continue").returncode == 0
+    assert attach(home, "continue", "crashed").returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 1, 0]
 
 
@@ -110,7 +110,7 @@ def test_whoever_attaches_is_where_it_was_raised(
         terminal.wait_for("batch: 7")
         terminal.send(b"\x1dd")
         assert terminal.exit_status() == 0
-        assert attach(home, "0", "--continue").returncode == 0
+        assert attach(home, "continue", "0").returncode == 0
     else:
         terminal.wait_for("(Pdb)")
         terminal.send(b"p batch * 3\r")
@@ -123,14 +123,14 @@ def test_what_it_died_of_stays_readable_after_the_job_has_ended(processes: Proce
     running_broker(processes, home)
     ranks = start_ranks(processes, home, JOB, 3)
     wait_until_kept(home, CRASHED)
-    assert attach(home, "crashed", "--continue").returncode == 0
+    assert attach(home, "continue", "crashed").returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 1, 0]
     ended = wait_until(
         home, lambda listed: states(listed) == dict.fromkeys(range(3), "exited"), "all exited", listing=["--all"]
     )
     assert [rank["exit"] for rank in ended if rank["rank"] == 1] == [1]
-    assert "ValueError: bad batch 7" in attach(home, "--list", "--all").stdout
-    document = json.loads(attach(home, "1", "-w", "--all", "--json").stdout)
+    assert "ValueError: bad batch 7" in attach(home, "list", "--all").stdout
+    document = json.loads(attach(home, "where", "1", "--all", "--json").stdout)
     assert [frame["function"] for frame in document["groups"][0]["frames"]] == ["<module>", "step"]
 
 
@@ -161,7 +161,7 @@ def test_a_lease_given_at_install_counts_for_post_mortem_too_and_so_where_ci_is_
     # The lease that the program gives goes before the variables.
     (rank,) = start_ranks(processes, home, script, 1, env={"CI": "1", "DBG_LEASE": "0"})
     wait_until_states(home, {0: "stopped"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert rank.wait() == 0
 
 
@@ -222,8 +222,8 @@ def test_it_is_kept_wherever_it_was_raised(
     listed = wait_until(home, crashed, "a crash")
     (kept,) = [entry for entry in listed if entry["state"] == "stopped"]
     assert kept["where"]["function"] == function
-    assert [*texts(ask(home, "crashed", "-e", "local")).values()] == ["5"]
-    assert attach(home, "crashed", "--continue").returncode == 0
+    assert [*texts(ask(home, "eval", "crashed", "local")).values()] == ["5"]
+    assert attach(home, "continue", "crashed").returncode == 0
     assert rank.wait(seconds(20)) == status
 
 
@@ -235,8 +235,8 @@ def test_a_cuda_error_says_that_its_traceback_may_be_late(processes: Processes, 
     (rank,) = start_ranks(processes, home, script, 1)
     rank.wait_for_output("CUDA_LAUNCH_BLOCKING=1", stream="stderr")
     wait_until_states(home, {0: "stopped"})
-    assert "CUDA_LAUNCH_BLOCKING=1" in attach(home, "--list").stdout
-    assert attach(home, "0", "--continue").returncode == 0
+    assert "CUDA_LAUNCH_BLOCKING=1" in attach(home, "list").stdout
+    assert attach(home, "continue", "0").returncode == 0
     assert rank.wait() == 1
 
 
@@ -262,7 +262,7 @@ raise ValueError("told at once")
     rank.wait_for_output("ValueError: told at once", stream="stderr")
     rank.wait_for_output("stopped at", stream="stderr")
     wait_until_states(home, {0: "stopped"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert rank.wait() == 1
     assert rank.text("stderr").count("ValueError: told at once") == 1
 
@@ -286,9 +286,9 @@ def test_sigterm_of_a_launcher_is_reported_and_leaves_what_is_kept(processes: Pr
     wait_until_kept(home, CRASHED)
     rank.signal(signal.SIGTERM)
     rank.wait_for_output("SIGTERM", stream="stderr")
-    assert "ValueError: bad batch 7; got SIGTERM" in attach(home, "--list").stdout
-    assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
-    assert attach(home, "crashed", "--continue").returncode == 0
+    assert "ValueError: bad batch 7; got SIGTERM" in attach(home, "list").stdout
+    assert texts(ask(home, "eval", "crashed", "batch")) == {"1": "7"}
+    assert attach(home, "continue", "crashed").returncode == 0
     assert rank.wait() == 1
 
 
@@ -299,10 +299,10 @@ def test_a_script_under_our_runner_is_kept_without_a_change(processes: Processes
     command = [sys.executable, "-m", "dbg_agent", "--post-mortem", "--lease", "600", str(script)]
     job = processes.start("plain", command, env={**os.environ, "DBG_HOME": str(home)})
     wait_until_states(home, {0: "stopped"})
-    assert texts(ask(home, "crashed", "-e", "batch")) == {"0": "7"}
-    (group,) = ask(home, "crashed", "-w")["groups"]
+    assert texts(ask(home, "eval", "crashed", "batch")) == {"0": "7"}
+    (group,) = ask(home, "where", "crashed")["groups"]
     assert [frame["function"] for frame in group["frames"]] == ["<module>", "step"]
-    assert attach(home, "crashed", "--continue").returncode == 0
+    assert attach(home, "continue", "crashed").returncode == 0
     assert job.wait() == 1
 
 
@@ -313,8 +313,8 @@ def test_a_crash_does_not_end_an_mpirun_while_it_is_kept(processes: Processes, h
     script.write_text(JOB)
     job = processes.start("mpirun", mpirun(3, sys.executable, str(script)))
     wait_until_kept(home, CRASHED)
-    assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
-    assert attach(home, "crashed", "--continue").returncode == 0
+    assert texts(ask(home, "eval", "crashed", "batch")) == {"1": "7"}
+    assert attach(home, "continue", "crashed").returncode == 0
     assert job.wait(seconds(30)) == 1
 
 
@@ -327,8 +327,8 @@ def test_a_crash_does_not_end_an_srun_while_it_is_kept(
     command = ["srun", "-K", "-N2", "-n4", "--ntasks-per-node=2", sys.executable, str(script)]
     job = processes.start("srun", command, env=slurm.environment())
     wait_until_kept(home, {**CRASHED, 3: "held"})
-    assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
-    assert attach(home, "crashed", "--continue").returncode == 0
+    assert texts(ask(home, "eval", "crashed", "batch")) == {"1": "7"}
+    assert attach(home, "continue", "crashed").returncode == 0
     # -K ends the others, as soon as the crashed one has ended: by SIGTERM, if they have not ended by themselves.
     assert job.wait(seconds(30)) in (1, 128 + signal.SIGTERM)
 
@@ -341,7 +341,7 @@ def test_a_crash_does_not_end_a_torchrun_while_it_is_kept(processes: Processes, 
     script.write_text(JOB)
     job = processes.start("torchrun", torchrun(3, str(script)), env={**os.environ, "OMP_NUM_THREADS": "1"})
     wait_until_kept(home, CRASHED, seconds(60))
-    assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
-    assert attach(home, "crashed", "--continue").returncode == 0
+    assert texts(ask(home, "eval", "crashed", "batch")) == {"1": "7"}
+    assert attach(home, "continue", "crashed").returncode == 0
     assert job.wait(seconds(60)) == 1
     assert not [rank for rank in attach_list(home) if rank["state"] != "exited"]

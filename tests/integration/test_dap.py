@@ -53,7 +53,7 @@ def test_an_ide_looks_steps_and_stops_at_its_breakpoints(processes: Processes, h
         window.leave()
     # What the IDE has set is gone with it, and the ranks are where they were.
     wait_until_states(home, dict.fromkeys(range(3), "stopped"))
-    attach(home, "stopped", "--continue")
+    attach(home, "continue", "stopped")
     assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]
 
 
@@ -277,5 +277,5 @@ def test_ranks_that_come_later_get_the_breakpoints(processes: Processes, home: P
             window.stopped(thread)
             assert window.evaluate("batch", window.top(thread)["id"], "watch") == "2"
         window.leave()
-    attach(home, "stopped", "--continue")
+    attach(home, "continue", "stopped")
     assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0]

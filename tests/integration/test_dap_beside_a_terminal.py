@@ -73,7 +73,7 @@ def test_an_ide_that_pauses_a_rank_types_there_and_a_terminal_that_waited_looks_
     with ide(home) as window:
         window.attach()
         (thread,) = window.threads().values()
-        terminal = open_terminal(attach_command("--wait", "0"), rows=30, cols=140)
+        terminal = open_terminal(attach_command("wait", "0"), rows=30, cols=140)
         terminal.wait_for("Waiting for 0 to stop")
         if by_console:
             assert "stopped" in window.evaluate("pause 0")

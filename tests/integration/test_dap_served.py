@@ -29,7 +29,7 @@ TRAIN = "import dbg_agent\nloss = 0.5\ndbg_agent.set_trace()\nloss += 1\nloss +=
 @contextmanager
 def port(home: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Serve IDEs on a free port; yield the process and the port that it tells."""
-    command = [sys.executable, "-m", "dbg_client", *words, "--dap"]
+    command = [sys.executable, "-m", "dbg_client", "dap", *words, "--port", "0"]
     with subprocess.Popen(command, env=ide_environment(home), stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process, int(told(process, r"127\.0\.0\.1:(\d+)"))

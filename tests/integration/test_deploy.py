@@ -32,7 +32,7 @@ def job_environment(home: Path) -> dict[str, str]:
 
 
 def let_all_go_on(home: Path) -> None:
-    result = attach(home, "all", "--continue")
+    result = attach(home, "continue", "all")
     assert result.returncode == 0, result.stderr
 
 

@@ -46,17 +46,17 @@ def test_values_that_read_the_same_say_where_they_differ(processes: Processes, h
     running_broker(processes, home)
     start_ranks(processes, home, SCRIPT, 3)
     wait_until_stopped(home, 3)
-    same, other = ask(home, "all", "-e", "count()")["groups"]
+    same, other = ask(home, "eval", "all", "count()")["groups"]
     assert same["text"] == other["text"]
     assert "difference" not in same
     assert other["difference"] == "first difference: ['names'][12345]: 'a' | 'b', @1 first"
-    shown = attach(home, "all", "-e", "count()").stdout
+    shown = attach(home, "eval", "all", "count()").stdout
     assert "(first difference: ['names'][12345]: 'a' | 'b', @1 first)" in shown
     # The search for the difference has not evaluated the expression again.
-    assert [group["text"] for group in ask(home, "all", "-e", "times")["groups"]] == ["2"]
-    (same,) = ask(home, "0-1", "-e", "table")["groups"]
+    assert [group["text"] for group in ask(home, "eval", "all", "times")["groups"]] == ["2"]
+    (same,) = ask(home, "eval", "0-1", "table")["groups"]
     assert "difference" not in same
-    _, other = ask(home, "all", "-e", "nested")["groups"]
+    _, other = ask(home, "eval", "all", "nested")["groups"]
     assert other["difference"] == "first difference: [1500][1]['a'][2]: 1500 | -1, @1 first"
 
 
@@ -67,7 +67,7 @@ def test_an_answer_from_up_the_stack_says_so(
     running_broker(processes, home)
     start_ranks(processes, home, SCRIPT, 2, env={"DBG_ENGINE": engine})
     listed = wait_until_stopped(home, 2)
-    (group,) = ask(home, "all", "-e", "type(rank)")["groups"]
+    (group,) = ask(home, "eval", "all", "type(rank)")["groups"]
     assert group["frame"]["function"] != "main"
     if engine == "pudb":
         terminal = open_pudb(open_terminal, "0", listed[0]["address"])
@@ -78,11 +78,11 @@ def test_an_answer_from_up_the_stack_says_so(
         terminal.wait_for("(Pdb)")
         terminal.send("u\r")
         terminal.wait_for("main()")
-    (group,) = ask(home, "0", "-e", "outer")["groups"]
+    (group,) = ask(home, "eval", "0", "outer")["groups"]
     assert group["text"] == "'of main'"
     assert group["frame"]["function"] == "main"
-    table = attach(home, "0", "-e", "outer").stdout
+    table = attach(home, "eval", "0", "outer").stdout
     assert "evaluated up the stack, where the debugger looks: in main rank_script.py:" in table
-    (both,) = ask(home, "all", "-e", "type(rank)")["groups"]
+    (both,) = ask(home, "eval", "all", "type(rank)")["groups"]
     assert both["frame"] is None
-    assert "where the debugger looks: 1 rank in main" in attach(home, "all", "-e", "type(rank)").stdout
+    assert "where the debugger looks: 1 rank in main" in attach(home, "eval", "all", "type(rank)").stdout

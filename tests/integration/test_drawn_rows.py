@@ -156,7 +156,7 @@ class Storm:
         return True
 
     def terminal_hears(self) -> bool:
-        frame = self._outbox.take()
+        frame = self._outbox.pop()
         if frame is None:
             if self._outbox.missed():
                 self._tell_rank(Repaint())
@@ -183,7 +183,7 @@ class Storm:
         self._resize(rows, columns)
 
     def cut(self) -> None:
-        while self._outbox.take() is not None:
+        while self._outbox.pop() is not None:
             pass
         self._outbox.missed()
         self._client.link_down("it is gone", self._now)

@@ -223,18 +223,18 @@ class TestExitStatus:
         start_running(processes, home)
         terminal = open_terminal(attach_command("0"), 24, 160)
         assert terminal.exit_status() == 1
-        waits, breaks_in = "`dbg-attach --wait 0` waits for the next stop", "`dbg-attach 0 -i` breaks in now"
+        waits, breaks_in = "`dbg-attach wait 0` waits for the next stop", "`dbg-attach interrupt 0` breaks in now"
         assert re.match(rf"dbg-attach: .*:0 is running; {waits}, {breaks_in}$", terminal.row(0))
 
     @pytest.mark.parametrize(
         ("arguments", "says"),
         [
             (("--nonsense",), "there is no option --nonsense"),
-            (("gpu[", "--list"), "gpu["),
+            (("list", "gpu["), "gpu["),
             (("--watch", "--take", "0"), "--watch looks only and --take takes the keyboard"),
             (("--escape", "^C", "0"), "'^C' can't be used"),
-            (("--wait", "soon", "0"), "'soon' is not a number of seconds"),
-            (("--json", "0"), "--json is a format of --list"),
+            (("wait", "0", "--for", "soon"), "--for 'soon' is no"),
+            (("--json", "0"), "attach has no option --json; list, where and why have it"),
             (("0,1",), "fits several ranks"),
         ],
     )
@@ -256,11 +256,11 @@ class TestExitStatus:
         result = attach(home, "0")
         assert result.returncode == 2
         assert result.stdout == ""
-        assert result.stderr.startswith("dbg-attach: stdin is not a terminal, and attaching needs one; use --screen")
+        assert result.stderr.startswith("dbg-attach: stdin is not a terminal, and attaching needs one; use `screen`")
 
     def test_2_a_question_without_a_terminal(self, processes: Processes, home: Path) -> None:
         rank = start_one(processes, home)
-        result = attach(home, "0", "--kill")
+        result = attach(home, "kill", "0")
         assert result.returncode == 2
         assert "-y" in result.stderr
         assert rank.exit_status is None
@@ -298,14 +298,14 @@ class TestExitStatus:
 
     def test_6_timed_out(self, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
         start_running(processes, home)
-        terminal = open_terminal(attach_command("0", "--wait", "0.3"), 24, 120)
+        terminal = open_terminal(attach_command("wait", "0", "--for", "0.3"), 24, 120)
         assert terminal.exit_status() == 6
         assert terminal.row(1) == "dbg-attach: 0 did not stop within 0.3 s"
 
     def test_7_the_rank_went_on(self, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
         rank = start_one(processes, home, WAITS="1")
         terminal = attach_with_own_settings(open_terminal, home)
-        assert attach(home, "0", "--continue").returncode == 0
+        assert attach(home, "continue", "0").returncode == 0
         status, said = ended(terminal, home)
         assert status == 7
         assert re.fullmatch(r'[a-z0-9-]+:0 went on: "[^"]+@[^"]+" let it go on; --follow waits for its next stop', said)
@@ -314,7 +314,7 @@ class TestExitStatus:
 
     def test_8_had_exited_before(self, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
         rank = start_one(processes, home, ENDS="1 / 0")
-        assert attach(home, "0", "--continue").returncode == 0
+        assert attach(home, "continue", "0").returncode == 0
         assert rank.wait() == 1
         wait_for_state(home, "exited")
         terminal = open_terminal(attach_command("0"))
@@ -323,7 +323,7 @@ class TestExitStatus:
 
     def test_130_interrupted_while_waiting(self, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
         start_running(processes, home)
-        terminal = open_terminal(with_own_settings(home, attach_command("--wait", "0")))
+        terminal = open_terminal(with_own_settings(home, attach_command("wait", "0")))
         terminal.wait_for("Ctrl-C gives up")
         terminal.send("\x03")
         status, _ = ended(terminal, home)

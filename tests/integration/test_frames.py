@@ -45,22 +45,22 @@ def test_ranks_that_hang_in_a_library_are_asked_in_the_users_frame_or_another(pr
     start_ranks(processes, home, HANGING, 3)
     wait_until_states(home, dict.fromkeys(range(3), "running"))
 
-    live = attach(home, "all", "-e", "step", "--live").stdout.splitlines()
+    live = attach(home, "eval", "all", "step", "--live").stdout.splitlines()
     assert live[0].endswith(
         f", 2 different values, in train_step rank_script.py:{STEP} (2), next_batch rank_script.py:{BATCH} (1)"
     )
     assert [line.split()[-1] for line in live[1:]] == ["40", "41"]
 
-    assert texts(ask(home, "all", "-i", "-y")) == {"0-2": "stopped"}
-    first, second = ask(home, "all", "-e", "step")["groups"]
+    assert texts(ask(home, "interrupt", "all", "-y")) == {"0-2": "stopped"}
+    first, second = ask(home, "eval", "all", "step")["groups"]
     assert (first["text"], first["frame"]["function"], first["frame"]["line"]) == ("40", "train_step", STEP)
     assert (second["text"], second["frame"]["function"], second["frame"]["line"]) == ("41", "next_batch", BATCH)
-    (outer,) = ask(home, "all", "-e", "outer", "--frame", "main")["groups"]
+    (outer,) = ask(home, "eval", "all", "outer", "--frame", "main")["groups"]
     assert (outer["ranks"], outer["text"], outer["frame"]["function"]) == ("0-2", "'of main'", "main")
-    innermost = attach(home, "all", "-c", "whatis self", "--frame", "-1").stdout
+    innermost = attach(home, "command", "all", "whatis self", "--frame", "-1").stdout
     assert ", 1 value, in wait threading.py:" in innermost
     assert "<class 'threading.Condition'>" in innermost
-    (wrong,) = ask(home, "0-1", "-e", "step", "--frame", "tarin_step")["groups"]
+    (wrong,) = ask(home, "eval", "0-1", "step", "--frame", "tarin_step")["groups"]
     assert (wrong["kind"], wrong["frame"]) == ("error", None)
     assert wrong["text"].startswith("there is no frame of tarin_step; the stack has, innermost first, ")
     assert wrong["text"].endswith("wait, train_step, main, <module>")
@@ -73,7 +73,7 @@ def test_a_debugger_opens_at_the_frame_that_is_asked_for_and_a_session_asks_in_a
     start_ranks(processes, home, HANGING, 1)
     wait_until_states(home, {0: "running"})
 
-    terminal = open_terminal(attach_command("0", "-i", "--frame", "main"), rows=30, cols=120)
+    terminal = open_terminal(attach_command("interrupt", "0", "--frame", "main"), rows=30, cols=120)
     terminal.wait_for(DRAWN)
     terminal.wait_for(">> main")
     terminal.wait_for("in main rank_script.py:")

@@ -200,7 +200,7 @@ def test_without_a_descriptor_newcomers_hear_so_and_who_is_there_stays(
     with contextlib.suppress(InvalidStatus):
         while True:
             greet(callers.enter_context(dial(broker, "client", "driver")))
-    for command in (["dbg_broker", "status"], ["dbg_client", "--list"]):
+    for command in (["dbg_broker", "status"], ["dbg_client", "list"]):
         said = subprocess.run(
             [sys.executable, "-m", *command], capture_output=True, text=True, timeout=seconds(20), check=False
         )

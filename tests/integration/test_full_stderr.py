@@ -32,8 +32,8 @@ def test_a_rank_whose_stderr_is_full_can_be_looked_at_and_let_go(processes: Proc
     running_broker(processes, home)
     ranks = start_ranks(processes, home, FULL, 2)
     wait_until_states(home, {0: "stopped", 1: "held"})
-    assert texts(ask(home, "all", "-e", "6 * 7")) == {"0-1": "42"}
-    assert attach(home, "0", "--continue").returncode == 0
+    assert texts(ask(home, "eval", "all", "6 * 7")) == {"0-1": "42"}
+    assert attach(home, "continue", "0").returncode == 0
     for rank in ranks:
         assert rank.wait() == 0
         assert "went on" in rank.text()

@@ -63,7 +63,7 @@ def test_a_rank_does_not_stop_later_for_one_who_gave_up(
     running_broker(processes, home)
     (rank,) = start_ranks(processes, home, BUSY, 1)
     wait_until_states(home, {0: "running"})
-    terminal = open_terminal(attach_command("0", "-i"), rows=30, cols=120)
+    terminal = open_terminal(attach_command("interrupt", "0"), rows=30, cols=120)
     terminal.wait_for("Ctrl-C gives up")
     terminal.send(b"\x03")
     terminal.wait_for(re.compile("Given up: .*:0 goes on"))
@@ -78,15 +78,15 @@ def test_of_two_who_ask_one_may_give_up(processes: Processes, home: Path, open_t
     running_broker(processes, home)
     (rank,) = start_ranks(processes, home, BUSY, 1)
     wait_until_states(home, {0: "running"})
-    terminal = open_terminal(attach_command("0", "-i"), rows=30, cols=120)
+    terminal = open_terminal(attach_command("interrupt", "0"), rows=30, cols=120)
     terminal.wait_for("Ctrl-C gives up")
-    (group,) = ask(home, "0", "-i", "--timeout", "1")["groups"]
+    (group,) = ask(home, "interrupt", "0", "--timeout", "1")["groups"]
     assert "stops on return" in group["text"]
     terminal.send(b"\x03")
     assert terminal.exit_status() == 130
     let_go(home)
     wait_until_states(home, {0: "stopped"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert rank.wait(seconds(30)) == 0
 
 
@@ -96,7 +96,7 @@ def test_a_rank_in_its_excepthook_stops_no_more(processes: Processes, home: Path
     wait_until_states(home, {0: "running"})
     folder = home / "homes" / "rank0"
     rank.wait_for_output("in its hook")
-    (group,) = ask(home, "0", "-i", "--timeout", "2")["groups"]
+    (group,) = ask(home, "interrupt", "0", "--timeout", "2")["groups"]
     assert group["text"] == "at its end, where it stops no more"
     (folder / "end").touch()
     assert rank.wait(seconds(30)) == 1

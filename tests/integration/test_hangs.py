@@ -269,7 +269,7 @@ def test_a_job_that_trains_is_busy_and_one_with_a_stopped_rank_waits_for_it(
     assert {verdict["kind"] for verdict in verdicts} == {"busy"}, json.dumps(verdicts, indent=1)
     assert status == BUSY
 
-    assert attach(home, "0", "-i").returncode == 0
+    assert attach(home, "interrupt", "0").returncode == 0
     wait_until(home, lambda listed: any(rank["state"] == "stopped" for rank in listed), "rank 0 stopped")
     # At first rank 1 may still be on its way to the next collective.
     while not any(verdict["ranks"] == "0" and verdict["others"] == "1" for verdict in why(home)[1]):

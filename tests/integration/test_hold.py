@@ -41,8 +41,8 @@ def test_the_others_are_held_while_the_chosen_one_is_stopped(processes: Processe
     listed = wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
     assert {rank["rank"]: rank["reason"] for rank in listed} == {0: "breakpoint", 1: None, 2: None}
     assert {rank["where"]["line"] for rank in listed} == {3}
-    assert texts(ask(home, "all", "-e", "os.environ['WORLD_SIZE']")) == {"0-2": "'3'"}
-    assert attach(home, "0", "--continue").returncode == 0
+    assert texts(ask(home, "eval", "all", "os.environ['WORLD_SIZE']")) == {"0-2": "'3'"}
+    assert attach(home, "continue", "0").returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 0, 0]
 
 
@@ -51,15 +51,15 @@ def test_each_visit_is_waited_for_by_itself(processes: Processes, home: Path) ->
     ranks = start_ranks(processes, home, TWICE, 3)
     both = {0: "stopped", 1: "stopped", 2: "held"}
     wait_until_states(home, both)
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     ranks[0].wait_for_output("passed 0")
     # Rank 2 still waits: rank 1 is at its first visit, although rank 0 is at its second.
     wait_until_states(home, both)
     assert "passed" not in ranks[2].text()
-    assert attach(home, "1", "--continue").returncode == 0
+    assert attach(home, "continue", "1").returncode == 0
     ranks[2].wait_for_output("passed 0")
     wait_until_states(home, both)
-    assert attach(home, "stopped", "--continue").returncode == 0
+    assert attach(home, "continue", "stopped").returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 0, 0]
 
 
@@ -69,9 +69,9 @@ def test_a_step_of_the_chosen_rank_lets_nobody_go(processes: Processes, home: Pa
     ranks = start_ranks(processes, home, script, 2)
     wait_until_states(home, {0: "stopped", 1: "held"})
     for _ in range(2):
-        ask(home, "0", "-c", "n")
+        ask(home, "command", "0", "n")
         wait_until_states(home, {0: "stopped", 1: "held"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 0]
 
 
@@ -79,11 +79,11 @@ def test_held_ranks_are_released_by_a_word(processes: Processes, home: Path) -> 
     running_broker(processes, home)
     ranks = start_ranks(processes, home, ONCE, 3)
     wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
-    released = attach(home, "held", "--release")
+    released = attach(home, "release", "held")
     assert released.returncode == 0, released.stderr
     assert [rank.wait() for rank in ranks[1:]] == [0, 0]
     wait_until_states(home, {0: "stopped"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert ranks[0].wait() == 0
 
 
@@ -92,7 +92,7 @@ def test_without_hold_the_others_go_on_at_once(processes: Processes, home: Path)
     ranks = start_ranks(processes, home, ONCE, 2, env={"DBG_HOLD": "0"})
     assert ranks[1].wait() == 0
     wait_until_states(home, {0: "stopped"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert ranks[0].wait() == 0
 
 
@@ -130,7 +130,7 @@ def test_when_a_held_rank_dies_nothing_changes_for_the_rest(processes: Processes
     wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
     ranks[2].kill()
     wait_until_states(home, {0: "stopped", 1: "held"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert [rank.wait() for rank in ranks[:2]] == [0, 0]
 
 
@@ -144,7 +144,7 @@ def test_a_broker_killed_in_the_middle_changes_nothing(processes: Processes, hom
     wait_until(home, lambda listed: len(listed) == 3, "all ranks back")
     wait_until_states(home, held)
     assert all("went on" not in rank.text() for rank in ranks)
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 0, 0]
 
 
@@ -152,12 +152,12 @@ def test_whoever_attaches_to_a_held_rank_has_a_stop_of_their_own(processes: Proc
     running_broker(processes, home)
     ranks = start_ranks(processes, home, ONCE, 2)
     wait_until_states(home, {0: "stopped", 1: "held"})
-    assert attach(home, "1", "--screen").returncode == 0
+    assert attach(home, "screen", "1").returncode == 0
     wait_until_states(home, {0: "stopped", 1: "stopped"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert ranks[0].wait() == 0
     wait_until_states(home, {1: "stopped"})
-    assert attach(home, "1", "--continue").returncode == 0
+    assert attach(home, "continue", "1").returncode == 0
     assert ranks[1].wait() == 0
 
 
@@ -179,13 +179,13 @@ def test_who_only_watches_does_not_end_a_lease_and_who_drives_does(
     watched.wait_for_output("went on")
     assert terminal.exit_status() == 7
     (driven,) = start_ranks(processes, home, script.replace("3", "2"), 1, name="driven")
-    terminal = open_terminal(attach_command("0", "--wait"))
+    terminal = open_terminal(attach_command("wait", "0"))
     terminal.wait_for("PuDB")
     terminal.send(b"\x1dd")
     assert terminal.exit_status() == 0
     # The driver ended the lease for good, so only --continue lets the rank go.
     assert not driven.ends_within(seconds(3))
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert driven.wait() == 0
 
 
@@ -196,7 +196,7 @@ def test_ranks_of_an_mpirun_are_held(processes: Processes, home: Path, tmp_path:
     script.write_text(ONCE)
     job = processes.start("mpirun", mpirun(3, sys.executable, str(script)))
     wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert job.wait(seconds(30)) == 0
 
 
@@ -207,5 +207,5 @@ def test_ranks_of_an_srun_are_held_over_hosts(slurm: Slurm, processes: Processes
     command = ["srun", "-N2", "-n4", "--ntasks-per-node=2", sys.executable, str(script)]
     job = processes.start("srun", command, env=slurm.environment())
     wait_until_states(home, {0: "stopped", 1: "held", 2: "held", 3: "held"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert job.wait(seconds(30)) == 0

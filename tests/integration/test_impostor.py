@@ -120,8 +120,8 @@ def test_whoever_comes_new_tells_an_impostor_nothing_and_says_so_in_one_line(
         assert rank.wait() == 0
         assert rank.text() == "done\n"
         results = [
-            attach(home, "--list"),
-            attach(home, "all", "--continue", "-y"),
+            attach(home, "list"),
+            attach(home, "continue", "all", "-y"),
             ask_broker("status"),
             ask_broker("check"),
         ]

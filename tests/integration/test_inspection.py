@@ -150,8 +150,8 @@ def test_what_is_assigned_in_an_open_pdb_stays_when_others_look(
     terminal.send(b"!step = 100\r")
     terminal.send(b"p 'it is', step\r")
     terminal.wait_for("'it is', 100")
-    assert texts(ask(home, "0", "-e", "step")) == {"0": "100"}
-    assert texts(ask(home, "0", "-c", "p step")) == {"0": "100"}
+    assert texts(ask(home, "eval", "0", "step")) == {"0": "100"}
+    assert texts(ask(home, "command", "0", "p step")) == {"0": "100"}
     assert (look.parts()["step"].text, look.value("step").text) == ("100", "100")
     assert look.assign("kept", "'changed'").text == "'changed'"
     assert look.value("LIMIT = step", runs=True).text == ""

@@ -65,7 +65,7 @@ def test_a_command_that_prints_json_and_values_that_are_nested(processes: Proces
     assert "bytes are left out]" in printed["text"]
     assert len(printed["text"]) > 96 * 1024
 
-    same, other = ask(home, "all", "-e", "v")["groups"]
+    same, other = ask(home, "eval", "all", "v")["groups"]
     assert (same["ranks"], other["ranks"]) == ("0", "1")
     assert other["difference"] == "first difference: [200][30]: 0 | 1, @1 first"
     assert [one["since"] for one in attach_list(home)] == [one["since"] for one in before]

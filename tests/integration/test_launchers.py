@@ -76,7 +76,7 @@ def engines(home: Path) -> list[tuple[str, str | None]]:
 
 def let_all_go_on(home: Path, target: str = "all") -> None:
     """Resume every stop of ``target``."""
-    result = attach(home, target, "--continue")
+    result = attach(home, "continue", target)
     assert result.returncode == 0, result.stderr
 
 
@@ -172,7 +172,7 @@ def names_of_each(open_terminal: OpenTerminal, candidates: list[str], address: s
 
 def plain_targets(home: Path) -> list[str]:
     """Return the first column of the plain list."""
-    result = attach(home, "--list", "--plain")
+    result = attach(home, "list", "--plain")
     assert result.returncode == 0, result.stderr
     return [line.split()[0] for line in result.stdout.splitlines()]
 

@@ -263,10 +263,10 @@ class TestTwoTerminals:
         taker = open_terminal(attach_command("0", "--take"), 24, 120, env={**os.environ, **token})
         assert taker.exit_status() == 5
         assert "this token may only watch" in taker.row(0)
-        for verb in (["--continue"], ["--kill", "-y"]):
-            refused = attach(home, "0", *verb, env=token)
+        for verb in (["continue"], ["kill", "-y"]):
+            refused = attach(home, verb[0], "0", *verb[1:], env=token)
             assert refused.returncode == 5, refused
             assert "this token may only watch" in refused.stderr
-        assert attach(home, "0", "--screen", env=token).returncode == 0
-        assert attach(home, "--list", env=token).returncode == 0
+        assert attach(home, "screen", "0", env=token).returncode == 0
+        assert attach(home, "list", env=token).returncode == 0
         assert attach_list(home)[0]["state"] == "stopped"

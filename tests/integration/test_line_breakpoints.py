@@ -70,12 +70,12 @@ def test_running_ranks_stop_at_a_breakpoint_of_an_ide_and_go_on(
     for (state,) in asyncio.run(wishes(BreakpointsWish(set=(wish,)))):
         assert (state.asked, state.line, state.is_set, state.problem) == (LOSS, LOSS, True, "")
     wait_until_states(home, {0: "stopped", 1: "stopped"})
-    assert texts(ask(home, "all", "-e", "number > 100")) in ({"0-1": "True"}, {"0": "True", "1": "False"})
+    assert texts(ask(home, "eval", "all", "number > 100")) in ({"0-1": "True"}, {"0": "True", "1": "False"})
     for (state,) in asyncio.run(wishes(BreakpointsWish())):
         assert (state.hits_so_far, state.condition) == (1, wish.condition)
     cleared = BreakpointsWish(clear=(LineOfFile(file=file, line=LOSS),))
     assert asyncio.run(wishes(cleared)) == [(), ()]
-    attach(home, "all", "--continue")
+    attach(home, "continue", "all")
     wait_until_states(home, {0: "running", 1: "running"})
     enough.touch()
     for rank in ranks:
@@ -139,7 +139,7 @@ def test_functions_that_are_not_made_yet_stop_once_they_are(
     assert state.hits_so_far == 1
     asyncio.run(wishes(BreakpointsWish(clear=(LineOfFile(file=wish.file, line=number),))))
     (home / "homes/rank0/enough").touch()
-    attach(home, "all", "--continue")
+    attach(home, "continue", "all")
     assert rank.wait() == 0
     assert "ended well" in rank.text()
 
@@ -151,12 +151,12 @@ def test_a_frame_that_is_traced_is_told_no_problem(
     monkeypatch.setenv("DBG_HOME", str(home))
     (rank,) = start_ranks(processes, home, STILL_IMPORTS, 1)
     wait_until_states(home, {0: "running"})
-    assert attach(home, "0", "-i").returncode == 0
+    assert attach(home, "interrupt", "0").returncode == 0
     wait_until_states(home, {0: "stopped"})
     number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if "return loss" in text)
     wish = BreakpointWish(file=str(home / "rank_script.py"), line=number)
     asyncio.run(wishes(BreakpointsWish(set=(wish,))))
-    assert attach(home, "all", "--continue").returncode == 0
+    assert attach(home, "continue", "all").returncode == 0
     wait_until_states(home, {0: "running"})
     (((state,),)) = asyncio.run(wishes(BreakpointsWish()))
     assert (state.is_set, state.problem) == (True, "")
@@ -165,5 +165,5 @@ def test_a_frame_that_is_traced_is_told_no_problem(
     wait_until_states(home, {0: "stopped"})
     asyncio.run(wishes(BreakpointsWish(clear=(LineOfFile(file=wish.file, line=number),))))
     (home / "homes/rank0/enough").touch()
-    attach(home, "all", "--continue")
+    attach(home, "continue", "all")
     assert rank.wait() == 0

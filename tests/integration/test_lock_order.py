@@ -63,9 +63,9 @@ def test_an_inner_lock_comes_behind_the_outer_one(
     running_broker(processes, home)
     (rank,) = start_ranks(processes, home, SCRIPT, 1, env={"PAIRS": str(pairs), "PYTHONPATH": str(ROOT)})
     wait_until_states(home, {0: "stopped"})
-    assert texts(ask(home, "0", "-e", "loss")) == {"0": "0"}
-    assert texts(ask(home, "0", "-c", "p loss")) == {"0": "0"}
-    ask(home, "0", "-w")
+    assert texts(ask(home, "eval", "0", "loss")) == {"0": "0"}
+    assert texts(ask(home, "command", "0", "p loss")) == {"0": "0"}
+    ask(home, "where", "0")
 
     lines = open_terminal(attach_command("0", "--engine", "pdb"))
     lines.wait_for("(Pdb)")
@@ -79,18 +79,18 @@ def test_an_inner_lock_comes_behind_the_outer_one(
     screen.resize(30, 120)
     screen.send("n")
     wait_for_line(screen, STOP + 3)
-    assert attach(home, "0", "--screen").returncode == 0
+    assert attach(home, "screen", "0").returncode == 0
     detach(screen)
 
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     wait_until_states(home, {0: "stopped"})
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     wait_until_states(home, {0: "running"})
-    assert texts(ask(home, "0", "-e", "loss > 1", "--live")) == {"0": "True"}
-    ask(home, "0", "-i")
+    assert texts(ask(home, "eval", "0", "loss > 1", "--live")) == {"0": "True"}
+    ask(home, "interrupt", "0")
     wait_until_states(home, {0: "stopped"})
     (home / "homes/rank0/end").touch()
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert rank.wait(seconds(20)) == 0
 
     order = order_of_locks()

@@ -53,12 +53,12 @@ def session(processes: Processes, home: Path, tmp_path: Path, *verbose: str) -> 
     log = tmp_path / "rank.log"
     [rank] = start_ranks(processes, home, SCRIPT, 1, env={"DBG_LOG": str(log)})
     wait_until_stopped(home, 1)
-    assert ask(home, "0", "-e", "password")["groups"][0]["text"] == "'hunter2'"
+    assert ask(home, "eval", "0", "password")["groups"][0]["text"] == "'hunter2'"
     wrong = tmp_path / "wrong"
     wrong.write_text("x" * 43)
     wrong.chmod(0o600)
-    attach(home, "--list", env={"DBG_TOKEN_FILE": str(wrong)})
-    assert attach(home, "0", "--continue").returncode == 0
+    attach(home, "list", env={"DBG_TOKEN_FILE": str(wrong)})
+    assert attach(home, "continue", "0").returncode == 0
     assert rank.wait() == 0
     broker.process.terminate()
     broker.process.wait()
@@ -101,7 +101,7 @@ def test_a_rank_writes_nothing_of_its_own(processes: Processes, home: Path) -> N
     running_broker(processes, home)
     [rank] = start_ranks(processes, home, SCRIPT, 1)
     wait_until_stopped(home, 1)
-    attach(home, "0", "--continue")
+    attach(home, "continue", "0")
     assert rank.wait() == 0
     assert list((home / "homes" / "rank0").iterdir()) == []
 
@@ -112,7 +112,7 @@ def test_a_log_that_can_not_be_written_costs_one_line(processes: Processes, home
     log.symlink_to(tmp_path / "aim")
     [rank] = start_ranks(processes, home, SCRIPT, 1, env={"DBG_LOG": str(log)})
     wait_until_stopped(home, 1)
-    attach(home, "0", "--continue")
+    attach(home, "continue", "0")
     assert rank.wait() == 0
     told = f"dbg-agent: DBG_LOG: nothing is logged to {log}: Too many levels of symbolic links\n"
     assert rank.text("stderr").count(told) == 1

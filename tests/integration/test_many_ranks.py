@@ -42,10 +42,10 @@ def test_many_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, o
     wait_until_stopped(home, RANKS, seconds(LISTED_WITHIN))
 
     # One table has the answers of all ranks, although they differ.
-    asked = ask(home, "all", "-e", "doubled // 30")
+    asked = ask(home, "eval", "all", "doubled // 30")
     assert (asked["asked"], asked["answered"]) == (RANKS, RANKS)
     assert texts(asked) == {"0-14": "0", "15-23": "1"}
-    (stack,) = ask(home, "all", "-w")["groups"]
+    (stack,) = ask(home, "where", "all")["groups"]
     assert (stack["ranks"], [frame["function"] for frame in stack["frames"]]) == (
         f"0-{RANKS - 1}",
         ["<module>", "step"],
@@ -58,6 +58,6 @@ def test_many_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, o
 
     # All ranks end at once: so many interpreters keep two cores busy for seconds, and slow down everything else.
     patience = seconds(30)
-    continued = attach(home, "all", "--continue", "--timeout", str(patience), timeout=2 * patience)
+    continued = attach(home, "continue", "all", "--timeout", str(patience), timeout=2 * patience)
     assert continued.returncode == 0, continued.stderr
     assert [rank.wait(seconds(60)) for rank in ranks] == [0] * RANKS

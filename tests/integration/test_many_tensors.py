@@ -31,13 +31,13 @@ def test_one_differing_element_of_a_million_makes_a_group_of_its_own(processes: 
     running_broker(processes, home)
     ranks = start_ranks(processes, home, SCRIPT, 3, env={"OMP_NUM_THREADS": "1"})
     wait_until_states(home, dict.fromkeys(range(3), "stopped"), seconds(90))
-    answers = texts(ask(home, "all", "-e", "weight"))
+    answers = texts(ask(home, "eval", "all", "weight"))
     assert set(answers) == {"0-1", "2"}
     # Both answers read the same, since they show shapes and not values.
     assert answers["0-1"].split() == answers["2"].split()
     assert "1000000" in answers["2"]
     assert "float32" in answers["2"]
-    figures = texts(ask(home, "all", "-e", "weight", "--stats"))
+    figures = texts(ask(home, "eval", "all", "weight", "--stats"))
     assert all("mean" in text for text in figures.values())
-    assert attach(home, "all", "--continue").returncode == 0
+    assert attach(home, "continue", "all").returncode == 0
     assert [rank.wait(seconds(30)) for rank in ranks] == [0, 0, 0]

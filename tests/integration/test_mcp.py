@@ -63,7 +63,7 @@ def test_an_agent_asks_steps_and_lets_go(processes: Processes, home: Path) -> No
     asyncio.run(step(home))
     assert ranks[1].wait(seconds(20)) == -9
     # The agent has gone, and rank 0 stays where it was.
-    assert attach(home, "0", "-e", "loss").stdout.endswith("0.75\n")
+    assert attach(home, "eval", "0", "loss").stdout.endswith("0.75\n")
 
 
 def ageless(tree: str) -> str:
@@ -75,9 +75,9 @@ async def look(home: Path) -> None:
     async with agent(home) as session:
         assert [tool.name for tool in (await session.list_tools()).tools] == [*(tool.name for tool in TOOLS), "more"]
         assert (await call(session, "ranks")).count("stopped") == 3
-        assert await call(session, "eval", expression="loss") == attach(home, "all", "-e", "loss").stdout.rstrip("\n")
+        assert await call(session, "eval", expression="loss") == attach(home, "eval", "all", "loss").stdout.rstrip("\n")
         assert "0.75" in await call(session, "eval", expression="loss", ranks="@2")
-        assert ageless(await call(session, "where")) == ageless(attach(home, "all", "-w").stdout)
+        assert ageless(await call(session, "where")) == ageless(attach(home, "where", "all").stdout)
         assert "loss += 1" in await call(session, "source", rank="0")
         assert "ZeroDivisionError: division by zero" in await call(session, "eval", expression="1/0", ranks="0")
         assert (await call(session, "eval", expression="loss", ranks="77")).startswith("ERROR no rank")

@@ -344,10 +344,10 @@ print("after")
     running_broker(processes, home)
     wait_until(home, bool, "the rank")
     # A listed rank may not know yet that it is; one that answers does.
-    assert ask(home, "0", "-w")["answered"] == 1
+    assert ask(home, "where", "0")["answered"] == 1
     gate.write_bytes(b"")
     wait_until_stopped(home, 1)
-    assert attach(home, "0", "--continue").returncode == 0
+    assert attach(home, "continue", "0").returncode == 0
     assert rank.wait() == 0
     assert rank.text() == "before\nafter\n"
     told = rank.text("stderr").splitlines()
@@ -372,7 +372,7 @@ while True:
     rank.wait_for_output(said, stream="stderr")
     running_broker(processes, home)
     wait_until(home, bool, "the rank")
-    assert attach(home, "0", "-i", "--json").returncode == 0
+    assert attach(home, "interrupt", "0", "--json").returncode == 0
     wait_until_stopped(home, 1)
 
 

@@ -30,7 +30,7 @@ def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home:
     ranks = start_ranks(processes, home, SCRIPT, 3, world_size=5)
     wait_until_stopped(home, 3)
 
-    all_there = attach(home, "all", "-e", "1 + 1").stdout
+    all_there = attach(home, "eval", "all", "1 + 1").stdout
     assert all_there.startswith(
         "1 + 1: 3 of 5 ranks have connected: 3-4 never came; 3 answered, 1 value, in <module> rank_script.py:4\n"
     )
@@ -39,16 +39,16 @@ def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home:
     # The rank's guard tells which signal it was, a moment after the broker has seen the end of the process.
     wait_until(home, lambda listed: any(one["exit"] == -11 for one in listed), "the signal", listing=("--all",))
 
-    document = ask(home, "all", "-e", "1 + 1")
+    document = ask(home, "eval", "all", "1 + 1")
     assert (document["asked"], document["answered"]) == (2, 2)
     assert [(one["ranks"], one["state"], one["text"]) for one in document["missing"]] == [
         ("1", "exited", "killed by SIGSEGV"),
         ("3-4", "absent", "never came"),
     ]
-    tree = attach(home, "-w").stdout.splitlines()[0]
+    tree = attach(home, "where").stdout.splitlines()[0]
     assert "2 of 3 ranks answered: rank 1 was killed by SIGSEGV " in tree
     assert "3 of 5 ranks have connected: 3-4 never came" in tree
-    rows = attach(home, "--list").stdout.splitlines()
+    rows = attach(home, "list").stdout.splitlines()
     assert [row.split()[1] for row in rows[1:]] == ["stopped", "killed", "stopped", "never"]
 
 
@@ -60,7 +60,7 @@ def test_a_rank_that_does_not_answer_is_named_while_the_others_have(
     wait_until_stopped(home, 3)
     ranks[1].signal(signal.SIGSTOP)
     try:
-        terminal = open_terminal(attach_command("all", "-e", "1 + 1", "--timeout", str(seconds(60))))
+        terminal = open_terminal(attach_command("eval", "all", "1 + 1", "--timeout", str(seconds(60))))
         terminal.wait_for(re.compile(r"^2 of 3 answered, waiting for 1 \(\d+ s\)$", re.MULTILINE))
     finally:
         ranks[1].signal(signal.SIGCONT)

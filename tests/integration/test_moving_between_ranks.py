@@ -89,11 +89,11 @@ class TestWaiting:
     def test_wait_attaches_once_the_rank_stops(
         self, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
-        early = open_terminal(attach_command("--wait", "0"))
+        early = open_terminal(attach_command("wait", "0"))
         early.wait_for("Waiting for 0 to stop; Ctrl-C gives up.")
         (rank,) = start_ranks(processes, home, COUNTING, 1, env={"WAITS_FIRST": "1"})
         wait_for_list(home, lambda listed: [rank["state"] for rank in listed] == ["running"])
-        late = open_terminal(attach_command("--wait", "0"))
+        late = open_terminal(attach_command("wait", "0"))
         late.wait_for("Waiting for 0 to stop")
         rank.signal(signal.SIGUSR1)
         for terminal in (early, late):

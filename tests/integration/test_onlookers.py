@@ -48,7 +48,7 @@ def test_terminals_are_told_what_others_do(
     with dbg_client.connect() as broker:
         broker.job()["0"].command("p loss")
     lines.wait_for(re.compile(r'"\S+@\S+ \(Python\)" ran `p loss`'))
-    attach(home, "1", "-c", "p loss + 1")
+    attach(home, "command", "1", "p loss + 1")
     screen.wait_for(re.compile(r'"\S+@[^ "]+" ran `p loss \+ 1`'))
 
     asyncio.run(let_go(home))

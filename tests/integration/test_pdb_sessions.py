@@ -180,7 +180,7 @@ def test_ctrl_c_breaks_into_a_rank_that_runs_with_a_breakpoint_left(
     at_prompt(terminal)
     assert float(run(terminal, "p loss")) > 0
     detach(terminal)
-    assert attach(home, "--kill", "-y", "0").returncode == 0
+    assert attach(home, "kill", "0", "-y").returncode == 0
 
 
 def test_completion_that_fails_or_takes_a_minute_gives_nothing_and_the_prompt_goes_on(

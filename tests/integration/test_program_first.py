@@ -24,7 +24,7 @@ def start_one(processes: Processes, home: Path, script: str, **variables: str) -
 
 
 def let_go(home: Path, target: str) -> None:
-    done = attach(home, target, "--continue")
+    done = attach(home, "continue", target)
     assert done.returncode == 0, done.stderr
 
 

@@ -67,16 +67,16 @@ def test_others_are_told_at_once_and_can_end_it(processes: Processes, home: Path
     runs_forever(terminal)
     (listed,) = attach_list(home)
     assert listed["state"] == "running"
-    for arguments in (["-e", "1 + 1"], ["--continue"], ["-c", "n"]):
-        answer = attach(home, "0", *arguments)
+    for arguments in (["eval", "1 + 1"], ["continue"], ["command", "n"]):
+        answer = attach(home, arguments[0], "0", *arguments[1:])
         assert "running" in answer.stdout + answer.stderr
         assert "no answer" not in answer.stdout + answer.stderr
-    answer = attach(home, "0", "-i", "--json")
+    answer = attach(home, "interrupt", "0", "--json")
     assert answer.returncode == 0, answer.stderr
     terminal.wait_for(re.compile("KeyboardInterrupt"))
     (listed,) = attach_list(home)
     assert listed["state"] == "stopped"
-    assert attach(home, "0", "-e", "1 + 1").stdout.split()[-1] == "2"
+    assert attach(home, "eval", "0", "1 + 1").stdout.split()[-1] == "2"
     terminal.send("\x15\x18n")
     wait_for_line(terminal, WORKING_STOP + 1)
     let_end(terminal, rank)
@@ -114,12 +114,12 @@ def test_a_rank_whose_pudb_draws_for_long_is_listed_as_stopped_and_answers_after
     terminal = open_terminal(attach_command("0"), 24, 100)
     rank.wait_for_output("draws")
     # A rank that is told as running answers so within a second.
-    answer = attach(home, "0", "-e", "1 + 1", "--timeout", "3")
+    answer = attach(home, "eval", "0", "1 + 1", "--timeout", "3")
     assert "not begun within 3 s" in answer.stdout + answer.stderr
     (listed,) = attach_list(home)
     assert listed["state"] == "stopped"
     gate.open("w").close()
-    assert attach(home, "0", "-e", "1 + 1").stdout.split()[-1] == "2"
+    assert attach(home, "eval", "0", "1 + 1").stdout.split()[-1] == "2"
     terminal.wait_for("Variables:")
     terminal.send("c")
     assert rank.wait() == 0

@@ -64,9 +64,9 @@ def test_a_program_asks_ranks_what_a_terminal_asks(broker: Broker, home: Path) -
     ]
     assert sorted(answer.values.values()) == ["0.25", "0.25", "0.25", "0.75"]
     assert answer.missing == answer.errors == {}
-    shown = attach(home, "all", "-e", "loss")
+    shown = attach(home, "eval", "all", "loss")
     assert str(answer) == shown.stdout
-    assert answer.document == json.loads(attach(home, "all", "-e", "loss", "--json").stdout)
+    assert answer.document == json.loads(attach(home, "eval", "all", "loss", "--json").stdout)
 
     assert [rank.rank for rank in job["@2"].list()] == [3]
     assert [rank.rank for rank in job[0:2].list()] == [rank.rank for rank in job[[0, 1]].list()] == [0, 1]
@@ -77,7 +77,7 @@ def test_a_program_asks_ranks_what_a_terminal_asks(broker: Broker, home: Path) -
     assert "&lt;b&gt;1&lt;/b&gt;" in job[1].eval("name")._repr_html_()
 
     where = job.where()
-    assert ageless(where.tree()) == ageless(attach(home, "all", "-w").stdout)
+    assert ageless(where.tree()) == ageless(attach(home, "where", "all").stdout)
     assert {frame.function for group in where.groups for frame in group.frames} >= {"<module>", "step"}
     assert job.why().verdicts[0].kind in ("waiting", "unknown", "busy")
     assert str(job.collectives())

@@ -101,7 +101,7 @@ class Job:
         for line in (TOTAL, TOTAL + 1):
             wanted = [("train-1", address, line) for address in addresses]
             wait_until(self.home, partial(are_stopped, wanted), f"stops of {wanted}", wrap=self.wrap)
-            assert attach(self.home, "all", "--continue", wrap=self.wrap).returncode == 0
+            assert attach(self.home, "continue", "all", wrap=self.wrap).returncode == 0
         assert job.wait(seconds(JOB_SECONDS)) == 0, job.tail()
         assert self.all_ever() == addresses
         assert self.output(job).count("trained to 3") == len(addresses) + others

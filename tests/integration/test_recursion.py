@@ -49,8 +49,8 @@ def start_one(processes: Processes, home: Path, script: str, **variables: str) -
     return rank
 
 
-def let_go(home: Path, rank: Child, by: str = "--continue") -> None:
-    done = attach(home, "all", by)
+def let_go(home: Path, rank: Child, verb: str = "continue") -> None:
+    done = attach(home, verb, "all")
     assert done.returncode == 0, done.stderr
     assert rank.wait() == 0, rank.tail()
     assert rank.text().endswith("the limit is as before\n")
@@ -88,7 +88,7 @@ def test_deep_in_the_stack_it_stops_opens_and_answers(
     running_broker(processes, home)
     rank = start_one(processes, home, f"from dbg_agent import set_trace\nwith_left({left}, set_trace)\n")
     wait_until_stopped(home, 1)
-    assert texts(ask(home, "0", "-e", NESTED)) == {"0": "0"}
+    assert texts(ask(home, "eval", "0", NESTED)) == {"0": "0"}
     terminal = open_terminal(attach_command(":0"), cols=100)
     terminal.wait_for(DRAWN)
     let_go(home, rank)
@@ -131,8 +131,8 @@ def test_it_stops_and_steps_where_stock_pdb_does(
     rank = start_one(processes, home, f"{before}with_left({left}, breakpoint)\n", **environ)
     wait_until_stopped(home, 1)
     for _ in range(3):
-        ask(home, "0", "-c", "n")
-    assert "after" in texts(ask(home, "0", "-c", "p dir()"))["0"]
+        ask(home, "command", "0", "n")
+    assert "after" in texts(ask(home, "command", "0", "p dir()"))["0"]
     let_go(home, rank)
 
 
@@ -162,8 +162,8 @@ def test_other_ways_to_stop(way: str, processes: Processes, home: Path) -> None:
     stops = {"DBG_AUTOSTART": "1", "DBG_STOP_AT": f"{home / 'rank_script.py'}:{line}"} if line else {}
     ranks = start_ranks(processes, home, f"{HEAD}{script}{TAIL}", 1, env=stops, world_size=2)
     wait_until_states(home, {0: "held" if way == "hold" else "stopped"})
-    assert texts(ask(home, "0", "-e", NESTED)) == {"0": "0"}
-    let_go(home, ranks[0], "--release" if way == "hold" else "--continue")
+    assert texts(ask(home, "eval", "0", NESTED)) == {"0": "0"}
+    let_go(home, ranks[0], "release" if way == "hold" else "continue")
 
 
 def test_a_running_program_is_broken_into(processes: Processes, home: Path) -> None:
@@ -181,9 +181,9 @@ with_left(20, spin)
     rank = start_one(processes, home, script)
     rank.wait_for_output("spins")
     wait_until_states(home, {0: "running"})
-    assert texts(ask(home, "0", "--live", "-e", NESTED)) == {"0": "0"}
-    assert texts(ask(home, "0", "-i")) == {"0": "stopped"}
-    ask(home, "0", "-c", "globals()['ends'] = True")
+    assert texts(ask(home, "eval", "0", NESTED, "--live")) == {"0": "0"}
+    assert texts(ask(home, "interrupt", "0")) == {"0": "stopped"}
+    ask(home, "command", "0", "globals()['ends'] = True")
     let_go(home, rank)
 
 

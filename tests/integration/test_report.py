@@ -1,4 +1,4 @@
-"""``dbg-attach --report`` about real ranks, one of which was killed and one of which never came."""
+"""``dbg-attach report`` about real ranks, one of which was killed and one of which never came."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_it_tells_who_is_where_who_died_who_never_came_and_no_secret(processes: 
     )
     path = home / "report.txt"
 
-    done = attach(home, "--report", "-o", str(path))
+    done = attach(home, "report", "-o", str(path))
 
     text = path.read_text()
     assert (done.returncode, done.stdout) == (0, "")
@@ -44,5 +44,5 @@ def test_it_tells_who_is_where_who_died_who_never_came_and_no_secret(processes: 
     assert ":2 was killed by SIGKILL" in text
     assert "where: 2 of 2 ranks answered, 1 stack" in text
     assert not any(token in text for token in written_tokens(home).values())
-    assert attach(home, "all", "--continue").returncode == 0
+    assert attach(home, "continue", "all").returncode == 0
     assert [rank.wait() for rank in ranks[:2]] == [0, 0]

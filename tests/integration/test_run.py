@@ -72,7 +72,7 @@ class TestOneCommand:
     def test_finds_the_broker_that_is_there_and_leaves_it(self, directory: Directory, processes: Processes) -> None:
         broker = running_broker(processes, directory.home)
         terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
-        directory.attach("all", "--kill", "-y")
+        directory.attach("kill", "all", "-y")
         assert terminal.exit_status() == 128 + signal.SIGKILL
         assert broker.rendezvous["pid"] == json.loads((directory.home / "broker.json").read_text())["pid"]
         assert [rank["state"] for rank in attach_list(directory.home, "--all")] == ["exited"]
@@ -85,7 +85,7 @@ class TestOneCommand:
         assert json.loads((directory.path / "told").read_text())["event"] == "stop"
         terminal.wait_for(lambda _: list((directory.path / "casts").glob("*/*-stop1-*.cast")))
         assert "480 min" in directory.attach("list")
-        directory.attach("all", "--kill", "-y")
+        directory.attach("kill", "all", "-y")
         terminal.exit_status()
         wait_for_broker_to_leave(directory, IDLE + seconds(10))
         assert not (directory.home / "broker.json").exists()
@@ -150,12 +150,12 @@ class TestAgain:
     def test_the_second_time_is_the_same_with_no_key_and_waits_for_no_broker(self, directory: Directory) -> None:
         first = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
         broker = json.loads((directory.home / "broker.json").read_text())["pid"]
-        directory.attach("all", "--kill", "-y")
+        directory.attach("kill", "all", "-y")
         first.exit_status()
         for options in ((*STOP, *PYTHON), ("--again",)):
             terminal = directory.run_to_prompt(*options, line=LINE)
             assert json.loads((directory.home / "broker.json").read_text())["pid"] == broker
-            directory.attach("all", "--kill", "-y")
+            directory.attach("kill", "all", "-y")
             terminal.exit_status()
 
     def test_breakpoints_set_in_pudb_are_set_again(self, directory: Directory) -> None:
@@ -163,7 +163,7 @@ class TestAgain:
         terminal.send("jjb")
         terminal.send("c")
         terminal.wait_for(re.compile(r"step: 1\b"))
-        directory.attach("all", "--kill", "-y")
+        directory.attach("kill", "all", "-y")
         terminal.exit_status()
         directory.write(f"# a new line\n{PROGRAM}")
         again = directory.run("--again", rows=40)
@@ -192,7 +192,7 @@ class TestAgain:
         (now,) = attach_list(directory.home)
         assert now["pid"] != before["pid"]
         assert now["job"] != before["job"]
-        directory.attach("all", "--kill", "-y")
+        directory.attach("kill", "all", "-y")
         assert terminal.exit_status() == 128 + signal.SIGKILL
 
     def test_cycles_leave_nothing_behind(self, directory: Directory) -> None:
@@ -225,10 +225,10 @@ class TestTheTerminal:
         terminal.wait_for(DRAWN)
         terminal.send(DETACH)
         terminal.wait_for(lambda seen: text_of(seen).count("Enter comes back.") == 2)
-        directory.attach("all", "--continue")
+        directory.attach("continue", "all")
         wait_for_prompt(terminal, LINE)
         terminal.wait_for(re.compile(r"step: 1\b"))
-        directory.attach("all", "--kill", "-y")
+        directory.attach("kill", "all", "-y")
         terminal.exit_status()
 
     def test_ctrl_c_goes_to_the_job(self, directory: Directory) -> None:
@@ -296,7 +296,7 @@ class TestTheTerminal:
         terminal.wait_for("and the job goes on; its output in")
         assert DRAWN not in text_of(terminal)
         assert [rank["state"] for rank in attach_list(directory.home)] == ["stopped"]
-        directory.attach("all", "--kill", "-y")
+        directory.attach("kill", "all", "-y")
         assert terminal.exit_status() == 128 + signal.SIGKILL
 
     def test_killing_the_run_gives_the_screen_back_too(self, directory: Directory) -> None:
@@ -314,7 +314,7 @@ class TestTheTerminal:
         assert [rank["state"] for rank in attach_list(directory.home)] == ["stopped"]
         terminal.send("exit\r")
         terminal.exit_status()
-        directory.attach("all", "--kill", "-y")
+        directory.attach("kill", "all", "-y")
 
     def test_its_own_broker_is_started_again_when_it_dies(self, directory: Directory) -> None:
         terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
@@ -328,7 +328,7 @@ class TestTheTerminal:
         terminal.wait_for(re.compile(rf"stopped  train\.py:{LINE} in "))
         terminal.send("n")
         wait_for_prompt(terminal, LINE + 1)
-        directory.attach("all", "--kill", "-y")
+        directory.attach("kill", "all", "-y")
         assert terminal.exit_status() == 128 + signal.SIGKILL
 
 
@@ -340,12 +340,12 @@ class TestOptions:
         terminal.wait_for("(Pdb)")
         terminal.send(f"b {LINE + 1}, total > 0\r")
         terminal.wait_for("Breakpoint 1 at")
-        directory.attach("all", "--kill", "-y")
+        directory.attach("kill", "all", "-y")
         terminal.exit_status()
         again = directory.run("--again", cols=200)
         again.wait_for(f"train.py:{LINE + 1}, total > 0")
-        directory.attach("--wait", "--list")
-        directory.attach("all", "--kill", "-y")
+        directory.attach("list", "--wait")
+        directory.attach("kill", "all", "-y")
         again.exit_status()
 
     def test_a_crash_is_kept(self, directory: Directory) -> None:
@@ -354,7 +354,7 @@ class TestOptions:
         terminal = directory.run("--post-mortem", *PYTHON)
         terminal.wait_for(DRAWN)
         terminal.wait_for(re.compile("ZeroDivisionError"))
-        directory.attach("all", "--continue")
+        directory.attach("continue", "all")
         assert terminal.exit_status() == 1
 
     def test_a_crash_that_takes_long_to_end_is_told_as_let_go(self, directory: Directory) -> None:
@@ -363,7 +363,7 @@ class TestOptions:
         directory.environ = {"DBG_LEASE": "600"}
         terminal = directory.run("--post-mortem", *PYTHON)
         terminal.wait_for(DRAWN)
-        directory.attach("all", "--continue")
+        directory.attach("continue", "all")
         terminal.wait_for("was let go after ValueError: bad batch, and has not ended yet")
         terminal.wait_for("waiting for its end, or the next stop.")
         (directory.path / "end").write_text("")
@@ -373,7 +373,7 @@ class TestOptions:
         (directory.path / "parts.py").write_text("def work():\n    return 1\n")
         directory.write("import parts\nparts.work()\n")
         terminal = directory.run_to_prompt("--stop-in", "parts:work", *PYTHON, line=2)
-        directory.attach("all", "--kill", "-y")
+        directory.attach("kill", "all", "-y")
         terminal.exit_status()
 
     def test_a_breakpoint_in_the_code(self, directory: Directory) -> None:
@@ -419,7 +419,7 @@ def test_a_launcher_killed_leaves_the_broker_to_its_ranks_alone(directory: Direc
     assert "a rank of it is still there" in text_of(terminal)
     (rank,) = attach_list(directory.home)
     assert rank["state"] == "stopped"
-    attach(directory.home, "all", "--kill", "-y")
+    attach(directory.home, "kill", "all", "-y")
     wait_for_broker_to_leave(directory, IDLE + seconds(10))
     assert directory.left_behind(terminal) == []
 

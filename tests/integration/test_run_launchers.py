@@ -54,7 +54,7 @@ def check_cycle(directory: Directory, command: list[str], *, status: int, patien
         directory.home, lambda ranks: any(each["rank"] == 1 and each["driver"] for each in ranks), "us at rank 1"
     )
     wait_for_prompt(first, LINE, 1)
-    attach(directory.home, "all", "--continue")
+    attach(directory.home, "continue", "all")
     assert first.exit_status(patience) == status
     (output,) = directory.outputs()
     assert output.read_text().count("ends") == 2
@@ -62,7 +62,7 @@ def check_cycle(directory: Directory, command: list[str], *, status: int, patien
     directory.write(f"# an edit\n{PROGRAM}")
     again = directory.run("--again")
     wait_for_prompt(again, LINE + 1, 1, patience)
-    attach(directory.home, "all", "--continue")
+    attach(directory.home, "continue", "all")
     wait_until(directory.home, lambda ranks: not any(rank["state"] == "stopped" for rank in ranks), "none stopped")
     assert again.exit_status(patience) == status
     assert directory.left_behind(first, again) == []
@@ -84,7 +84,7 @@ def test_sbatch(directory: Directory, slurm: Slurm) -> None:
     terminal = directory.start(*ONCE, "--", "sbatch", "-W", "-N2", "-n2", "-o", "job.out", "job.sh")
     wait_until_stopped(directory.home, 2, PATIENCE)
     rank_at_prompt(terminal, PATIENCE)
-    attach(directory.home, "all", "--continue")
+    attach(directory.home, "continue", "all")
     assert terminal.exit_status(PATIENCE) == STATUS
     assert (directory.path / "job.out").read_text().count("ends") == 2
 
@@ -112,7 +112,7 @@ def test_chosen_ranks_stop_and_others_are_followed(directory: Directory) -> None
     terminal.send("c")
     wait_until(directory.home, lambda ranks: [rank["rank"] for rank in ranks if rank["where"]] == [0], "rank 0 alone")
     terminal.wait_for("waiting for the next stop")
-    attach(directory.home, "all", "--continue")
+    attach(directory.home, "continue", "all")
     assert terminal.exit_status(PATIENCE) == 0
 
 
@@ -139,7 +139,7 @@ def test_a_launcher_killed_leaves_no_broker_behind(directory: Directory) -> None
     os.kill(launcher, signal.SIGKILL)
     assert terminal.exit_status(PATIENCE) == 128 + signal.SIGKILL
     if attach_list(directory.home):
-        attach(directory.home, "all", "--kill", "-y")
+        attach(directory.home, "kill", "all", "-y")
     terminal.end()
     wait_until_none_is_left(directory)
 

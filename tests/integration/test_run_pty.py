@@ -45,7 +45,7 @@ def test_a_bar_stays_a_bar(directory: Directory) -> None:
     terminal.wait_for("Enter comes back.")
     half = "\n 50% |" + "#" * 66 + "|"
     terminal.wait_for(re.compile(rf"begins True False\n 10% .*{re.escape(half)}.*still stopped; Enter", re.DOTALL))
-    directory.attach("all", "--continue")
+    directory.attach("continue", "all")
     terminal.wait_for("none is stopped")
     terminal.resize(20, 100)
     terminal.wait_for("resized os.terminal_size(columns=100, lines=20)")

@@ -29,7 +29,7 @@ def test_a_session_tells_which_stops_are_armed_and_were_hit(directory: Directory
     assert "colorsys:hls_to_rgb\nnot loaded yet in rank 0\nhits: none" in shown
     terminal.send("q")
     wait_for_prompt(terminal, line)
-    directory.attach("all", "--kill", "-y")
+    directory.attach("kill", "all", "-y")
     terminal.exit_status()
 
 
@@ -46,5 +46,5 @@ def test_the_terminal_comes_to_a_stop_of_a_broker_that_did_not_answer_in_time(
     broker.resume()
     wait_for_prompt(terminal, line)
     terminal.wait_for(re.compile(r"step: 0\b"))
-    directory.attach("all", "--kill", "-y")
+    directory.attach("kill", "all", "-y")
     terminal.exit_status()

@@ -36,17 +36,17 @@ def test_the_output_is_in_one_pane_and_the_stopped_rank_beside_it(
     monkeypatch.delenv("TMUX", raising=False)
     directory.environ = server
     line = line_of(STEP)
-    terminal = directory.run("--tmux", "--stop-at", f"train.py:{line}", "--", sys.executable, "train.py", cols=170)
+    terminal = directory.run("tmux", f"train.py:{line}", "--stop-at", "--", sys.executable, "train.py", cols=170)
     terminal.wait_for(re.compile(r"begins .*│.*Variables:", re.DOTALL), seconds(40))
     terminal.wait_for(re.compile(r":0 is stopped, in a pane beside this one"))
     terminal.wait_for(re.compile(rf":0  stopped  \S*train.py:{line} in train"))
     # The keys of tmux for the other pane, and a breakpoint at `return total` in it.
     terminal.send("\x02ojjb")
     terminal.wait_for(re.compile(r"│.*train\.py:8"))
-    directory.attach("all", "--continue")
+    directory.attach("continue", "all")
     terminal.wait_for(re.compile(r"^total 0 .*│", re.MULTILINE))
     terminal.wait_for(re.compile(r"│.*step: 1\b"))
-    directory.attach("all", "--kill", "-y")
+    directory.attach("kill", "all", "-y")
     status = 128 + signal.SIGKILL
     terminal.wait_for(f"dbg-broker run has ended with status {status}. Enter closes the pane.")
     terminal.wait_for(lambda seen: "│" not in "\n".join(seen.screen))

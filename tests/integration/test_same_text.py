@@ -79,7 +79,7 @@ def test_each_face_shows_the_same_text_of_a_value(
             assert told == {group.text}
             assert told_to_an_ide(window, expression, frame) == group.text
             assert [*answer.values.values(), *answer.errors.values()] == [group.text]
-            terminal = attach(home, "0", "-e", expression).stdout
+            terminal = attach(home, "eval", "0", expression).stdout
             assert CLEAR_SCREEN not in terminal
             assert terminal == str(answer)
             assert tables[expression] == terminal.rstrip("\n")

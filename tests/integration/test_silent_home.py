@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.audit.entries import Entry, What, encode_entry
-from dbg_broker.audit.files import append
+from dbg_broker.audit.writer import append
 from dbg_broker.home.private_files import open_home
 from tests.support.processes import Child, Processes
 from tests.support.requirements import missing_for_silent_home

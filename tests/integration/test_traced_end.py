@@ -34,8 +34,8 @@ def test_finalizers_that_python_runs_last_are_not_traced(processes: Processes, h
     running_broker(processes, home)
     (rank,) = start_ranks(processes, home, SCRIPT, 1)
     wait_until_states(home, {0: "stopped"})
-    attach(home, "0", "-c", "b later")
-    attach(home, "0", "--continue")
+    attach(home, "command", "0", "b later")
+    attach(home, "continue", "0")
     assert rank.wait() == 0
     said = rank.text()
     assert "traced in the program: True" in said

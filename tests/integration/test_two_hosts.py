@@ -97,7 +97,7 @@ def test_ranks_and_terminals_on_both_hosts_find_the_broker(
         terminal = open_pudb(open_terminal, target, target, wrap=host.command)
         terminal.wait_for(f"who: '{who}'")
         detach(terminal)
-    assert attach(home, "all", "--continue", wrap=h2.command).returncode == 0
+    assert attach(home, "continue", "all", wrap=h2.command).returncode == 0
     assert [rank.wait() for rank in ranks] == [0, 0, 0, 0]
 
 
@@ -120,7 +120,7 @@ def test_a_host_that_a_loopback_broker_leaves_out_is_told_so_at_once(
     assert there.text() == "rank 0 on h2 went on\n"
     # The same broker serves the rank on its own host.
     assert [rank["address"] for rank in wait_until_stopped(home, 1, wrap=h1.command)] == ["h1:0"]
-    assert attach(home, "0", "--continue", wrap=h1.command).returncode == 0
+    assert attach(home, "continue", "0", wrap=h1.command).returncode == 0
     assert here.wait() == 0
 
 
@@ -130,7 +130,7 @@ def test_a_host_that_is_not_allowed_is_turned_away_before_tls(
     h1, h2 = two_hosts
     broker = running_broker(processes, home, "--allow", "203.0.113.0/24", listen=EVERYWHERE, wrap=h1.command)
     assert attach_list(home, wrap=h1.command) == []
-    turned_away = attach(home, "--list", wrap=h2.command)
+    turned_away = attach(home, "list", wrap=h2.command)
     assert turned_away.returncode == 4
     assert f"wss://h1:{broker.port}" in turned_away.stderr
     metrics = h1.run(sys.executable, "-c", METRICS, broker.url.replace("wss", "https") + "/metrics").stdout
@@ -147,7 +147,7 @@ def test_a_terminal_that_a_loopback_broker_leaves_out_is_told_so_at_once(
         "dbg-attach: the broker listens only on the loopback of h1, this terminal is on h2: "
         "restart it with `dbg-broker serve --listen 0.0.0.0`"
     )
-    for arguments in (("--list",), ("0", "--screen"), ("all", "--continue")):
+    for arguments in (("list",), ("screen", "0"), ("continue", "all")):
         refused = attach(home, *arguments, "--timeout", NEVER, wrap=h2.command)
         assert (refused.returncode, refused.stdout, refused.stderr) == (4, "", f"{told}\n")
     terminal = open_terminal(h2.command(attach_command("0", "--timeout", NEVER)), cols=200)

@@ -66,32 +66,32 @@ def groups(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.usefixtures("broker")
 def test_where_tells_for_how_long_and_all_threads_by_their_names(home: Path) -> None:
-    ask(home, "all", "-w")
-    known = groups(ask(home, "all", "-w"))
+    ask(home, "where", "all")
+    known = groups(ask(home, "where", "all"))
     assert known["0-2"]["age"] > 0
     # A running rank has an age once it has not moved since the question before; it is listed before it begins to wait.
     deadline = time.monotonic() + seconds(20)
     while known["3"]["age"] is None and time.monotonic() < deadline:
-        known = groups(ask(home, "all", "-w"))
+        known = groups(ask(home, "where", "all"))
     assert known["3"]["age"] > 0
 
-    document = ask(home, "all", "-w", "--threads")
+    document = ask(home, "where", "all", "--threads")
     assert (document["asked"], document["answered"]) == (4, 4)
     found = {(group["thread"], group["ranks"]) for group in document["groups"]}
     assert found == {("MainThread", "0-2"), ("MainThread", "3"), ("feed", "0-3")}
-    tree = attach(home, "all", "-w", "--threads").stdout.splitlines()
+    tree = attach(home, "where", "all", "--threads").stdout.splitlines()
     assert tree[0] == "where: 4 of 4 ranks answered, 2 different threads"
     assert "thread feed" in tree
 
 
 async def test_a_step_into_a_collective_waits_for_those_that_are_stopped(home: Path, broker: RunningBroker) -> None:
-    assert attach(home, "0", "-c", "n").returncode == 0
-    step = ask(home, "0", "-c", "n", "--timeout", "2")
+    assert attach(home, "command", "0", "n").returncode == 0
+    step = ask(home, "command", "0", "n", "--timeout", "2")
     assert step["groups"][0]["kind"] == "running"
     async with raw_terminal(broker) as peer:
         await listed(peer, lambda rank: rank.rank == 0 and rank.waits_in == "all_reduce")
     waits = "waits in all_reduce for 2 stopped ranks"
-    rows = {line.split()[0].rpartition(":")[2]: line for line in attach(home, "--list").stdout.splitlines()[1:]}
+    rows = {line.split()[0].rpartition(":")[2]: line for line in attach(home, "list").stdout.splitlines()[1:]}
     assert waits in rows["0"]
     assert " running " in rows["3"]
-    assert f"(@1 {waits}" in attach(home, "0", "-w").stdout
+    assert f"(@1 {waits}" in attach(home, "where", "0").stdout

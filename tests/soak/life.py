@@ -70,7 +70,7 @@ class Life:
             "SOAK_ROOT": str(ROOT),
             "SOAK_SOCKET": str(folder / "rank"),
         }
-        broker = self._observed("broker", "dbg_broker.cli.main", "serve", "--listen", "127.0.0.1:0")
+        broker = self._observed("broker", "dbg_broker.cli", "serve", "--listen", "127.0.0.1:0")
         started = processes.start("broker", broker, env=self._environ)
         url = started.wait_for_output(r"(wss://\S+?)[\s#]")[1]
         self._crowd = Crowd(ranks - 3, self.home, url)
@@ -78,7 +78,9 @@ class Life:
         start_ranks(processes, self.home, SCRIPT, 2, env=self._environ, world_size=3, master_port=1)
         self._restarted = self._start_again()
         self._wait_for_ranks()
-        self._terminal = Terminal(self._observed("terminal", "dbg_client.cli", f"{JOB}/{STAYING}"), env=self._environ)
+        self._terminal = Terminal(
+            self._observed("terminal", "dbg_client.cli.main", f"{JOB}/{STAYING}"), env=self._environ
+        )
         self._terminal.wait_for("number", PATIENCE)
 
     def _observed(self, name: str, module: str, *arguments: str) -> list[str]:
@@ -123,7 +125,7 @@ class Life:
         wait_until(self.home, stands, "the rank at its next line", timeout=PATIENCE)
 
     def _ask(self) -> None:
-        for words in (("*/all", "-e", "1"), ("*/all", "-w"), ("why", "crowd/100-120")):
+        for words in (("eval", "*/all", "1"), ("where", "*/all"), ("why", "crowd/100-120")):
             told = attach(self.home, *words, "--json", timeout=PATIENCE)
             if not told.stdout:
                 raise AssertionError(f"dbg-attach {words} ended with status {told.returncode}: {told.stderr}")
@@ -135,11 +137,11 @@ class Life:
             terminal.wait_for(lambda left: left.ended, PATIENCE)
 
     def _break_in(self) -> None:
-        with Terminal(attach_command(f"{JOB}/{BROKEN_INTO}", "-i"), env=self._environ) as terminal:
+        with Terminal(attach_command("interrupt", f"{JOB}/{BROKEN_INTO}"), env=self._environ) as terminal:
             terminal.wait_for("number", PATIENCE)
             terminal.send(DETACH)
             terminal.wait_for(lambda left: left.ended, PATIENCE)
-        gone_on = attach(self.home, f"{JOB}/{BROKEN_INTO}", "--continue", "-y", timeout=PATIENCE)
+        gone_on = attach(self.home, "continue", f"{JOB}/{BROKEN_INTO}", "-y", timeout=PATIENCE)
         if gone_on.returncode != 0:
             raise AssertionError(f"the rank did not go on: {gone_on.stderr}")
 

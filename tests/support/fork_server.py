@@ -25,8 +25,8 @@ from tests.support.holder import hold, wait_without_reaping  # noqa: E402 - foun
 del sys.path[0]
 
 MAINS = {
-    "dbg-attach": "dbg_client.cli",
-    "dbg-broker": "dbg_broker.cli.main",
+    "dbg-attach": "dbg_client.cli.main",
+    "dbg-broker": "dbg_broker.cli",
     "attack": "tests.attacks.attacker",
     "torch-job": "tests.support.torch_job",
 }
@@ -34,10 +34,10 @@ MAINS = {
 
 IMPORTS = {
     "commands": (
-        "dbg_client.cli",
-        "dbg_broker.cli.main",
+        "dbg_client.cli.main",
+        "dbg_broker.cli",
         # They import these once they have read their command line.
-        "dbg_client.actions.actions",
+        "dbg_client.actions.from_shell",
         "dbg_client.terminal.attach",
         "dbg_broker.verbs.serve",
     ),

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from dbg_client.core.choose import choose
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.terminal.options import SessionOptions
-from dbg_client.terminal.outcome import SessionOutcome
+from dbg_client.terminal.options import SessionOptions, SessionOutcome
 from dbg_client.terminal.picker import pick_in_session
 from dbg_client.terminal.session import Session
-from dbg_client.words.engine import Wish
+from dbg_client.words.config import Wish
 from dbg_wire.messages import Mode
 from dbg_wire.targets.selection import parse_target
 

@@ -50,6 +50,6 @@ def line_after_all_keys(terminal: Terminal, home: Path, timeout: float | None = 
 
 def rows_of_rank(home: Path, target: str) -> list[str]:
     """Return the rows of the rank's screen, as ``--screen`` prints them."""
-    result = attach(home, target, "--screen")
+    result = attach(home, "screen", target)
     assert result.returncode == 0, result.stderr
     return result.stdout.splitlines()

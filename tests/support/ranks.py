@@ -96,10 +96,10 @@ def attach(
 
 
 def attach_list(home: Path, *arguments: str, wrap: Wrap = list) -> list[dict[str, Any]]:
-    """Return the ranks of ``dbg-attach --list --json``; fail if the command fails."""
-    result = attach(home, *arguments, "--list", "--json", wrap=wrap)
+    """Return the ranks of ``dbg-attach list --json``; fail if the command fails."""
+    result = attach(home, "list", *arguments, "--json", wrap=wrap)
     if result.returncode != 0:
-        raise AssertionError(f"dbg-attach --list ended with status {result.returncode}: {result.stderr}")
+        raise AssertionError(f"dbg-attach list ended with status {result.returncode}: {result.stderr}")
     ranks: list[dict[str, Any]] = json.loads(result.stdout)["ranks"]
     return ranks
 

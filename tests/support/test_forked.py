@@ -38,9 +38,9 @@ def test_output_and_status_are_those_of_the_command(environ: Mapping[str, str]) 
 def test_environment_and_directory_are_those_of_the_caller(
     environ: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = run([*ATTACH, "-l"], {**environ, "DBG_BROKER": "x:y"}, seconds(30))
+    done = run([*ATTACH, "list"], {**environ, "DBG_BROKER": "x:y"}, seconds(30))
     assert "DBG_BROKER 'x:y'" in done.stderr
-    assert "no broker is known" in run([*ATTACH, "-l"], environ, seconds(30)).stderr
+    assert "no broker is known" in run([*ATTACH, "list"], environ, seconds(30)).stderr
     (tmp_path / "file").touch()
     monkeypatch.chdir(tmp_path)
     done = run([*BROKER, "serve", "--home", "file"], environ, seconds(30))
@@ -91,9 +91,9 @@ def test_commands_end_with_their_fork_server(environ: Mapping[str, str]) -> None
 def test_a_command_in_a_terminal_reads_from_it_and_writes_to_it(
     environ: Mapping[str, str], open_terminal: OpenTerminal
 ) -> None:
-    terminal = open_terminal([*ATTACH, "--kill"], env=environ)
+    terminal = open_terminal([*ATTACH, "kill"], env=environ)
     assert terminal.exit_status() == 2
-    assert "--kill needs a target" in terminal.row(0)
+    assert "kill needs a target" in terminal.row(0)
     terminal = open_terminal([*BROKER, "serve", "--listen", "127.0.0.1:0"], cols=200, env=environ)
     terminal.wait_for(f"pid {terminal.pid},")
     terminal.send("\x03")
@@ -103,16 +103,16 @@ def test_a_command_in_a_terminal_reads_from_it_and_writes_to_it(
 
 
 def test_only_a_plain_start_of_a_command_is_forked(environ: Mapping[str, str]) -> None:
-    assert forkable([*ATTACH, "-l"], environ) == ["dbg-attach", "-l"]
-    assert forkable(["env", *ATTACH, "-l"], environ) is None
+    assert forkable([*ATTACH, "list"], environ) == ["dbg-attach", "list"]
+    assert forkable(["env", *ATTACH, "list"], environ) is None
     assert forkable([*BROKER, "run", "--", "true"], environ) is None
-    assert forkable([*ATTACH, "-l"], {**environ, "PYTHONPATH": "/tmp"}) is None
-    assert forkable([*ATTACH, "-l"], {**environ, "LC_ALL": "C"}) is None
-    assert forkable([*ATTACH, "-l"], {**environ, "DBG_AUTOSTART": "1"}) is None
+    assert forkable([*ATTACH, "list"], {**environ, "PYTHONPATH": "/tmp"}) is None
+    assert forkable([*ATTACH, "list"], {**environ, "LC_ALL": "C"}) is None
+    assert forkable([*ATTACH, "list"], {**environ, "DBG_AUTOSTART": "1"}) is None
 
 
 def test_warnings_are_as_the_environment_says(environ: Mapping[str, str]) -> None:
-    forked = forkable([*ATTACH, "-l"], {**environ, "PYTHONWARNINGS": "error"})
+    forked = forkable([*ATTACH, "list"], {**environ, "PYTHONWARNINGS": "error"})
     assert forked is not None
     assert fork_server({**environ, "PYTHONWARNINGS": "error"}, ATTACH) is not fork_server(environ, ATTACH)
     assert fork_server(environ, ["dbg-attach"]) is fork_server(environ, ["dbg-broker"])

@@ -30,7 +30,7 @@ def test_ranks_stop_survive_a_restart_of_the_broker_and_go_on(processes: Process
     broker.restart()
     assert (broker.port, broker.process.pid == pid) == (port, False)
     wait_until_stopped(home, 2, seconds(40))
-    assert attach(home, "all", "--continue").returncode == 0
+    assert attach(home, "continue", "all").returncode == 0
     for rank in ranks:
         assert rank.wait() == 0
         assert rank.text() == "went on\n"

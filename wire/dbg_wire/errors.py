@@ -160,9 +160,9 @@ class NoSuchRank(DbgError):
             past = printable(self.past)
             return f"no rank of a job that lives fits '{printable(self.target)}'; {past} has exited, and is named so"
         if self.known:
-            there = f"{self.known} others are listed by `dbg-attach --list`"
+            there = f"{self.known} others are listed by `dbg-attach list`"
         elif self.exited:
-            there = f"all {self.exited} have exited, and are listed by `dbg-attach --list --all`"
+            there = f"all {self.exited} have exited, and are listed by `dbg-attach list --all`"
         else:
             there = "no rank has connected yet"
         return f"no rank fits '{printable(self.target)}'; {there}"

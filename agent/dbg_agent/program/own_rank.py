@@ -1,4 +1,4 @@
-"""The one rank of this process: how it becomes one, for how long it is kept after a crash, and what a fork and the end do."""
+"""The one rank of this process: how it becomes one, how long a crash keeps it, and what a fork and the end do."""
 
 from __future__ import annotations
 

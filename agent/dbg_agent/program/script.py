@@ -13,7 +13,7 @@ usage: python -m dbg_agent [--broker ADDRESS] [--connect-timeout S] [--on-missin
        python -m dbg_agent [options] -m MODULE [ARG…]
 
 Run SCRIPT or MODULE as `python` would, listed at the broker from the start; `breakpoint()` and `set_trace()` stop it,
-and `dbg-attach --interrupt` does. With --post-mortem an uncaught exception keeps it for --lease seconds (600).
+and `dbg-attach interrupt` does. With --post-mortem an uncaught exception keeps it for --lease seconds (600).
 With --collective-timeout process groups of torch wait so many seconds for a rank that is stopped.
 """
 

@@ -68,7 +68,7 @@ def _both(printed: str, value: Described) -> Evaluated:
 
 
 def _value(text: str, frame: FrameType, known_locals: Mapping[str, Any] | None) -> Any:
-    code = compile(text.strip(), "<dbg-attach -e>", "eval")
+    code = compile(text.strip(), "<dbg-attach eval>", "eval")
     # With two namespaces a comprehension or lambda in the expression would not see the frame's locals.
     return eval(code, {**frame.f_globals, **(read_locals(frame) if known_locals is None else known_locals)})  # noqa: S307 - the user asks for it
 

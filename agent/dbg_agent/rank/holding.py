@@ -225,7 +225,7 @@ class Holding:
             return
         say(
             f"{rank.address} is held at {site} while rank {format_ranks(ranks)} is stopped there; "
-            f"`dbg-attach held --release` lets it go on"
+            f"`dbg-attach release held` lets it go on"
         )
         thread = threading.get_ident()
         self._wanted[thread] = waiting, grace, lost
@@ -316,7 +316,7 @@ class Holding:
             address, limit = self._rank.address, self.counts.lost_seconds
             say(
                 f"{address} stays held: rank {format_ranks(lost)}, stopped at {waiting.site}, is lost, and may come "
-                f"back within {limit:g} s; `dbg-attach held --release` lets it go on"
+                f"back within {limit:g} s; `dbg-attach release held` lets it go on"
             )
 
     def _judge_exit(self) -> None:

@@ -68,7 +68,7 @@ class Namespaces:
         self.keep()
 
 
-TYPED = "<dbg-attach -e>"
+TYPED = "<dbg-attach eval>"
 """The file name of typed code in tracebacks and warnings, as in a terminal: an IDE shows the same text."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -15,7 +15,6 @@ from dbg_agent.stop.frame_locals import release
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.stop.stacks import FrameAt
-from dbg_agent.stop.stops import Crash
 from dbg_agent.values.children import full_name_of
 from dbg_agent.values.describe import describe
 from dbg_agent.values.evaluation import Evaluation, Namespaces, completions
@@ -103,14 +102,14 @@ class Inspector:
         self,
         interruptible: Interruptible,
         loaded: Loaded,
-        frames: Callable[[], list[FrameAt]],
-        crash: Callable[[], Crash | None],
+        frames: Callable[[], Sequence[tuple[FrameType, int]]],
+        uncaught: Callable[[], BaseException | None],
     ) -> None:
-        """``frames`` returns the program's frames at the stop, ``crash`` the one for which the rank is kept."""
+        """``frames`` returns those that the stop shows, with their lines, ``uncaught`` the exception of a crash."""
         self._interruptible = interruptible
         self._loaded = loaded
         self._frames = frames
-        self._crash = crash
+        self._uncaught = uncaught
         self.handles = Handles()
         self._opening = Opening()
         self._listing = Listing(interruptible, self.handles, self._opening)
@@ -192,9 +191,9 @@ class Inspector:
         return found if self._interruptible.within(COMPLETING_SECONDS, look) else []
 
     def _exception(self) -> list[ExceptionSeen]:
-        crash = self._crash()
-        error = crash.error if crash is not None else sys.exc_info()[1]
-        return [seen_exception(error, is_uncaught=crash is not None)] if error is not None else []
+        uncaught = self._uncaught()
+        error = sys.exc_info()[1] if uncaught is None else uncaught
+        return [seen_exception(error, is_uncaught=uncaught is not None)] if error is not None else []
 
     def _run(self, evaluation: Evaluation, text: str) -> Any:
         try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
+from typing import Annotated
+
+import msgspec
 
 from dbg_wire.messages import Question
 from dbg_wire.records.beside import CommandLine
@@ -63,7 +65,7 @@ class Entry:
     rank's address, of ``job``.
     """
 
-    at: float
+    at: Annotated[float, msgspec.Meta(gt=-1e11, lt=1e11)]
     what: What
     role: str = ""
     token: str = ""
@@ -95,21 +97,8 @@ def encode_entry(entry: Entry) -> bytes:
 def decode_entry(line: bytes) -> Entry | None:
     """Return the entry of a line; None for a line that is none."""
     try:
-        document = json.loads(line) if len(line) <= MAX_LINE else None
-        if not isinstance(document, dict):
-            return None
-        at, count = document["at"], document.get("count", 0)
-        texts = {name: document.get(name, "") for name in _TEXTS}
-        is_right = (
-            isinstance(at, (int, float))
-            and not isinstance(at, bool)
-            and math.isfinite(at)
-            and abs(at) < 1e11
-            and type(count) is int
-            and all(isinstance(text, str) for text in texts.values())
-        )
-        return Entry(at=float(at), what=What(document["what"]), count=count, **texts) if is_right else None
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return msgspec.convert(json.loads(line), Entry) if len(line) <= MAX_LINE else None
+    except (ValueError, RecursionError):
         return None
 
 

@@ -1,13 +1,16 @@
-"""The writing of the audit log, in a thread of its own: a full or slow disk makes nobody wait.
+"""The files of the audit log, and their writing in a thread of its own: a full or slow disk makes nobody wait.
 
-Entries wait in a queue with a bound. Beyond it, and while nothing can be written, they are lost and counted; the count
-is an entry itself as soon as one can be written again. Each token has a share of the log's bounded bytes: without it
-the holder of one token could do something, and then drive the entry of it out by a flood of others.
+There are the present file and earlier ones with a number, the latest being 1. Entries wait in a queue with a bound.
+Beyond it, and while nothing can be written, they are lost and counted; the count is an entry itself as soon as one can
+be written again. Each token has a quota of the log's bounded bytes, a token bucket: without it the holder of one token
+could do something, and then drive the entry of it out by a flood of others.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import queue
 import threading
 import time
@@ -16,8 +19,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dbg_broker.audit.entries import Entry, What, encode_entry
-from dbg_broker.audit.files import append
 from dbg_broker.quotas import LruMap, TokenBucket
+from dbg_broker.timers import Timers
+from dbg_dial.user import user_name
+
+AUDIT_FILE = "audit.jsonl"
+
+MAX_BYTES = 8 * 1024 * 1024
+"""Bytes of one file: some forty thousand entries."""
+
+KEPT = 5
+"""Earlier files that are kept."""
 
 logger = logging.getLogger("dbg_broker")
 
@@ -29,6 +41,73 @@ AT_ONCE = 200
 
 END_SECONDS = 1.0
 """Seconds given to what still waits when the broker ends."""
+
+QUOTA_BYTES = 1024 * 1024
+"""Bytes of one token that are written at once: some five thousand entries, hours of work in a debugger."""
+
+QUOTA_BYTES_PER_SECOND = 1024
+"""Bytes of one token a second after that: every key of a typist, with --audit-input. 48 MiB, all that the log keeps,
+last for half a day of a flood."""
+
+REPORT_SECONDS = 60.0
+"""Seconds after which an entry tells how many of a token were left out."""
+
+MAX_TOKENS = 2048
+"""Tokens that are told apart: twice as many as a home may have made, so that none of them is forgotten."""
+
+Key = tuple[str, str]
+"""Role and name of a token; requests that were refused have a share together."""
+
+
+def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
+    """Append whole lines in one write, so that lines of two processes do not mix. Raise OSError, with nothing appended.
+
+    A file that has grown too large becomes the latest earlier one, and the oldest of those is removed.
+    """
+    path = home / AUDIT_FILE
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        _write_all(descriptor, data)
+        size = os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+    if size >= max_bytes:
+        _rotate(path)
+
+
+def note(home: Path, what: What, *, text: str = "", job: str = "") -> None:
+    """Append what a command of this user has done. A full disk is no reason to leave that undone, or done by half."""
+    entry = Entry(at=time.time(), what=what, terminal=user_name(), job=job, text=text)
+    with contextlib.suppress(OSError):
+        append(home, encode_entry(entry))
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it, or raise OSError with the file as it was: a disk that gets full takes a part first."""
+    written = 0
+    try:
+        while written < len(data):
+            written += os.write(descriptor, data[written:])
+    except OSError:
+        os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+        raise
+
+
+def audit_files(home: Path) -> list[Path]:
+    """Return the files that there are, the oldest first."""
+    return [path for path in (*_earlier(home / AUDIT_FILE)[::-1], home / AUDIT_FILE) if path.exists()]
+
+
+def _rotate(path: Path) -> None:
+    earlier = _earlier(path)
+    with contextlib.suppress(FileNotFoundError):
+        for older, newer in zip(earlier[::-1], [*earlier[-2::-1], path], strict=True):
+            if newer.exists():
+                newer.replace(older)
+
+
+def _earlier(path: Path) -> list[Path]:
+    return [path.with_name(f"{path.name}.{number}") for number in range(1, KEPT + 1)]
 
 
 class AuditLog:
@@ -92,64 +171,40 @@ class AuditLog:
             self.lost += count
 
 
-SHARE_BYTES = 1024 * 1024
-"""Bytes of one token that are written at once: some five thousand entries, hours of work in a debugger."""
-
-SHARE_BYTES_PER_SECOND = 1024
-"""Bytes of one token a second after that: every key of a typist, with --audit-input. 48 MiB, all that the log keeps,
-last for half a day of a flood."""
-
-TELL_SECONDS = 60.0
-"""Seconds after which an entry tells how many of a token were left out."""
-
-MAX_TOKENS = 2048
-"""Tokens that are told apart: twice as many as a home may have made, so that none of them is forgotten."""
-
-Key = tuple[str, str]
-"""Role and name of a token; requests that were refused have a share together."""
-
-
-class Shares:
+class LogQuota:
     """What passes entries to the log while their token has a share left, and counts the others."""
 
-    def __init__(
-        self,
-        write: Callable[[Entry], None],
-        *,
-        clock: Callable[[], float],
-        schedule: Callable[[float, Callable[[], None]], object],
-    ) -> None:
-        """Pass entries on to ``write``; ``clock`` is monotonic seconds, ``schedule`` calls after some of them."""
+    def __init__(self, write: Callable[[Entry], None], timers: Timers) -> None:
+        """Pass entries on to ``write``."""
         self._write = write
-        self._clock = clock
-        self._schedule = schedule
+        self._timers = timers
         self._buckets: LruMap[Key, TokenBucket] = LruMap(MAX_TOKENS)
         self._left_out: Counter[Key] = Counter()
         self.lost = 0
         """How many entries have been left out since the start."""
 
     def note(self, entry: Entry) -> None:
-        """Write an entry, or count it; the count becomes an entry after TELL_SECONDS."""
+        """Write an entry, or count it; the count becomes an entry after REPORT_SECONDS."""
         key = _key_of(entry)
         if key is None or self._spend(key, len(encode_entry(entry))):
             self._write(entry)
             return
         if not self._left_out:
-            self._schedule(TELL_SECONDS, self.tell)
+            self._timers.schedule(REPORT_SECONDS, self.report)
         count = max(1, entry.count)
         self._left_out[key] += count
         self.lost += count
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Write how many entries of each token were left out since this was told."""
         told, self._left_out = self._left_out, Counter()
         for (role, token), count in told.items():
             text = "too many at once"
-            self._write(Entry(at=time.time(), what=What.CUT, role=role, token=token, text=text, count=count))
+            self._write(Entry(at=self._timers.wall(), what=What.CUT, role=role, token=token, text=text, count=count))
 
     def _spend(self, key: Key, size: int) -> bool:
-        now = self._clock()
-        bucket = self._buckets.use(key, lambda: TokenBucket(now, SHARE_BYTES_PER_SECOND, SHARE_BYTES))
+        now = self._timers.clock()
+        bucket = self._buckets.use(key, lambda: TokenBucket(now, QUOTA_BYTES_PER_SECOND, QUOTA_BYTES))
         return bucket.take(size, now)
 
 

@@ -13,9 +13,10 @@ import os
 import typing
 from collections import deque
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 
 from dbg_broker.classic.callers import OURS, answer_to_noise, party_of, sentence
-from dbg_broker.classic.session import ClassicSession, Deed, Write
+from dbg_broker.classic.session import ClassicSession, SessionOutput, Write
 from dbg_broker.hub import departures, from_ranks
 from dbg_broker.hub.links import RankLink
 from dbg_broker.net import tcp
@@ -25,6 +26,20 @@ from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode_data, encode_data
 from dbg_wire.messages import Goodbye, Message, Sender
+
+if typing.TYPE_CHECKING:
+    from dbg_broker.classic.sessions import StockSessions
+
+logger = logging.getLogger("dbg_broker")
+
+MAX_HEAD = 4 * limits.KIB
+"""The first bytes, by which a debugger is told from another caller."""
+
+SILENCE_SECONDS = 20.0
+"""Seconds for a caller to show that it is a debugger: PuDB draws at the next line, once it is imported."""
+
+READ_BYTES = 16 * limits.KIB
+"""Bytes read at once and kept until their turns; further bytes stay in the kernel and hold the debugger back."""
 
 SLICE_BYTES = 4 * limits.KIB
 """Bytes looked at in one turn: they take some milliseconds, for which a key of another session may have to wait."""
@@ -86,19 +101,20 @@ class CallerTurns:
         self._continue(wait)
 
 
-if typing.TYPE_CHECKING:
-    from dbg_broker.classic.sessions import StockSessions
+@dataclass(slots=True)
+class Call:
+    """What is known of a caller beside its session."""
 
-logger = logging.getLogger("dbg_broker")
-
-MAX_HEAD = 4 * limits.KIB
-"""The first bytes, by which a debugger is told from another caller."""
-
-SILENCE_SECONDS = 20.0
-"""Seconds for a caller to show that it is a debugger: PuDB draws at the next line, once it is imported."""
-
-READ_BYTES = 16 * limits.KIB
-"""Bytes read at once and kept until their turns; further bytes stay in the kernel and hold the debugger back."""
+    came: float
+    """When it came."""
+    head: bytearray = field(default_factory=bytearray)
+    """Its first bytes, until it is listed."""
+    drawn: int = 0
+    """Bytes that a debugger may have written."""
+    host: str | None = None
+    """What its host is called, once that is known."""
+    listed_as: tuple[str, int] | None = None
+    """The host and number by which it is listed."""
 
 
 class ClassicConnection(asyncio.Protocol):
@@ -110,20 +126,12 @@ class ClassicConnection(asyncio.Protocol):
     def __init__(self, number: int, owner: StockSessions, session: ClassicSession) -> None:
         self.number = number
         self.peer = "?"
-        self.came = owner.loop.time()
-        self.host: str | None = None
-        self.listed_as: tuple[str, int] | None = None
+        self.call = Call(owner.loop.time())
         self.session = session
         self.link: RankLink | None = None
-        loop = owner.loop
-        self.drawn = 0
-        """Bytes that a debugger may have written."""
-        self.listed: asyncio.Future[str | None] = loop.create_future()
+        self.listed: asyncio.Future[str | None] = owner.loop.create_future()
         self._owner = owner
-        self._hub = owner.hub
-        self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._head = bytearray()
         self._incoming = bytearray()
         self._silence: asyncio.TimerHandle | None = None
         self._waiting: deque[Message | Input] = deque()
@@ -141,7 +149,7 @@ class ClassicConnection(asyncio.Protocol):
             self._transport.max_size = READ_BYTES
         address = transport.get_extra_info("peername")
         self.peer = tcp.peer_name(address)
-        self._silence = self._loop.call_later(SILENCE_SECONDS, self._give_up_silent)
+        self._silence = self._owner.loop.call_later(SILENCE_SECONDS, self._give_up_silent)
         self._owner.joined(self, str(address[0]) if address else "?")
 
     def data_received(self, data: bytes) -> None:
@@ -171,8 +179,8 @@ class ClassicConnection(asyncio.Protocol):
         del self._incoming[:SLICE_BYTES]
         try:
             if self.session.is_proven or self._may_be_debugger(data):
-                self.drawn += len(data)
-                self.do(self.session.received(data, self._loop.time()))
+                self.call.drawn += len(data)
+                self.do(self.session.received(data, self._owner.loop.time()))
                 self.list_if_ready()
         except Exception:
             logger.exception("the classic connection from %s is closed after an error of the broker", self.peer)
@@ -192,9 +200,9 @@ class ClassicConnection(asyncio.Protocol):
             self.listed.set_result(None)
         try:
             if self.link is not None and self.link.rank is not None:
-                from_ranks.receive(self._hub, self.link, Goodbye(exit=None))
+                from_ranks.receive(self._owner.hub, self.link, Goodbye(exit=None))
             if self.link is not None:
-                departures.connection_closed(self._hub, self)
+                departures.connection_closed(self._owner.hub, self)
         except Exception:
             logger.exception("an error of the broker after the classic connection from %s ended", self.peer)
         self._owner.left(self)
@@ -251,7 +259,7 @@ class ClassicConnection(asyncio.Protocol):
         self._transport.write(answer)
         self._transport.close()
         # A peer that reads nothing must not keep it open.
-        self._loop.call_later(limits.CLOSE_SECONDS, self.abort)
+        self._owner.loop.call_later(limits.CLOSE_SECONDS, self.abort)
 
     def refuse_in_words(self, text: str) -> None:
         """Say why in a sentence, and close."""
@@ -259,23 +267,28 @@ class ClassicConnection(asyncio.Protocol):
 
     def list_if_ready(self, *, anyway: bool = False) -> None:
         """Have the hub list the session once its host is known, if it is proven or ``anyway`` is True."""
-        if self.link is None and self.host is not None and not self._is_closing and (self.session.is_proven or anyway):
-            self._head.clear()
-            key = self._owner.list_session(self, self.host)
+        if (
+            self.link is None
+            and self.call.host is not None
+            and not self._is_closing
+            and (self.session.is_proven or anyway)
+        ):
+            self.call.head.clear()
+            key = self._owner.list_session(self, self.call.host)
             self.listed.set_result(key)
 
-    def do(self, deeds: list[Deed]) -> None:
+    def do(self, outputs: list[SessionOutput]) -> None:
         """Carry out what the session wants."""
-        for deed in deeds:
-            if isinstance(deed, Write):
+        for output in outputs:
+            if isinstance(output, Write):
                 if self._transport is not None:
-                    self._transport.write(deed.data)
+                    self._transport.write(output.data)
             elif self.link is None or self.link.rank is None:
                 continue
-            elif isinstance(deed, Output):
-                from_ranks.receive_output(self._hub, self.link, encode_data(deed))
+            elif isinstance(output, Output):
+                from_ranks.receive_output(self._owner.hub, self.link, encode_data(output))
             else:
-                from_ranks.receive(self._hub, self.link, deed)
+                from_ranks.receive(self._owner.hub, self.link, output)
         self._schedule()
 
     # ---------------------------------------------------------------------------------------------------------- inner
@@ -286,9 +299,9 @@ class ClassicConnection(asyncio.Protocol):
             self.refuse_in_words(f"no debugger has shown itself within {SILENCE_SECONDS:g} s")
 
     def _may_be_debugger(self, data: bytes) -> bool:
-        if len(self._head) < MAX_HEAD:
-            self._head += data[: MAX_HEAD - len(self._head)]
-        answer = answer_to_noise(bytes(self._head))
+        if len(self.call.head) < MAX_HEAD:
+            self.call.head += data[: MAX_HEAD - len(self.call.head)]
+        answer = answer_to_noise(bytes(self.call.head))
         if answer is None:
             return True
         logger.info("the classic connection from %s is closed: it is no stock debugger", self.peer)
@@ -297,14 +310,14 @@ class ClassicConnection(asyncio.Protocol):
 
     def _later(self, item: Message | Input) -> None:
         if not self._waiting:
-            self._loop.call_soon(self._take_waiting)
+            self._owner.loop.call_soon(self._take_waiting)
         self._waiting.append(item)
 
     def _take_waiting(self) -> None:
         try:
             while self._waiting:
                 item = self._waiting[0]
-                now = self._loop.time()
+                now = self._owner.loop.time()
                 if isinstance(item, Input):
                     self._waiting_bytes -= len(item.data)
                     self.do(self.session.keys(item, now))
@@ -321,11 +334,11 @@ class ClassicConnection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
         if self.session.due is not None and not self._is_closing:
-            self._timer = self._loop.call_at(self.session.due, self._tick)
+            self._timer = self._owner.loop.call_at(self.session.due, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
         try:
-            self.do(self.session.tick(self._loop.time()))
+            self.do(self.session.tick(self._owner.loop.time()))
         except Exception:
             logger.exception("an error of the broker about the classic connection from %s", self.peer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from dbg_broker.classic.session import NOWHERE, QUIET_SECONDS, SESSION, ClassicSession, Deed, Write
+from dbg_broker.classic.session import NOWHERE, QUIET_SECONDS, SESSION, ClassicSession, SessionOutput, Write
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import Message, PromptInfo, PromptState, Replay, Replied, Reply, Report
@@ -60,26 +60,26 @@ class LineSession(ClassicSession):
         self._prompt: PromptInfo | None = None
         self._where = NOWHERE
 
-    def received(self, data: bytes, now: float) -> list[Deed]:
+    def received(self, data: bytes, now: float) -> list[SessionOutput]:
         """Take what pdb writes; pdb waits for a reply if its text ends in a prompt."""
         text = self._tail + self._decoder.decode(data)
         had_prompt, self._prompt = self._prompt is not None, None
         for place in _PLACE.finditer(text):
             self._where = fitted(Place, file=place["file"], line=int(place["line"]), function=place["function"])
         lines, newline, self._tail = text.rpartition("\n")
-        deeds = self._append((lines + newline).replace("\r\n", "\n"))
+        outputs = self._append((lines + newline).replace("\r\n", "\n"))
         if len(self._tail) > MAX_TAIL:
-            deeds += self._append(self._tail)
+            outputs += self._append(self._tail)
             self._tail = ""
         if (found := _PROMPT.search(self._tail)) is not None:
-            deeds += self._append(self._tail[: found.start()])
+            outputs += self._append(self._tail[: found.start()])
             self._tail = found[0]
             self.is_proven = True
-            return [*deeds, *self._ask(_STATES.get(found[0], PromptState.COMMAND), now)]
+            return [*outputs, *self._ask(_STATES.get(found[0], PromptState.COMMAND), now)]
         self.due = now + QUIET_SECONDS
-        return [*deeds, Report(report=self.report(now))] if had_prompt else deeds
+        return [*outputs, Report(report=self.report(now))] if had_prompt else outputs
 
-    def message(self, message: Message, now: float) -> list[Deed]:
+    def message(self, message: Message, now: float) -> list[SessionOutput]:
         """Take replies and replays, too."""
         if isinstance(message, Reply):
             return self._reply(message, now)
@@ -95,22 +95,22 @@ class LineSession(ClassicSession):
     def _prompt_info(self) -> PromptInfo | None:
         return self._prompt
 
-    def _append(self, text: str) -> list[Deed]:
+    def _append(self, text: str) -> list[SessionOutput]:
         data = text.encode("utf-8", "replace")
         self._log.append(data)
         return self._show(data)
 
-    def _ask(self, state: PromptState, now: float) -> list[Deed]:
+    def _ask(self, state: PromptState, now: float) -> list[SessionOutput]:
         self.due = None
         self._number += 1
         self._prompt = fitted(PromptInfo, number=self._number, offset=self._log.end, text=self._tail, state=state)
         return self._set_running(False, now) or [Report(report=self.report(now))]
 
-    def _quiet(self, now: float) -> list[Deed]:
+    def _quiet(self, now: float) -> list[SessionOutput]:
         # A line without an end is taken for a question of the program itself.
         return self._ask(PromptState.INPUT, now) if self._tail else self._set_running(True, now)
 
-    def _reply(self, reply: Reply, now: float) -> list[Deed]:
+    def _reply(self, reply: Reply, now: float) -> list[SessionOutput]:
         prompt = self._prompt
         refusal = ""
         if prompt is None or reply.prompt != prompt.number:
@@ -128,12 +128,12 @@ class LineSession(ClassicSession):
         settled = Replied(prompt=reply.prompt, taken=True)
         return [Write(line.encode("utf-8", "replace")), *shown, settled, Report(report=self.report(now))]
 
-    def _replay(self, replay: Replay) -> list[Deed]:
+    def _replay(self, replay: Replay) -> list[SessionOutput]:
         if replay.session != SESSION:
             return []
         begin, data = self._log.since(replay.offset)
         starts = range(0, len(data), MAX_DATA_BYTES)
         return [Output(SESSION, begin + start, data[start : start + MAX_DATA_BYTES]) for start in starts]
 
-    def _typed(self, data: bytes, now: float) -> list[Deed]:
+    def _typed(self, data: bytes, now: float) -> list[SessionOutput]:
         return [self._lost(len(data), "a stock pdb takes whole lines")]

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dbg_broker.classic.session import QUIET_SECONDS, ClassicSession, Deed, Write
+from dbg_broker.classic.session import QUIET_SECONDS, ClassicSession, SessionOutput, Write
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import Notice, Report
@@ -265,31 +265,31 @@ class ScreenSession(ClassicSession):
         self._awaits_reaction = False
         self._page_at = now - PAGE_SECONDS
 
-    def received(self, data: bytes, now: float) -> list[Deed]:
+    def received(self, data: bytes, now: float) -> list[SessionOutput]:
         """Take what PuDB draws and the program prints."""
         size = self._size()
-        deeds: list[Deed] = []
+        outputs: list[SessionOutput] = []
         if self._awaits_reaction:
             self._awaits_reaction, self._has_reacted, self.due = False, True, None
         for piece in self._splitter.feed(data):
             if isinstance(piece, Entered):
-                deeds += self._enter(piece.data, now)
+                outputs += self._enter(piece.data, now)
             elif isinstance(piece, Left):
                 self._leave(now)
             elif isinstance(piece, Drawn):
-                deeds += self._draw(piece.data)
+                outputs += self._draw(piece.data)
             else:
-                deeds += self._print(self._text.feed(piece.data), now)
+                outputs += self._print(self._text.feed(piece.data), now)
         if self._size() != size and self.is_proven:
-            deeds.append(Report(report=self.report(now)))
-        return deeds
+            outputs.append(Report(report=self.report(now)))
+        return outputs
 
     # ------------------------------------------------------------------------------------------------- PuDB's screen
 
     def _size(self) -> tuple[int, int]:
         return self._extent.rows, self._extent.columns
 
-    def _enter(self, switch: bytes, now: float) -> list[Deed]:
+    def _enter(self, switch: bytes, now: float) -> list[SessionOutput]:
         self.is_proven = self._drawing = True
         self.due = None
         self._kept = bytearray(switch)
@@ -298,7 +298,7 @@ class ScreenSession(ClassicSession):
         self._has_printed = False
         return [*self._set_running(False, now), *self._show(_SCREEN + switch), *told]
 
-    def _draw(self, data: bytes) -> list[Deed]:
+    def _draw(self, data: bytes) -> list[SessionOutput]:
         self._extent.feed(data)
         self._kept += data
         if not self._setup and (found := self._kept.find(_HOME, 0, MAX_SETUP)) >= 0:
@@ -320,7 +320,7 @@ class ScreenSession(ClassicSession):
         self._drawing = self._page_is_open = False
         self.due = now + QUIET_SECONDS
 
-    def _print(self, text: str, now: float) -> list[Deed]:
+    def _print(self, text: str, now: float) -> list[SessionOutput]:
         if not text:
             return []
         self._has_printed = True
@@ -330,7 +330,7 @@ class ScreenSession(ClassicSession):
         # A page is long: soon after the last one, the next one waits until the program has run for a while.
         return self._open_page(now) if now - self._page_at >= PAGE_SECONDS else []
 
-    def _open_page(self, now: float) -> list[Deed]:
+    def _open_page(self, now: float) -> list[SessionOutput]:
         """Show what the program prints in place of its debugger's screen."""
         self._page_is_open, self._page_at = True, now
         return self._show(self._page()) if self._viewers else []
@@ -338,11 +338,11 @@ class ScreenSession(ClassicSession):
     def _page(self) -> bytes:
         return _PAGE + _lines("".join(self._printed.text().splitlines(keepends=True)[-MAX_PAGE_LINES:]))
 
-    def _newcomer(self) -> list[Deed]:
+    def _newcomer(self) -> list[SessionOutput]:
         last = self._printed.last_line()
         return [Notice(text=f"the program printed: {printable(last, MAX_SHOWN)}")] if last and self._drawing else []
 
-    def _quiet(self, now: float) -> list[Deed]:
+    def _quiet(self, now: float) -> list[SessionOutput]:
         if self._awaits_reaction:
             self._awaits_reaction = False
             return [Notice(text=NO_REACTION)]
@@ -351,16 +351,16 @@ class ScreenSession(ClassicSession):
 
     # ------------------------------------------------------------------------------------------------------ terminals
 
-    def _repaint(self) -> list[Deed]:
+    def _repaint(self) -> list[SessionOutput]:
         if not self._drawing:
             return self._show(self._page())
-        deeds = self._show(_SCREEN + without_queries(bytes(self._kept)))
+        outputs = self._show(_SCREEN + without_queries(bytes(self._kept)))
         if self._is_cut:
-            deeds.append(Notice(text="the screen may be incomplete until the next step"))
-            deeds.append(Write(_CTRL_L))
-        return deeds
+            outputs.append(Notice(text="the screen may be incomplete until the next step"))
+            outputs.append(Write(_CTRL_L))
+        return outputs
 
-    def _typed(self, data: bytes, now: float) -> list[Deed]:
+    def _typed(self, data: bytes, now: float) -> list[SessionOutput]:
         if self._running:
             # The keys would wait in the socket, and act on a stop that the user had not seen when typing them.
             return [self._lost(len(data), "the program runs, and stock PuDB takes keys only where it has stopped")]

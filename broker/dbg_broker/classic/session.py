@@ -56,7 +56,7 @@ class Write:
     data: bytes
 
 
-Deed = Message | Output | Write
+SessionOutput = Message | Output | Write
 
 
 class ClassicSession:
@@ -118,18 +118,18 @@ class ClassicSession:
 
     # ------------------------------------------------------------------------------------------------- what comes in
 
-    def received(self, data: bytes, now: float) -> list[Deed]:
+    def received(self, data: bytes, now: float) -> list[SessionOutput]:
         """Take bytes of the program's socket."""
         raise NotImplementedError
 
-    def tick(self, now: float) -> list[Deed]:
+    def tick(self, now: float) -> list[SessionOutput]:
         """Do what is due by time alone."""
         if self.due is None or now < self.due:
             return []
         self.due = None
         return self._quiet(now)
 
-    def message(self, message: Message, now: float) -> list[Deed]:
+    def message(self, message: Message, now: float) -> list[SessionOutput]:
         """Take a message of the broker to an agent."""
         if isinstance(message, Audience):
             return self._audience(message)
@@ -145,7 +145,7 @@ class ClassicSession:
             return [Notice(text="a stock session can't be interrupted: it listens only while its debugger waits")]
         return []
 
-    def keys(self, frame: Input, now: float) -> list[Deed]:
+    def keys(self, frame: Input, now: float) -> list[SessionOutput]:
         """Take keys of the driver: each is written once, or reported as discarded."""
         end = frame.offset + len(frame.data)
         if frame.generation != self._generation:
@@ -172,33 +172,33 @@ class ClassicSession:
     def _prompt_info(self) -> PromptInfo | None:
         return None
 
-    def _quiet(self, now: float) -> list[Deed]:
+    def _quiet(self, now: float) -> list[SessionOutput]:
         return self._set_running(True, now)
 
-    def _repaint(self) -> list[Deed]:
+    def _repaint(self) -> list[SessionOutput]:
         return []
 
-    def _newcomer(self) -> list[Deed]:
+    def _newcomer(self) -> list[SessionOutput]:
         return []
 
-    def _typed(self, data: bytes, now: float) -> list[Deed]:
+    def _typed(self, data: bytes, now: float) -> list[SessionOutput]:
         raise NotImplementedError
 
     # ----------------------------------------------------------------------------------------------------------- inner
 
-    def _applied(self) -> Deed:
+    def _applied(self) -> SessionOutput:
         return fitted(Applied, generation=self._generation, offset=self._received)
 
-    def _lost(self, count: int, reason: str) -> Deed:
+    def _lost(self, count: int, reason: str) -> SessionOutput:
         return fitted(Discarded, generation=self._generation, offset=self._received, count=count, reason=reason)
 
-    def _set_running(self, running: bool, now: float) -> list[Deed]:
+    def _set_running(self, running: bool, now: float) -> list[SessionOutput]:
         if self._running == running:
             return []
         self._running, self._since = running, now
         return [Report(report=self.report(now))]
 
-    def _audience(self, audience: Audience) -> list[Deed]:
+    def _audience(self, audience: Audience) -> list[SessionOutput]:
         if audience.generation != self._generation:
             self._generation, self._received = audience.generation, 0
         more = audience.viewers > self._viewers
@@ -214,9 +214,9 @@ class ClassicSession:
         text = texts.get(ask.action, "a stock session answers no questions; attach to it")
         return Answer(request=ask.request, kind=Kind.ERROR, text=text)
 
-    def _show(self, data: bytes) -> list[Deed]:
+    def _show(self, data: bytes) -> list[SessionOutput]:
         """Return the frames that show bytes to terminals; without a terminal the bytes are only counted."""
-        frames: list[Deed] = []
+        frames: list[SessionOutput] = []
         for start in range(0, len(data), MAX_DATA_BYTES):
             piece = data[start : start + MAX_DATA_BYTES]
             if self._viewers:

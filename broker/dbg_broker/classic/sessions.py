@@ -181,12 +181,12 @@ class StockSessions:
         if connection.number not in self._connections:
             return
         if is_loopback(address):
-            connection.host = short_name(self._own_name)
+            connection.call.host = short_name(self._own_name)
         elif self._lookups.acquire(blocking=False):
             # A daemon thread, since a name server that doesn't answer must not delay the broker's exit.
             threading.Thread(target=self._look_up, args=(connection, address), daemon=True).start()
         else:
-            connection.host = plain_address(address)
+            connection.call.host = plain_address(address)
 
     def left(self, connection: ClassicConnection) -> None:
         """Forget a connection that has ended."""
@@ -195,7 +195,7 @@ class StockSessions:
     def list_session(self, connection: ClassicConnection, host: str) -> str:
         """Have the hub list a session, and return its key."""
         number = self._numbers.take(host)
-        connection.listed_as = (host, number)
+        connection.call.listed_as = (host, number)
         connection.link = self.hub.link_rank(connection)
         key = f"classic/{secrets.token_hex(8)}"
         register = connection.session.registration(key, host, number, self.loop.time())
@@ -217,9 +217,9 @@ class StockSessions:
         return Caller(
             number=-connection.number,
             party=connection.party,
-            drawn=connection.drawn,
+            drawn=connection.call.drawn,
             is_listed=connection.link is not None,
-            is_fresh=self.loop.time() - connection.came < FRESH_SECONDS,
+            is_fresh=self.loop.time() - connection.call.came < FRESH_SECONDS,
             is_attended=rank is not None and bool(self.hub.terminals.seats.viewers(rank.key)),
         )
 
@@ -236,7 +236,7 @@ class StockSessions:
     def _forget(self, connection: ClassicConnection) -> None:
         self.turns.forget(connection.number)
         self._connections.pop(connection.number, None)
-        name, connection.listed_as = connection.listed_as, None
+        name, connection.call.listed_as = connection.call.listed_as, None
         if name is not None:
             self._numbers.give_back(*name)
         for place in [place for place, dialled in self._dialled.items() if dialled is connection]:
@@ -253,7 +253,7 @@ class StockSessions:
             self.loop.call_soon_threadsafe(self._found, connection, name)
 
     def _found(self, connection: ClassicConnection, name: str) -> None:
-        connection.host = name
+        connection.call.host = name
         connection.list_if_ready()
 
     async def _dial(self, terminal: int, host: str, port: int) -> None:

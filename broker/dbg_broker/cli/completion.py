@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
 
 from dbg_wire.command_line.completion import FILES, nearest
+from dbg_wire.command_line.parser import complete_option, lines, refuse_unknown_option
 from dbg_wire.errors import BadInput, printable
 
 OF_THE_TERMINAL = frozenset(
@@ -13,9 +15,6 @@ OF_THE_TERMINAL = frozenset(
     | {"continue", "release", "kill", "tmux", "stops", "report", "adopt", "mcp", "dap"}
 )
 """Verbs that ``dbg-attach`` has and this command has not."""
-
-_FILES = frozenset({"FILE", "DIR"})
-"""Metavars of options that take a file or a folder."""
 
 
 def verbs_of(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
@@ -31,16 +30,6 @@ def summaries_of(parser: argparse.ArgumentParser) -> Mapping[str, str]:
     return {choice.dest: choice.help or "" for choice in verbs._choices_actions}
 
 
-def options_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Return the options that the help shows."""
-    return [action for action in parser._actions if action.option_strings and action.help != argparse.SUPPRESS]
-
-
-def help_of(option: argparse.Action) -> str:
-    """Return the help of an option, its default filled in."""
-    return (option.help or "") % vars(option)
-
-
 def complete_words(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
     """Return a line for each word that the last of these may become: the word, and its meaning behind a tab."""
     *before, current = words or [""]
@@ -48,17 +37,12 @@ def complete_words(parser: argparse.ArgumentParser, words: Sequence[str]) -> lis
         return [FILES]
     verbs = verbs_of(parser)
     verb = verbs.get(before[0]) if before else None
+    found = complete_option(verb or parser, before, current)
+    if found is not None:
+        return found
     if verb is None:
-        options = [(flag, help_of(action)) for action in options_of(parser) for flag in action.option_strings]
-        return _lines(options if current.startswith("-") else summaries_of(parser).items(), current)
-    option = next((action for action in options_of(verb) if before[-1] in action.option_strings), None)
-    if option is not None and option.nargs is None:
-        return [FILES] if option.metavar in _FILES else _lines([(each, "") for each in option.choices or ()], current)
-    if current.startswith("-"):
-        return _lines(
-            [(flag, help_of(action)) for action in options_of(verb) for flag in action.option_strings], current
-        )
-    return _lines([(each, "") for action in verb._get_positional_actions() for each in action.choices or ()], current)
+        return lines(summaries_of(parser).items(), current)
+    return lines([(each, "") for action in verb._get_positional_actions() for each in action.choices or ()], current)
 
 
 def refuse_mistyped(parser: argparse.ArgumentParser, words: Sequence[str], left: Sequence[str]) -> None:
@@ -67,22 +51,14 @@ def refuse_mistyped(parser: argparse.ArgumentParser, words: Sequence[str], left:
     if words and not words[0].startswith("-") and words[0] not in verbs:
         if words[0] in OF_THE_TERMINAL:
             raise BadInput(f"`{words[0]}` is a verb of dbg-attach", f"type `dbg-attach {words[0]}`")
-        _refuse(f"unknown verb `{printable(words[0])}`", words[0], list(verbs), ", ".join(verbs))
+        _refuse_verb(words[0], verbs)
     verb = verbs.get(words[0]) if words else None
     for word in left:
         if word.startswith("-"):
-            known = [flag for action in (verb or parser)._actions for flag in action.option_strings]
-            name = word.partition("=")[0]
-            _refuse(f"there is no option {printable(name)}", name, known, "")
+            refuse_unknown_option(word, (verb or parser)._option_string_actions, "dbg-broker --help")
         raise BadInput(f"'{printable(word)}' is one word too many", "see `dbg-broker --help`")
 
 
-def _refuse(what: str, word: str, known: Sequence[str], choices: str) -> None:
-    meant = nearest(word, known)
-    if meant is not None:
-        raise BadInput(what, f"did you mean `{meant}`?")
-    raise BadInput(what, f"type one of {choices}" if choices else "see `dbg-broker --help`")
-
-
-def _lines(candidates: Iterable[tuple[str, str]], current: str) -> list[str]:
-    return [f"{word}\t{meaning}" if meaning else word for word, meaning in candidates if word.startswith(current)]
+def _refuse_verb(word: str, verbs: Iterable[str]) -> NoReturn:
+    what, meant = f"unknown verb `{printable(word)}`", nearest(word, verbs)
+    raise BadInput(what, f"did you mean `{meant}`?" if meant is not None else f"type one of {', '.join(verbs)}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from dbg_broker.cli.completion import help_of, options_of, summaries_of, verbs_of
+from dbg_broker.cli.completion import summaries_of, verbs_of
+from dbg_wire.command_line.parser import help_of, options_of, usage_of
 from dbg_wire.command_line.roff import ManPage
 
 SUMMARY = "the meeting point of ranks that stop in a debugger and of terminals that attach to them"
@@ -32,7 +33,7 @@ def man_page(parser: argparse.ArgumentParser) -> str:
     for name, verb in verbs_of(parser).items():
         page.subsection(name)
         page.paragraphs(f"{_sentence(summaries[name])}\n\n{verb.epilog or ''}".strip())
-        page.entries((_usage(action), _sentence(help_of(action))) for action in _shown(verb))
+        page.entries((usage_of(action), _sentence(help_of(action))) for action in _shown(verb))
     page.section("exit status")
     page.entries((status, f"{meaning}.") for status, meaning in EXIT_STATUSES)
     page.paragraphs("run ends with the status of its command.")
@@ -44,17 +45,6 @@ def man_page(parser: argparse.ArgumentParser) -> str:
 def _shown(verb: argparse.ArgumentParser) -> list[argparse.Action]:
     operands = [action for action in verb._get_positional_actions() if action.help != argparse.SUPPRESS]
     return [*operands, *(action for action in options_of(verb) if action.dest != "help")]
-
-
-def _usage(action: argparse.Action) -> str:
-    value = action.metavar if isinstance(action.metavar, str) else None
-    if action.choices is not None:
-        value = "|".join(map(str, action.choices))
-    if not action.option_strings:
-        return value or action.dest
-    takes_value = action.nargs != 0 and value is not None
-    shown = f"[{value}]" if action.nargs == "?" else value
-    return ", ".join(action.option_strings) + (f" {shown}" if takes_value else "")
 
 
 def _sentence(text: str) -> str:

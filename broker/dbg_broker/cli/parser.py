@@ -5,21 +5,14 @@ from __future__ import annotations
 import argparse
 import platform
 from argparse import ArgumentParser, _ArgumentGroup
-from typing import NoReturn, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from dbg_wire.command_line.completion import SHELLS
-from dbg_wire.errors import BadInput, printable
+from dbg_wire.command_line.parser import CommandParser
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
-
-class BrokerParser(argparse.ArgumentParser):
-    """Parser that reports a mistake in one sentence, like every other error of this command."""
-
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(printable(message, 300), "see `dbg-broker --help`")
-
-
-Verbs: TypeAlias = "argparse._SubParsersAction[BrokerParser]"
+Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
 
 def add_status(verbs: Verbs) -> argparse.ArgumentParser:
@@ -127,6 +120,23 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         help="where the driver's token is: in the home; in the broker's memory, from where terminals of this host get "
         "it; or as you type it here, so that each terminal asks for it, too (default: %(default)s)",
     )
+    _add_open_doors(serve)
+    add_account_options(serve)
+    serve.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="write the log as text, or as one JSON document a line (default: text)",
+    )
+    # `run` starts its own broker with these two.
+    serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
+    serve.add_argument("--event-directory", help=argparse.SUPPRESS)
+    serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
+    return serve
+
+
+def _add_open_doors(serve: ArgumentParser) -> None:
+    """Add what lets peers in that can't authenticate, or in the clear."""
     serve.add_argument(
         "--classic",
         metavar="[HOST:]PORT",
@@ -147,18 +157,6 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         action="store_true",
         help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
     )
-    add_account_options(serve)
-    serve.add_argument(
-        "--log-format",
-        choices=("text", "json"),
-        default="text",
-        help="write the log as text, or as one JSON document a line (default: text)",
-    )
-    # `run` starts its own broker with these two.
-    serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
-    serve.add_argument("--event-directory", help=argparse.SUPPRESS)
-    serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
-    return serve
 
 
 def add_run(verbs: Verbs) -> argparse.ArgumentParser:
@@ -170,6 +168,38 @@ def add_run(verbs: Verbs) -> argparse.ArgumentParser:
         epilog="Ctrl-C goes to the job. Leaving the debugger leaves the job running; closing the terminal, too. "
         "If a broker runs already, --allow to --max-lease have no effect.",
     )
+    _add_stops(run)
+    run.add_argument(
+        "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
+    )
+    run.add_argument(
+        "--pty",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="give the job a pseudo-terminal, so that progress bars are drawn (default: on a terminal, unless the "
+        "command is a launcher for many hosts such as srun or mpirun)",
+    )
+    run.add_argument(
+        "--tmux",
+        action="store_true",
+        help="the job's output in this pane of tmux, and each rank that stops in a pane beside; outside of tmux in a "
+        "new session",
+    )
+    run.add_argument("--output", metavar="FILE", help="where to write what the job prints (default: in the home)")
+    run.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
+    )
+    group = run.add_argument_group("options of a broker of its own, where none serves this home yet")
+    add_account_options(group)
+    run.set_defaults(broker_actions=tuple(group._group_actions))
+    run.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return run
+
+
+def _add_stops(run: ArgumentParser) -> None:
+    """Add where ranks stop, and what happens to them there."""
     run.add_argument(
         "--stop-at",
         metavar="'FILE:LINE[, CONDITION]'",
@@ -193,35 +223,10 @@ def add_run(verbs: Verbs) -> argparse.ArgumentParser:
         metavar="S",
         help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
     )
-    run.add_argument(
-        "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
-    )
-    run.add_argument(
-        "--pty",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="give the job a pseudo-terminal, so that progress bars are drawn (default: on a terminal, unless the "
-        "command is a launcher for many hosts such as srun or mpirun)",
-    )
-    run.add_argument(
-        "--tmux",
-        action="store_true",
-        help="the job's output in this pane of tmux, and each rank that stops in a pane beside; outside of tmux in a "
-        "new session",
-    )
-    run.add_argument("--output", metavar="FILE", help="where to write what the job prints (default: in the home)")
-    run.add_argument(
-        "--listen",
-        metavar="HOST:PORT",
-        help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
-    )
-    add_account_options(run.add_argument_group("options of a broker of its own, where none serves this home yet"))
-    run.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    return run
 
 
 def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
-    """Add the options."""
+    """Add whom a broker lets in, how long stops last, and what it tells and keeps of them; ``run`` has these, too."""
     to.add_argument(
         "--allow",
         metavar="NET",
@@ -235,6 +240,23 @@ def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
         action="store_true",
         help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
     )
+    _add_recording(to)
+    to.add_argument(
+        "--on-event",
+        metavar="CMD",
+        help="run this command, with a JSON document on its stdin, for the first stop of a run, a crash, a hang that "
+        "`why` or `run --hang-after` finds, a stop that ends by itself soon, and a refused token (default: none)",
+    )
+    to.add_argument(
+        "--max-lease",
+        metavar="S",
+        help="let a stop end by itself when nobody has typed at it for so long, e.g. 8h: in seconds, or with s, m, h "
+        "or d (default: a stop lasts until somebody ends it)",
+    )
+
+
+def _add_recording(to: ArgumentParser | _ArgumentGroup) -> None:
+    """Add what is recorded of stops."""
     to.add_argument(
         "--record",
         metavar="DIR",
@@ -252,27 +274,24 @@ def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
         help="bytes that all recordings may take, e.g. 500M or 10G; the oldest are removed beyond it (default: 2G; a "
         "file takes 64M, and the rest of its stop is not recorded)",
     )
-    to.add_argument(
-        "--on-event",
-        metavar="CMD",
-        help="run this command, with a JSON document on its stdin, for the first stop of a run, a crash, a hang that "
-        "`why` or `run --hang-after` finds, a stop that ends by itself soon, and a refused token (default: none)",
-    )
-    to.add_argument(
-        "--max-lease",
-        metavar="S",
-        help="let a stop end by itself when nobody has typed at it for so long, e.g. 8h: in seconds, or with s, m, h "
-        "or d (default: a stop lasts until somebody ends it)",
-    )
 
 
 ADDED = (add_serve, add_run, add_status, add_token, add_certificate, add_log, add_check, add_config, add_completion)
 """What adds each verb, in the order in which `--help` lists them."""
 
 
+def broker_options(given: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
+    """Yield those options of ``serve`` that were given to ``run``, with their values, None for none."""
+    for action in given.broker_actions:
+        value = getattr(given, action.dest)
+        for one in value if isinstance(value, list) else [value]:
+            if one != action.default:
+                yield action.option_strings[0], None if one is True else one
+
+
 def parser_of_the_command() -> argparse.ArgumentParser:
     """Return the parser; completion and man page are made from it."""
-    parser = BrokerParser(
+    parser = CommandParser(
         prog="dbg-broker",
         description="The meeting point of ranks that stop in a debugger and of terminals that attach to them.",
         epilog="The home is $DBG_HOME, or dbg-broker under $XDG_STATE_HOME or ~/.local/state. "

@@ -20,6 +20,8 @@ MAX_SENTENCE = 500
 MAX_NAMED = 2000
 """Characters of a rank set or a path: the document stays far below the 64 KiB that a pipe takes at once."""
 
+MINUTE = 60.0
+
 
 class EventKind(str, enum.Enum):
     """What has happened."""
@@ -81,10 +83,7 @@ def document(event: Event, left_out: int = 0) -> bytes:
     return json.dumps(told).encode() + b"\n"
 
 
-MINUTE = 60.0
-
-
-class Seen:
+class RankSnapshot:
     """A rank when something happened to it: its record goes on to change."""
 
     def __init__(self, rank: RankRecord) -> None:
@@ -108,7 +107,7 @@ class Seen:
     def error(self) -> str:
         """Return what ended it, as far as that is known."""
         if self._stop is None:
-            return self.rank.detail
+            return self.rank.end.detail
         return self._stop.detail.removesuffix(self._stop.limit).removesuffix("; ")
 
     @property
@@ -119,13 +118,13 @@ class Seen:
     @property
     def way(self) -> str:
         """Return in which way it has failed."""
-        status = self.rank.exit
+        status = self.rank.end.exit
         if self._stop is not None or status is None:
             return "crashed"
         return f"ended with status {status}" if status >= 0 else f"was killed by {_signal_name(-status)}"
 
 
-def of_ranks(kind: EventKind, seen: Sequence[Seen], at: float) -> Event:
+def of_ranks(kind: EventKind, seen: Sequence[RankSnapshot], at: float) -> Event:
     """Return the event that has happened to these ranks of one run."""
     first, job = seen[0], seen[0].rank.said.job
     others = len(seen) - 1
@@ -139,7 +138,7 @@ def of_ranks(kind: EventKind, seen: Sequence[Seen], at: float) -> Event:
         ranks=format_ranks({one.rank.said.rank for one in seen}),
         address=address,
         where=first.where,
-        next=f"dbg-attach {job}/{address}" if first.is_kept else "dbg-attach --list --all",
+        next=f"dbg-attach {job}/{address}" if first.is_kept else "dbg-attach list --all",
     )
 
 
@@ -165,7 +164,7 @@ def refused(host: str, why: str, at: float) -> Event:
     return Event(kind=EventKind.REFUSED, at=at, sentence=said, address=host, next="dbg-broker log")
 
 
-def _what(kind: EventKind, seen: Seen) -> str:
+def _what(kind: EventKind, seen: RankSnapshot) -> str:
     if kind is EventKind.LEASE:
         left = seen.left
         return f"goes on by itself in {f'{left / MINUTE:.0f} min' if left >= 2 * MINUTE else f'{left:.0f} s'}"

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dbg_broker.events import event
-from dbg_broker.events.event import Event, EventKind, Seen
+from dbg_broker.events.event import Event, EventKind, RankSnapshot
 from dbg_broker.ranks.failures import CRASH, has_failed
 from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.timers import Timers
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Hang
 from dbg_wire.records.ranks import RankState
@@ -46,23 +47,16 @@ class _Told:
 
     has_stopped: bool = False
     crashed: set[str] = field(default_factory=set)
-    gathered: dict[EventKind, dict[str, Seen]] = field(default_factory=dict)
+    gathered: dict[EventKind, dict[str, RankSnapshot]] = field(default_factory=dict)
     last: dict[EventKind, float] = field(default_factory=dict)
 
 
 class Occasions:
     """The events of a broker's life; all methods belong to one thread, and take microseconds."""
 
-    def __init__(
-        self,
-        tell: Callable[[Event], None],
-        *,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-        schedule: Callable[[float, Callable[[], None]], object],
-    ) -> None:
-        """Call ``tell`` with each event; ``wall`` returns seconds since the epoch."""
-        self._tell, self._clock, self._wall, self._schedule = tell, clock, wall, schedule
+    def __init__(self, tell: Callable[[Event], None], timers: Timers) -> None:
+        """Call ``tell`` with each event."""
+        self._tell, self._clock, self._wall, self._schedule = tell, timers.clock, timers.wall, timers.schedule
         self._runs: OrderedDict[_Run, _Told] = OrderedDict()
         self._leases: dict[str, int] = {}
         """The stop of each rank whose lease was told to end."""
@@ -133,13 +127,13 @@ class Occasions:
             gathered = told.gathered[kind] = {}
             pause = told.last.get(kind, self._clock() - AGAIN_SECONDS) + AGAIN_SECONDS - self._clock()
             self._schedule(max(GATHER_SECONDS, pause), partial(self._tell_gathered, kind, told))
-        gathered.setdefault(rank.key, Seen(rank))
+        gathered.setdefault(rank.key, RankSnapshot(rank))
 
     def _tell_gathered(self, kind: EventKind, told: _Told) -> None:
         seen = list(told.gathered.pop(kind, {}).values())
         if kind is EventKind.CRASH:
             # A launcher ends the other ranks after a crash, and the broker may hear of these first.
-            seen = [one for one in seen if not one.rank.cause]
+            seen = [one for one in seen if not one.rank.end.cause]
         if seen:
             told.last[kind] = self._clock()
             told.has_stopped = told.has_stopped or kind is EventKind.STOP

@@ -12,10 +12,23 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
+
+import msgspec
 
 from dbg_broker.home.private_files import read_private, write_private
 from dbg_wire.errors import BadInput, BadSecretFile, printable
+
+ISSUED_FILE = "issued-tokens.json"
+
+MAX_ISSUED = 1000
+"""Tokens in the list: enough for a team of a hundred; each request with an unknown token looks through it."""
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+JOB = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+Seconds = Annotated[float, msgspec.Meta(gt=-1e12, lt=1e12)]
+"""Seconds since the epoch."""
 
 
 class Role(enum.Enum):
@@ -65,28 +78,17 @@ class Bearer:
 ANY_RANK = Bearer(role=Role.RANK)
 """A rank of any job, as stock debuggers are, which have no token."""
 
-ISSUED_FILE = "issued-tokens.json"
-
-SCHEMA = 1
-
-MAX_ISSUED = 1000
-"""Tokens in the list: enough for a team of a hundred; each request with an unknown token looks through it."""
-
-NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-JOB = re.compile(r"[A-Za-z0-9._-]{1,200}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedToken:
     """One token; ``digest`` is the SHA-256 of its text, ``made`` and ``expires`` are seconds since the epoch."""
 
-    name: str
+    name: Annotated[str, msgspec.Meta(pattern=rf"\A{NAME.pattern}\Z")]
     role: Role
-    digest: str
-    made: float
-    job: str | None = None
-    expires: float | None = None
+    digest: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    made: Seconds
+    job: Annotated[str, msgspec.Meta(pattern=rf"\A{JOB.pattern}\Z")] | None = None
+    expires: Seconds | None = None
 
     @property
     def bearer(self) -> Bearer:
@@ -96,6 +98,13 @@ class IssuedToken:
         )
 
 
+class _IssuedTokens(msgspec.Struct, frozen=True):
+    """The list as the file has it."""
+
+    tokens: Annotated[tuple[IssuedToken, ...], msgspec.Meta(max_length=MAX_ISSUED)]
+    schema: Literal[1] = 1
+
+
 def load_issued(home: Path) -> tuple[IssuedToken, ...]:
     """Return the tokens of a home, none if there is no list. Raise BadSecretFile if it can't be used."""
     path = home / ISSUED_FILE
@@ -103,13 +112,10 @@ def load_issued(home: Path) -> tuple[IssuedToken, ...]:
     if text is None:
         return ()
     try:
-        document: Any = json.loads(text)
-        if document["schema"] != SCHEMA:
+        found = msgspec.convert(json.loads(text), _IssuedTokens).tokens
+        if len({one.name for one in found}) < len(found):
             raise ValueError
-        found = tuple(_read(entry) for entry in document["tokens"])
-        if len(found) > MAX_ISSUED or len({one.name for one in found}) < len(found):
-            raise ValueError
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, RecursionError):
         raise BadSecretFile(
             f"{printable(str(path))} is no list of tokens of this release",
             "remove it, which revokes all tokens that have a name, and make new ones by `dbg-broker token --name NAME`",
@@ -119,18 +125,8 @@ def load_issued(home: Path) -> tuple[IssuedToken, ...]:
 
 def save_issued(home: Path, tokens: Iterable[IssuedToken]) -> None:
     """Write the list in place of an older one. Raise BadSecretFile."""
-    entries = [
-        {
-            "name": one.name,
-            "role": one.role.value,
-            "job": one.job,
-            "digest": one.digest,
-            "made": one.made,
-            "expires": one.expires,
-        }
-        for one in tokens
-    ]
-    write_private(home / ISSUED_FILE, json.dumps({"schema": SCHEMA, "tokens": entries}, indent=1) + "\n")
+    document = msgspec.to_builtins(_IssuedTokens(tuple(tokens)))
+    write_private(home / ISSUED_FILE, json.dumps(document, indent=1) + "\n")
 
 
 def with_token(tokens: tuple[IssuedToken, ...], new: IssuedToken) -> tuple[IssuedToken, ...]:
@@ -148,18 +144,3 @@ def without_token(tokens: tuple[IssuedToken, ...], name: str) -> tuple[IssuedTok
     if len(left) == len(tokens):
         raise BadInput(f"no token has the name {printable(name)!r}", "`dbg-broker token --list` shows all names")
     return left
-
-
-def _read(entry: dict[str, Any]) -> IssuedToken:
-    name, job, digest, made, expires = (entry[key] for key in ("name", "job", "digest", "made", "expires"))
-    times = [made, *([] if expires is None else [expires])]
-    if not (
-        isinstance(name, str)
-        and NAME.fullmatch(name)
-        and (job is None or (isinstance(job, str) and JOB.fullmatch(job)))
-        and isinstance(digest, str)
-        and _DIGEST.fullmatch(digest)
-        and all(isinstance(time, (int, float)) and not isinstance(time, bool) and abs(time) < 1e12 for time in times)
-    ):
-        raise ValueError
-    return IssuedToken(name=name, role=Role(entry["role"]), digest=digest, made=made, job=job, expires=expires)

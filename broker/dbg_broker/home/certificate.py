@@ -37,6 +37,14 @@ CLOCK_ERROR = timedelta(days=1)
 _FOOTER = "-----END CERTIFICATE-----"
 _REMEDY = f"remove {CERTIFICATE_FILE} and {KEY_FILE} there and start again; everyone then needs the new fingerprint"
 
+DAY_SECONDS = 86400.0
+
+SOON_SECONDS = 30 * DAY_SECONDS
+"""Seconds before an end from which on it is warned of: time for an authority that signs by hand, holidays included."""
+
+_REMEDY_OF_KEY = "name the key's file with --key, mode 600, without a password"
+_REMEDY_OF_CERTIFICATE = "name a PEM file with --certificate: the broker's certificate first, then its chain"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
@@ -187,12 +195,6 @@ def _make(now: datetime) -> tuple[str, str]:
     return certificate.public_bytes(serialization.Encoding.PEM).decode(), key_pem.decode()
 
 
-DAY_SECONDS = 86400.0
-
-SOON_SECONDS = 30 * DAY_SECONDS
-"""Seconds before an end from which on it is warned of: time for an authority that signs by hand, holidays included."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validity:
     """One certificate; ``begins`` and ``ends`` are in seconds since the epoch, and ``names`` are those of its hosts."""
@@ -250,10 +252,6 @@ def distance(seconds: float) -> str:
 def date_of(seconds: float) -> str:
     """Return a moment as a date with hour and minute, in local time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-
-
-_REMEDY_OF_KEY = "name the key's file with --key, mode 600, without a password"
-_REMEDY_OF_CERTIFICATE = "name a PEM file with --certificate: the broker's certificate first, then its chain"
 
 
 def load_given(certificate: Path, key: Path) -> Shown:

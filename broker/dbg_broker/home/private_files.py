@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dbg_dial.apart import apart
 from dbg_dial.find import RENDEZVOUS_FILE, check_own, open_at_once
+from dbg_dial.whole_file import write_whole
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.finding.environment import SOLE_USER
 from dbg_wire.finding.home import ANOTHER_HOME, check_above, check_closed, is_closed
@@ -76,20 +77,8 @@ def make_private_directory(path: Path) -> None:
 
 def write_private(path: Path, text: str) -> None:
     """Write a file of mode 0600, whole or not at all; readers see the old text or the new. Raise BadSecretFile."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                os.fchmod(descriptor, 0o600)
-                file.write(text)
-                file.flush()
-                # Without this a crash of the host could leave the new name with nothing in it.
-                os.fsync(descriptor)
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        write_whole(path, text, lasting=True)
     except OSError as error:
         raise cant_write(path, error) from error
 

@@ -25,6 +25,8 @@ NO_LOCKS_HERE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 _HELD_BY_OTHER = frozenset({errno.EWOULDBLOCK, errno.EACCES})
 """Errors of flock for a lock that is held: its own, and that of NFS, which makes a byte-range lock of it."""
 
+TOKENS_LOCK_FILE = "tokens.lock"
+
 
 def write_rendezvous(home: Path, rendezvous: Rendezvous) -> None:
     """Put ``driver.json`` and ``broker.json`` into the home, in place of older ones. Raise BadSecretFile."""
@@ -100,9 +102,6 @@ def lock(home: Path) -> HomeLock | None:
             return None
         raise BadSecretFile(f"{printable(str(path))} can't be locked ({error.strerror})", ANOTHER_HOME) from error
     return HomeLock(descriptor, certain=True)
-
-
-TOKENS_LOCK_FILE = "tokens.lock"
 
 
 @contextlib.contextmanager

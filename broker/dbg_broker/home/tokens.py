@@ -1,6 +1,9 @@
-"""What peers may do: three tokens, kept over restarts, those issued to somebody, and the paths that each role opens.
+"""Tokens: what peers may do. There are three kinds in three roles: a home's own, issued ones, and those of runs.
 
-The token of a run's job lies in a file of its own: ranks of the job may read it, and it admits to no other job.
+A home's own three are kept over restarts. The token of a run's job lies in a file of its own: ranks of the job may read
+it, and it admits to no other job. Two variants keep what docs/security.md promises: a broker without TLS throws its own
+tokens away at its end, and one that keeps the driver's token out of files hands out tokens that open connections for a
+while. These, like a job's token, are signed by one of the home's own, and no list holds them.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import re
 import secrets
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -33,10 +36,10 @@ THROW_AWAY_DIRECTORY = "insecure-tokens"
 """Where the tokens of a broker without TLS are, as long as it serves."""
 
 JOB_MARK = "job."
-"""How a token begins that ranks of one job may use; the job's name and a code made with the rank's token follow."""
+"""Prefix of a signed token that admits ranks of one job; the job's name and an HMAC by the rank's token follow."""
 
 DIAL_MARK = "dial."
-"""How a token begins that opens connections for a while; role, end and a code made with the role's token follow."""
+"""Prefix of a signed, expiring token; role, end and an HMAC by the role's token follow."""
 
 _DIAL = re.compile(r"dial\.(driver|watcher)\.([0-9]{1,12})\.[A-Za-z0-9_-]{43}")
 
@@ -53,6 +56,14 @@ PATHS: Mapping[str, frozenset[Role]] = MappingProxyType(
     }
 )
 """Which roles may open which path; a path that isn't here is closed to all."""
+
+JOB_TOKENS_DIRECTORY = "job-tokens"
+
+MAX_KEPT = 100
+"""Files of jobs that are not known to be over: a job outlives its run if its terminal is closed, and may dial again."""
+
+OVER_MODE = 0o400
+"""The mode of a file whose job is over."""
 
 
 def may_open(role: Role, path: str) -> bool:
@@ -98,13 +109,9 @@ class Tokens:
         presented = presented.strip()
         # Digests have one length, so that the time doesn't tell the length of the token either.
         digest = _digest(presented)
-        known = [*self._bearers, *self._of_job(presented), *self._for_a_while(presented)]
+        known = [*self._bearers, *self._signed_bearer(presented)]
         matches = [bearer for bearer in known if hmac.compare_digest(digest, bearer.digest)]
         return matches[0] if matches and scheme.lower() == "bearer" else None
-
-    def _of_job(self, presented: str) -> tuple[Bearer, ...]:
-        job = presented.removeprefix(THROW_AWAY_MARK).removeprefix(JOB_MARK).rpartition(".")[0]
-        return (Bearer(role=Role.RANK, digest=_digest(self.for_job(job)), job=job),) if job else ()
 
     def for_a_while(self, role: Role, ends: int) -> str:
         """Return a token of a terminal that opens connections until a time, in seconds since the epoch.
@@ -113,22 +120,29 @@ class Tokens:
         """
         return f"{DIAL_MARK}{role.value}.{ends}.{_code(self.of(role), Purpose.DIAL, f'{role.value} until {ends}')}"
 
-    def _for_a_while(self, presented: str) -> tuple[Bearer, ...]:
+    def _signed_bearer(self, presented: str) -> tuple[Bearer, ...]:
+        """Return whom a signed token claims to be of, with the digest of the right one; none for other tokens."""
         found = _DIAL.fullmatch(presented)
-        if found is None:
+        job = presented.removeprefix(THROW_AWAY_MARK).removeprefix(JOB_MARK).rpartition(".")[0]
+        if found is not None:
+            claimed = Bearer(role=Role(found[1]), dial_by=float(found[2]))
+        elif job:
+            claimed = Bearer(role=Role.RANK, job=job)
+        else:
             return ()
-        role, ends = Role(found[1]), int(found[2])
-        return (Bearer(role=role, digest=_digest(self.for_a_while(role, ends)), dial_by=float(ends)),)
+        return (replace(claimed, digest=_digest(self._text_of(claimed))),)
+
+    def _text_of(self, bearer: Bearer) -> str:
+        """Return the token of somebody who has no name."""
+        if bearer.dial_by is not None:
+            return self.for_a_while(bearer.role, int(bearer.dial_by))
+        return self.of(bearer.role) if bearer.job is None else self.for_job(bearer.job)
 
     def still_know(self, bearer: Bearer) -> bool:
         """Tell whether the token of somebody who is connected is still one of these."""
         if bearer.name:
             return any(one.bearer == bearer for one in self.issued)
-        if bearer.dial_by is not None:
-            own = self.for_a_while(bearer.role, int(bearer.dial_by))
-        else:
-            own = self.for_job(bearer.job) if bearer.job is not None else self.of(bearer.role)
-        return hmac.compare_digest(bearer.digest, _digest(own))
+        return hmac.compare_digest(bearer.digest, _digest(self._text_of(bearer)))
 
     def proofs(self, challenge: str) -> tuple[str, ...]:
         """Return for each throw-away token the answer to a challenge that only its holder can give; none for others.
@@ -195,18 +209,22 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
+def _directory(path: Path) -> Path:
+    try:
+        make_private_directory(path)
+    except OSError as error:
+        raise BadSecretFile(
+            f"{printable(str(path))} can't be made ({error.strerror})", "set DBG_HOME to a directory of your own"
+        ) from error
+    return path
+
+
 def load_tokens(home: Path) -> Tokens:
     """Return the tokens kept in the home; missing ones are made, mode 0600 in a directory of mode 0700.
 
     Raise BadSecretFile if one is open to others, is no token, or stands for two roles.
     """
-    directory = home / TOKENS_DIRECTORY
-    try:
-        make_private_directory(directory)
-    except OSError as error:
-        raise BadSecretFile(
-            f"{printable(str(directory))} can't be made ({error.strerror})", "set DBG_HOME to a directory of your own"
-        ) from error
+    directory = _directory(home / TOKENS_DIRECTORY)
     tokens = Tokens(
         rank=_load_token(directory / Role.RANK.value),
         driver=_load_token(directory / Role.DRIVER.value),
@@ -257,14 +275,8 @@ def make_throw_away_tokens(home: Path) -> Tokens:
 
     Lasting tokens would stay known to a listener on the network, or to a program that takes the port later.
     """
-    directory = home / THROW_AWAY_DIRECTORY
+    directory = _directory(home / THROW_AWAY_DIRECTORY)
     tokens = Tokens(rank=_throw_away_token(), driver=_throw_away_token(), watcher=_throw_away_token())
-    try:
-        make_private_directory(directory)
-    except OSError as error:
-        raise BadSecretFile(
-            f"{printable(str(directory))} can't be made ({error.strerror})", "set DBG_HOME to a directory of your own"
-        ) from error
     for role in Role:
         write_private(directory / role.value, tokens.of(role) + "\n")
     return tokens
@@ -295,15 +307,6 @@ def _load_token(path: Path) -> str:
     token = new_token()
     write_private(path, token + "\n")
     return token
-
-
-JOB_TOKENS_DIRECTORY = "job-tokens"
-
-MAX_KEPT = 100
-"""Files of jobs that are not known to be over: a job outlives its run if its terminal is closed, and may dial again."""
-
-OVER_MODE = 0o400
-"""The mode of a file whose job is over."""
 
 
 def write_job_token(home: Path, job: str, token: str) -> Path:

@@ -112,11 +112,11 @@ class Admission:
             return ""
         return f"{MAX_TERMINALS_OF_TOKEN} terminals use the token {bearer.name} already; close one of them"
 
-    def look_at_end(self, connection: PeerConnection, expires: float) -> None:
+    def close_at_expiry(self, connection: PeerConnection, expires: float) -> None:
         """Close a connection when its token expires; the wall clock decides, as it did when the token was made."""
         left = expires - time.time()
         if left > 0:
-            look_again = partial(self.look_at_end, connection, expires)
+            look_again = partial(self.close_at_expiry, connection, expires)
             self._hub.timers.schedule(min(left, MAX_TIMER_SECONDS), look_again)
         elif connection.number in self._hub.links:
             logger.info("the connection from %s is closed: its token has expired", connection.peer)

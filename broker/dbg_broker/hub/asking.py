@@ -95,7 +95,7 @@ class _Asked(NamedTuple):
     link: TerminalLink
     question: Question
     ask: Ask
-    deed: VisibleAction | None
+    visible: VisibleAction | None
     is_too_much: bool
 
 
@@ -131,15 +131,15 @@ def _ask(hub: Hub, key: str, asked: _Asked, frame: bytes) -> None:
     if asked.link.role is Role.WATCHER:
         _glance(hub, key, asked.ask)
     else:
-        if asked.deed is not None:
-            notices.tell_onlookers(hub, asked.link, asked.deed, key)
+        if asked.visible is not None:
+            notices.tell_onlookers(hub, asked.link, asked.visible, key)
         _pass_on(hub, asked.ask, key, frame)
 
 
 def _answer_for(hub: Hub, asked: _Asked, known: RankAnswer) -> None:
     if asked.ask.action is Action.INTERRUPT:
-        if asked.deed is not None and known.kind is Kind.RUNNING:
-            notices.tell_onlookers(hub, asked.link, asked.deed, known.key)
+        if asked.visible is not None and known.kind is Kind.RUNNING:
+            notices.tell_onlookers(hub, asked.link, asked.visible, known.key)
         # A rank that is stuck in C code stops when that returns; its answer is not waited for.
         hub.ranks.tell(known.key, asked.ask.replace(request=NOBODY))
     hub.settle(asked.ask.request, known)
@@ -200,7 +200,7 @@ def _glance(hub: Hub, key: str, ask: Ask) -> None:
         if finished is not None:
             hub.deliver(finished)
         return
-    wait = hub.ranks.glances.wait(key, ask, hub.timers.clock())
+    wait = hub.ranks.glances.seconds_until_ask(key, ask, hub.timers.clock())
     if wait is not None:
         hub.timers.schedule(wait, partial(_pass_on, hub, ask, key, pack_message(ask)))
 
@@ -248,14 +248,14 @@ def _place(rank: RankRecord, before: str) -> str:
 
 
 def _how_it_ended(rank: RankRecord) -> str:
-    if rank.exit is not None and rank.exit < 0:
+    if rank.end.exit is not None and rank.end.exit < 0:
         try:
-            return f"killed by {signal.Signals(-rank.exit).name} {rank.cause}".rstrip()
+            return f"killed by {signal.Signals(-rank.end.exit).name} {rank.end.cause}".rstrip()
         except ValueError:
-            return f"killed by signal {-rank.exit}"
+            return f"killed by signal {-rank.end.exit}"
     return f"exited{with_status(rank)}"
 
 
 def with_status(rank: RankRecord) -> str:
     """Return the status of a rank that has exited as the end of a sentence, empty if it isn't known."""
-    return "" if rank.exit is None else f" with status {rank.exit}"
+    return "" if rank.end.exit is None else f" with status {rank.end.exit}"

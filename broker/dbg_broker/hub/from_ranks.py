@@ -130,7 +130,7 @@ def _replace(hub: Hub, former: RankLink, key: str) -> None:
 def _heard(hub: Hub, rank: RankRecord) -> None:
     now = hub.timers.clock()
     # The rank lives: the program has caught the signal that seemed to end it, as some do with their own faults.
-    rank.signal = None
+    rank.end.signal = None
     hub.ranks.liveness.probes.heard(rank.key, now)
     if hub.ranks.registry.heard(rank, now):
         hub.rank_changed(rank)

@@ -146,7 +146,7 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
         # The rank goes on, and its guard stays for what it was asked.
         hub.ranks.tell(rank.key, Probe(), "probe")
     _take_over(hub, link, message.key)
-    hub.ranks.registry.last_words(rank, message.frames or rank.frames, rank.detail)
+    hub.ranks.registry.last_words(rank, message.frames or rank.frames, rank.end.detail)
     if message.kind is Finding.ENDED:
         _ended(hub, rank)
         link.connection.close(CloseCode.DONE, "the rank has ended")
@@ -176,7 +176,7 @@ def receive(hub: Hub, link: RankLink, message: Message) -> None:
         # What these tell is not the Python stack that the rank is remembered by.
         pass
     elif rank is not None and message.frames:
-        hub.ranks.registry.last_words(rank, message.frames, rank.detail)
+        hub.ranks.registry.last_words(rank, message.frames, rank.end.detail)
     elif rank is not None:
         message = message.replace(frames=rank.frames)
     departures.settle(hub, link.guard_of, message)
@@ -206,11 +206,11 @@ def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
 
 
 def _note_signal(rank: RankRecord, message: Testimony) -> None:
-    rank.signal, rank.cause = message.signal, message.cause
+    rank.end.signal, rank.end.cause = message.signal, message.cause
     if message.core.startswith("|"):
-        rank.core = f"core handed to {message.core[1:]}"
+        rank.end.core = f"core handed to {message.core[1:]}"
     elif message.core:
-        rank.core = f"core likely at {message.core}"
+        rank.end.core = f"core likely at {message.core}"
 
 
 def _ended(hub: Hub, rank: RankRecord) -> None:

@@ -153,8 +153,8 @@ class TerminalLink:
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: deque[Unread] = field(default_factory=deque)
     told: set[str] | None = None
-    deeds: NoticePaces | None = None
-    """What it is told of the deeds of others at the rank where it sits."""
+    notices: NoticePaces | None = None
+    """What it is told of what others do at the rank where it sits."""
     is_supplied: bool = False
     """Whether what waits for it is being sent, in slices."""
     account: Account = field(init=False)

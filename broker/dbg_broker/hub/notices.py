@@ -22,38 +22,38 @@ DEED_COST = 64
 """Bytes that each terminal that is told counts for the one that does something: 4,000 terminals a second."""
 
 
-def tell_onlookers(hub: Hub, link: TerminalLink, deed: VisibleAction, key: str) -> None:
+def tell_onlookers(hub: Hub, link: TerminalLink, action: VisibleAction, key: str) -> None:
     """Tell all other terminals at a rank what one does there, within the pace of each."""
     numbers = [number for number in hub.terminals.seats.viewers(key) if not _is_same(link, hub.terminals.links[number])]
     if not numbers:
         return
     hub.connections.charge(link.connection, link.rate, DEED_COST * len(numbers))
     for number in numbers:
-        _tell(hub, hub.terminals.links[number], key, link, deed)
+        _tell(hub, hub.terminals.links[number], key, link, action)
 
 
-def _tell(hub: Hub, onlooker: TerminalLink, key: str, link: TerminalLink, deed: VisibleAction) -> None:
-    now, sentence = hub.timers.clock(), f"{_who(link)} {deed.text}"
-    if onlooker.deeds is None or onlooker.deeds.key != key:
-        onlooker.deeds = NoticePaces(key)
-    pace = onlooker.deeds.of(link.number, deed, now)
+def _tell(hub: Hub, onlooker: TerminalLink, key: str, link: TerminalLink, action: VisibleAction) -> None:
+    now, sentence = hub.timers.clock(), f"{_who(link)} {action.text}"
+    if onlooker.notices is None or onlooker.notices.key != key:
+        onlooker.notices = NoticePaces(key)
+    pace = onlooker.notices.of(link.number, action, now)
     # A terminal that is behind gets its screen before news of others.
     if onlooker.connection.is_ready and pace.may_tell(now):
-        onlooker.connection.send_message(Notice(text=sentence, ends_stop=deed.ends_stop))
+        onlooker.connection.send_message(Notice(text=sentence, ends_stop=action.ends_stop))
         return
     hub.connections.meters.budgets.hit(Payer.DRIVER, Budget.DEEDS)
     wait = pace.count(sentence, now)
     if wait is not None:
-        hub.timers.schedule(wait, partial(_tell_more, hub, onlooker, onlooker.deeds, pace))
+        hub.timers.schedule(wait, partial(_tell_more, hub, onlooker, onlooker.notices, pace))
 
 
-def _tell_more(hub: Hub, onlooker: TerminalLink, deeds: NoticePaces, pace: NoticePace) -> None:
+def _tell_more(hub: Hub, onlooker: TerminalLink, notices: NoticePaces, pace: NoticePace) -> None:
     viewer = hub.terminals.seats.viewer(onlooker.number)
-    if viewer is None or onlooker.deeds is not deeds or viewer.key != deeds.key:
+    if viewer is None or onlooker.notices is not notices or viewer.key != notices.key:
         # It has left the rank, and what was counted there is of no use elsewhere.
         return
     if not onlooker.connection.is_ready:
-        hub.timers.schedule(SECONDS_FOR_ONE, partial(_tell_more, hub, onlooker, deeds, pace))
+        hub.timers.schedule(SECONDS_FOR_ONE, partial(_tell_more, hub, onlooker, notices, pace))
     elif (sentence := pace.more(hub.timers.clock())) is not None:
         onlooker.connection.send_message(Notice(text=sentence))
 

@@ -107,7 +107,7 @@ class Hub:
             recorded=self.journal.recorded.figures(),
         )
 
-    def certificate_told(self, ends: float) -> None:
+    def note_certificate_end(self, ends: float) -> None:
         """Take note of the end of the broker's certificate, in seconds since the epoch."""
         self._certificate_ends = ends
 
@@ -181,7 +181,7 @@ class Hub:
     def settle(self, number: int, answer: RankAnswer) -> None:
         """Answer an open question for a rank that is waited for, as the broker knows the answer itself."""
         if self.ranks.questions.waits_for(number, answer.key):
-            self._deliver_if_any(self.ranks.questions.know(number, answer))
+            self._deliver_if_any(self.ranks.questions.answer_for_rank(number, answer))
 
     def end_question(self, number: int) -> None:
         """End a question that may be open, with the ranks that have not answered named as silent."""

@@ -41,26 +41,26 @@ class Silences:
         self._looked_for = self._looked_at
         self._round: Iterator[str] = iter(())
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Look at the connections that are due."""
         absent = now - self._looked_for >= ABSENCE_SECONDS
         self._looked_for = now
-        looks = self._look_at_ranks(now, LOOKS_AT_ONCE)
+        looks = self._poll_ranks(now, LOOKS_AT_ONCE)
         if looks < LOOKS_AT_ONCE and now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
             self._round = self._hub.ranks.liveness.hosts.due(now)
-            self._look_at_ranks(now, LOOKS_AT_ONCE - looks)
-            self._look_at_terminals(now, absent)
+            self._poll_ranks(now, LOOKS_AT_ONCE - looks)
+            self._poll_terminals(now, absent)
 
-    def _look_at_ranks(self, now: float, most: int) -> int:
+    def _poll_ranks(self, now: float, most: int) -> int:
         """Go on with the round for so many ranks, and return how many it was: fewer at its end."""
         looks = 0
         for key in islice(self._round, most):
-            self._look_at_rank(key, now)
+            self._poll_rank(key, now)
             looks += 1
         return looks
 
-    def _look_at_rank(self, key: str, now: float) -> None:
+    def _poll_rank(self, key: str, now: float) -> None:
         hub = self._hub
         link, rank = hub.ranks.links.get(key), hub.ranks.registry.find(key)
         if link is None:
@@ -74,7 +74,7 @@ class Silences:
             # Its host is back; the rank's answer ends its silence.
             link.connection.send_message(Probe(), "probe")
 
-    def _look_at_terminals(self, now: float, absent: bool) -> None:
+    def _poll_terminals(self, now: float, absent: bool) -> None:
         for link in tuple(self._hub.terminals.links.values()):
             connection = link.connection
             if absent:
@@ -111,7 +111,7 @@ class Sweeper:
     def sweep(self, now: float) -> None:
         """Do what is due now."""
         self._probe(now)
-        self._silences.look(now)
+        self._silences.poll(now)
         self._check_silent(now)
         departures.check_deaths(self._hub, now)
         self._drop_stalled(now)

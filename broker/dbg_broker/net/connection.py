@@ -12,14 +12,13 @@ import logging
 import ssl
 import typing
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 
 from websockets.frames import Frame, Opcode
-from websockets.protocol import State
-from websockets.server import ServerProtocol
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.net import tcp
-from dbg_broker.net.frames import UNREAD_BYTES, Fragments, IncomingBytes, pack_data, pack_message, whole_frame
+from dbg_broker.net.frames import UNREAD_BYTES, IncomingBytes, pack_data, pack_message
 from dbg_broker.net.http import (
     HttpAnswer,
     NoRequest,
@@ -34,6 +33,7 @@ from dbg_broker.net.outbox import OutgoingFrames
 from dbg_broker.net.reputation import network_of
 from dbg_broker.net.tls import SecureTransport
 from dbg_broker.net.turns import Account
+from dbg_broker.net.websocket import WebSocket
 from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -45,12 +45,26 @@ if typing.TYPE_CHECKING:
 
 logger = logging.getLogger("dbg_broker")
 
-# The library logs much about the bytes of strangers; this module logs what matters, in one line.
-_library_logger = logging.getLogger("dbg_broker.websockets")
-_library_logger.setLevel(logging.CRITICAL + 1)
-
 WRITE_HIGH_WATER = 16 * limits.KIB
 """Bytes in the transport at which further frames wait in the outbox, where they can still be dropped."""
+
+
+@dataclass(slots=True)
+class Stranger:
+    """What counts of a connection until its token is known."""
+
+    network: str
+    """By what its address is counted."""
+    head: bytearray = field(default_factory=bytearray)
+    """The begin of its request."""
+    is_decided_later: bool = False
+    """Whether its request is answered when the broker has read or waited for something."""
+    was_made: bool = False
+    """Whether it got a transport."""
+    has_failed: bool = False
+    """Whether it was counted as one that failed."""
+    cancel_start: Callable[[], object] | None = None
+    """Gives it up before it has a transport."""
 
 
 class PeerConnection(asyncio.Protocol):
@@ -59,99 +73,73 @@ class PeerConnection(asyncio.Protocol):
     # There may be tens of thousands of connections.
     __slots__ = (
         "_abort_handle",
-        "_fragments",
-        "_frames",
-        "_has_finished",
-        "_has_unfinished",
-        "_head",
         "_incoming",
         "_is_closing",
-        "_is_decided_later",
         "_is_resting",
-        "_loop",
         "_outgoing",
         "_owner",
-        "_secure",
         "_transport",
         "_waits_its_turn",
-        "_was_lost",
         "_websocket",
         "account",
-        "cancel_start",
-        "has_failed",
         "heard_at",
         "is_open",
-        "network",
         "number",
         "peer",
-        "was_made",
+        "stranger",
     )
 
-    def __init__(
-        self,
-        number: int,
-        peer: str,
-        owner: Connections,
-        loop: asyncio.AbstractEventLoop,
-        secure: SecureTransport | None = None,
-    ) -> None:
+    def __init__(self, number: int, peer: str, owner: Connections, secure: SecureTransport | None = None) -> None:
+        now = owner.timers.clock()
         self.number = number
         self.peer = peer
-        self.network = network_of(tcp.host_of(peer))
-        self.was_made = False
-        self.has_failed = False
-        """Whether the owner has counted it as a stranger's."""
+        self.stranger = Stranger(network_of(tcp.host_of(peer)))
         self.account: Account | None = None
         """Whose time its work takes, once that is known."""
         self.is_open = False
-        self.heard_at = loop.time()
-        """When the peer was heard last, or will be read again, on the loop's clock."""
-        self.cancel_start: Callable[[], object] | None = None
+        self.heard_at = now
+        """When the peer was heard last, or will be read again."""
         self._owner = owner
-        self._loop = loop
-        self._secure = secure
         self._transport: asyncio.Transport | None = None
-        self._websocket: ServerProtocol | None = None
-        self._head = bytearray()
-        self._fragments = Fragments()
-        self._frames: list[Frame] = []
-        """Frames that have been read and are still to be taken, the next one last."""
-        self._has_finished = False
-        self._has_unfinished = False
-        self._outgoing = OutgoingFrames(loop.time())
+        self._websocket: WebSocket | None = None
+        self._outgoing = OutgoingFrames(now)
         self._is_closing = False
-        self._is_decided_later = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None
         self._incoming = IncomingBytes(secure)
         self._waits_its_turn = False
-        self._was_lost = False
+
+    @property
+    def network(self) -> str:
+        """Return by what its address is counted."""
+        return self.stranger.network
 
     # ------------------------------------------------------------------------------------------------- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport, and bound its buffer."""
         raw = typing.cast(asyncio.Transport, transport)
-        if self._secure is not None:
-            self._secure.run_on(raw)
-        self._transport = self._secure or raw
+        secure = self._incoming.secure
+        if secure is not None:
+            secure.run_on(raw)
+        self._transport = secure or raw
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         if hasattr(raw, "max_size"):
             # asyncio would read 256 KiB at once, from each of a thousand connections that flood.
             raw.max_size = UNREAD_BYTES
         self._outgoing.transport = self._transport
-        self.was_made = True
+        self.stranger.was_made = True
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the socket, to be read when it is this connection's turn."""
-        self.heard_at = self._loop.time()
-        self._incoming.take(data)
+        self.heard_at = self._owner.timers.clock()
+        self._incoming.add(data)
         self._ask_for_turn()
 
     def eof_received(self) -> None:
         """Take the end of the peer's bytes, which ends the connection."""
-        if self._websocket is not None and not self._incoming and not self._frames:
-            self._websocket.receive_eof()
+        if self._websocket is not None and not self._incoming and not self._websocket.frames:
+            self._websocket.protocol.receive_eof()
 
     def work(self, is_over: Callable[[], bool]) -> bool:
         """Take what came until the slice is over, at least one frame; return whether there is more to take now.
@@ -166,10 +154,10 @@ class PeerConnection(asyncio.Protocol):
         try:
             has_more = self._has_work
             while has_more:
-                if not self._frames:
+                if not self._has_frames:
                     self._receive(self._incoming.piece())
-                if self._frames and self.is_open == was_open:
-                    self._handle_next()
+                if self._websocket is not None and self._websocket.frames and self.is_open == was_open:
+                    self._handle_next(self._websocket)
                 has_more = self._has_work
                 # Most peers have said one thing; the clock is asked only if there is more.
                 if self.is_open != was_open or (has_more and is_over()):
@@ -179,10 +167,9 @@ class PeerConnection(asyncio.Protocol):
             self._fail(f"no TLS ({error.reason or type(error).__name__})")
         except Exception:
             logger.exception("the connection from %s is closed after an error of the broker", self.peer)
-            self._incoming.clear()
-            self._frames.clear()
+            self._drop_incoming()
             self.abort()
-        if self._was_lost and not self._incoming and not self._frames:
+        if self._was_lost and not self._incoming and not self._has_frames:
             self._end()
         self._mind_reading()
         if self.is_open and not was_open:
@@ -195,7 +182,20 @@ class PeerConnection(asyncio.Protocol):
 
     @property
     def _has_work(self) -> bool:
-        return bool(self._frames) or (bool(self._incoming) and (self._was_lost or not self._is_resting))
+        return self._has_frames or (bool(self._incoming) and (not self._is_resting or self._was_lost))
+
+    @property
+    def _has_frames(self) -> bool:
+        return self._websocket is not None and bool(self._websocket.frames)
+
+    @property
+    def _was_lost(self) -> bool:
+        return self._transport is None and self.stranger.was_made
+
+    def _drop_incoming(self) -> None:
+        self._incoming.clear()
+        if self._websocket is not None:
+            self._websocket.frames.clear()
 
     def pause_writing(self) -> None:
         """Hold frames back."""
@@ -218,34 +218,29 @@ class PeerConnection(asyncio.Protocol):
             # Python 3.10 takes a TLS transport for open until this is called.
             self._transport.close()
         self._transport = self._outgoing.transport = None
-        self._was_lost = True
         if self._is_closing:
-            self._incoming.clear()
-            self._frames.clear()
-        if not self._incoming and not self._frames:
+            self._drop_incoming()
+        if not self._incoming and not self._has_frames:
             self._end()
         else:
             self._ask_for_turn()
 
     def _end(self) -> None:
         if not self._is_closing and not self.is_open:
-            is_shaken = self._secure is None or self._secure.is_shaken
+            is_shaken = self._incoming.secure is None or self._incoming.secure.is_shaken
             self._note_failure("it ended before a request" if is_shaken else "it ended during the TLS handshake")
         self._is_closing = True
         self.is_open = False
         self._outgoing.clear()
-        self._fragments.clear()
         if self._websocket is not None:
-            # The library's objects refer to one another, so the buffer would stay until garbage collection.
-            self._websocket.reader.buffer.clear()
-            self._websocket.parser.close()
+            self._websocket.forget()
         try:
             self._owner.handlers.lost(self)
         except Exception:
             logger.exception("an error of the broker after the connection from %s ended", self.peer)
 
     def _ask_for_turn(self) -> None:
-        if not self._waits_its_turn and (self._was_lost or not self._is_resting):
+        if not self._waits_its_turn and (not self._is_resting or self._was_lost):
             self._waits_its_turn = self._owner.has_bytes(self)
         if self._waits_its_turn or self._is_resting:
             self._mind_reading()
@@ -262,52 +257,40 @@ class PeerConnection(asyncio.Protocol):
     # --------------------------------------------------------------------------------------------------- what comes in
 
     def _receive(self, data: bytes) -> None:
-        if self._secure is not None and self._secure.has_ended:
+        if self._incoming.secure is not None and self._incoming.secure.has_ended:
             self._take_tls_end()
-        if not data or self._is_decided_later or (self._is_closing and not self.is_open):
+        if not data or self.stranger.is_decided_later or (self._is_closing and not self.is_open):
             # A request that is answered later is the last one: more behind it would cost as much again.
             return
         if self._websocket is None:
-            self._head += data
+            self.stranger.head += data
             self._receive_head()
-        elif (frame := self._whole_frame(self._websocket, data)) is not None:
-            self._frames = [frame]
-        else:
-            self._websocket.receive_data(data)
-            self._frames = [event for event in self._websocket.events_received() if isinstance(event, Frame)]
-            self._frames.reverse()
-            if not self._frames:
-                self._end_piece(self._websocket)
-
-    def _whole_frame(self, websocket: ServerProtocol, data: bytes) -> Frame | None:
-        """Return the frame that these bytes are, if the library has nothing to add: it holds none, nor part of one."""
-        if self._fragments.is_begun or websocket.reader.buffer or websocket.state is not State.OPEN:
-            return None
-        return whole_frame(data)
+        elif not self._websocket.receive(data):
+            self._end_piece(self._websocket)
 
     def _take_tls_end(self) -> None:
         """Take the end of a TLS peer's bytes, which may leave its socket open."""
         if self._websocket is not None:
-            self._websocket.receive_eof()
+            self._websocket.protocol.receive_eof()
         if self._transport is not None:
             self._transport.close()
 
     def _receive_head(self) -> None:
         try:
-            head = read_head(bytes(self._head))
+            head = read_head(bytes(self.stranger.head))
         except NoRequest as error:
             self._fail(str(error))
             return
         if head is None:
             return
         if head.method == "GET":
-            self._head.clear()
+            self.stranger.head.clear()
             self._shake_hands(head.lines)
             if head.rest:
                 self._receive(head.rest)
         else:
             answer = self._owner.handlers.admit(self, Upgrade(head.target, None, None, (), head.method))
-            self._is_decided_later = answer is None
+            self.stranger.is_decided_later = answer is None
             if isinstance(answer, HttpAnswer):
                 self.respond(answer, with_body=head.method != "HEAD")
 
@@ -322,50 +305,44 @@ class PeerConnection(asyncio.Protocol):
             self.respond(answer)
             return
         if answer is None:
-            self._is_decided_later = True
+            self.stranger.is_decided_later = True
             return
         switched = switching(request)
         if isinstance(switched, HttpAnswer):
             self.respond(switched)
             return
         self._outgoing.write(switched)
-        self._websocket = ServerProtocol(state=State.OPEN, max_size=limits.MAX_FRAME_BYTES, logger=_library_logger)
+        self._websocket = WebSocket()
         self.is_open = True
         if self._transport is not None:
             tcp.tune(self._transport, to_terminal=answer.role is not Role.RANK)
         self._owner.opened(self, answer)
 
-    def _handle_next(self) -> None:
-        frame = self._frames.pop()
+    def _handle_next(self, websocket: WebSocket) -> None:
+        frame = websocket.frames.pop()
         if self._is_closing:
-            self._frames.clear()
+            websocket.frames.clear()
         else:
-            self._handle_frame(frame)
-        if not self._frames and self._websocket is not None:
-            self._end_piece(self._websocket)
+            self._handle_frame(websocket, frame)
+        if not websocket.frames:
+            self._end_piece(websocket)
 
-    def _end_piece(self, websocket: ServerProtocol) -> None:
-        if websocket.parser_exc is not None and not self._is_closing:
-            logger.info("the connection from %s is closed: %s", self.peer, type(websocket.parser_exc).__name__)
+    def _end_piece(self, websocket: WebSocket) -> None:
+        if websocket.protocol.parser_exc is not None and not self._is_closing:
+            logger.info("the connection from %s is closed: %s", self.peer, type(websocket.protocol.parser_exc).__name__)
         self._write_library_frames(websocket)
-        self._note_unfinished(websocket)
+        if (kept := websocket.unfinished()) is not None:
+            size, is_new = kept
+            self._owner.note_unfinished(self, size, is_new=is_new)
 
-    def _note_unfinished(self, websocket: ServerProtocol) -> None:
-        size = len(websocket.reader.buffer) + len(self._fragments)
-        if size or self._has_unfinished:
-            self._has_unfinished = size > 0
-            self._owner.note_unfinished(self, size, is_new=self._has_finished)
-        self._has_finished = False
-
-    def _handle_frame(self, frame: Frame) -> None:
-        whole = self._fragments.take(frame)
+    def _handle_frame(self, websocket: WebSocket, frame: Frame) -> None:
+        whole = websocket.message(frame)
         if whole is not None:
             self._handle_message(*whole)
         if not frame.fin or frame.opcode in (Opcode.PING, Opcode.PONG):
             self._owner.handlers.frame(self)
 
     def _handle_message(self, opcode: Opcode, payload: bytes) -> None:
-        self._has_finished = True
         if opcode is Opcode.BINARY:
             self._owner.handlers.data(self, payload)
         else:
@@ -377,7 +354,7 @@ class PeerConnection(asyncio.Protocol):
     @property
     def is_ahead(self) -> bool:
         """Tell whether a TLS handshake is complete."""
-        return self._secure is not None and self._secure.is_shaken
+        return self._incoming.secure is not None and self._incoming.secure.is_shaken
 
     @property
     def is_ready(self) -> bool:
@@ -422,14 +399,14 @@ class PeerConnection(asyncio.Protocol):
         if self._transport is None or self._is_closing:
             return
         websocket = self._websocket
-        if websocket is None or websocket.state is not State.OPEN:
+        if websocket is None or not websocket.is_open:
             self.abort()
             return
         if flush:
             self._outgoing.flush()
         self._outgoing.clear()
         self._is_closing = True
-        websocket.send_close(code, printable(reason, 60).encode()[:120].decode("utf-8", "ignore"))
+        websocket.protocol.send_close(code, printable(reason, 60).encode()[:120].decode("utf-8", "ignore"))
         self._write_library_frames(websocket)
         self._abort_soon()
 
@@ -438,21 +415,21 @@ class PeerConnection(asyncio.Protocol):
         self._is_closing = True
         if self._transport is not None:
             self._transport.abort()
-        elif self.cancel_start is not None:
-            self.cancel_start()
+        elif self.stranger.cancel_start is not None:
+            self.stranger.cancel_start()
 
     def ping(self) -> None:
         """Ask the peer for a sign of life, unless the ping would have to wait."""
         if self.is_ready and self._websocket is not None:
-            self._websocket.send_ping(b"")
+            self._websocket.protocol.send_ping(b"")
             self._write_library_frames(self._websocket)
 
     def rest(self, seconds: float) -> None:
         """Read nothing for a while."""
         if self._transport is not None and not self._transport.is_closing() and not self._is_resting:
             self._is_resting = True
-            self.heard_at = self._loop.time() + seconds
-            self._loop.call_later(seconds, self._resume_reading)
+            self.heard_at = self._owner.timers.clock() + seconds
+            self._owner.timers.schedule(seconds, self._resume_reading)
             self._mind_reading()
 
     def missed_output(self) -> bool:
@@ -481,12 +458,12 @@ class PeerConnection(asyncio.Protocol):
         if self.is_ready:
             self._owner.handlers.drained(self)
 
-    def _write_library_frames(self, websocket: ServerProtocol) -> None:
+    def _write_library_frames(self, websocket: WebSocket) -> None:
         """Write what the library answers by itself: pongs and closes."""
         transport = self._transport
         if transport is None:
             return
-        if self._outgoing.write_to_end(websocket.data_to_send()):
+        if self._outgoing.write_to_end(websocket.protocol.data_to_send()):
             self._end_output(transport)
         if not transport.is_closing() and self._outgoing.held > limits.MAX_VIEWER_BACKLOG:
             # The peer sends pings without end and doesn't read the answers.
@@ -511,7 +488,8 @@ class PeerConnection(asyncio.Protocol):
 
     def _abort_soon(self) -> None:
         if self._abort_handle is None:
-            self._abort_handle = self._loop.call_later(limits.CLOSE_SECONDS, self.abort)
+            handle = self._owner.timers.schedule(limits.CLOSE_SECONDS, self.abort)
+            self._abort_handle = typing.cast(asyncio.TimerHandle, handle)
 
     def _fail(self, reason: str) -> None:
         self._note_failure(reason)

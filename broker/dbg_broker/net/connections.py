@@ -72,7 +72,7 @@ class Connections:
         times: LoopTimes | None = None,
         memory: SpareMemory | None = None,
     ) -> None:
-        self._timers = timers
+        self.timers = timers
         self.capacity = capacity or Capacity()
         self.descriptors, self.memory = SpareDescriptors(timers.clock), memory or SpareMemory(timers.clock)
         self.meters = Meters()
@@ -96,7 +96,7 @@ class Connections:
     @property
     def can_accept(self) -> bool:
         """Tell whether one more connection may come now."""
-        return self.arrivals.has_room(self._timers.clock())
+        return self.arrivals.has_room(self.timers.clock())
 
     def make_room(self, error: OSError) -> bool:
         """Have a descriptor free for an accept that found none: a spare one, or soon that of the oldest newcomer.
@@ -105,7 +105,7 @@ class Connections:
         """
         if self.descriptors.lend(error):
             return True
-        oldest = self.arrivals.oldest(self._timers.clock())
+        oldest = self.arrivals.oldest(self.timers.clock())
         if oldest is not None:
             self._give_up(oldest, Budget.WAITING, "too many connections wait")
         return False
@@ -118,24 +118,24 @@ class Connections:
     def accepted(self, connection: PeerConnection) -> None:
         """Count a connection until its first message; if too many wait, the oldest is closed."""
         logger.debug("connection %d comes from %s", connection.number, connection.peer)
-        given_up = self.arrivals.come(connection.number, connection, connection.network, self._timers.clock())
+        given_up = self.arrivals.come(connection.number, connection, connection.network, self.timers.clock())
         if given_up is not None:
             oldest, budget = given_up
             self._give_up(oldest, budget, "too many connections wait")
 
     def begins(self, connection: PeerConnection, begin: Callable[[], None]) -> None:
         """Call ``begin``, which reads the first bytes of a connection, when it is its turn."""
-        is_slow = self.reputation.is_slow(connection.network, self._timers.clock())
+        is_slow = self.reputation.is_slow(connection.network, self.timers.clock())
         self.entrance.call(begin, connection.network, is_slow=is_slow)
 
     def failed(self, connection: PeerConnection, reason: str) -> None:
         """Count a stranger, once for each connection: what came was no request for a WebSocket of the broker."""
-        if connection.has_failed:
+        if connection.stranger.has_failed:
             # It was given up during its TLS handshake, and counted then.
             return
-        connection.has_failed = True
+        connection.stranger.has_failed = True
         self.meters.failures += 1
-        self.reputation.failed(connection.network, self._timers.clock())
+        self.reputation.failed(connection.network, self.timers.clock())
         logger.info("the connection from %s is closed: %s", connection.peer, reason)
 
     # ----------------------------------------------------------------------------------------------------- what comes
@@ -144,16 +144,16 @@ class Connections:
         """Take a new WebSocket."""
         logger.debug("connection %d is open, for %s", connection.number, bearer.shown)
         self.meters.handshakes += 1
-        self.reputation.succeeded(connection.network, self._timers.clock())
+        self.reputation.succeeded(connection.network, self.timers.clock())
         self.open[connection.number] = connection
         self.handlers.opened(connection, bearer)
 
     def has_bytes(self, connection: PeerConnection) -> bool:
         """Have a connection read what came, now or when it is its turn; return whether it waits for its turn."""
         if connection.account is not None:
-            return self.turns.take(connection.work, connection.account, types=self.handlers.types(connection))
-        is_slow = self.reputation.is_slow(connection.network, self._timers.clock())
-        self.entrance.take(connection.work, connection.network, is_slow=is_slow, is_ahead=connection.is_ahead)
+            return self.turns.submit(connection.work, connection.account, types=self.handlers.types(connection))
+        is_slow = self.reputation.is_slow(connection.network, self.timers.clock())
+        self.entrance.submit(connection.work, connection.network, is_slow=is_slow, is_ahead=connection.is_ahead)
         return True
 
     def note_unfinished(self, connection: PeerConnection, size: int, *, is_new: bool) -> None:
@@ -163,13 +163,13 @@ class Connections:
         """
         if connection.number not in self.open:
             return
-        self.unfinished.note(connection.number, size, self._timers.clock(), is_new=is_new)
+        self.unfinished.note(connection.number, size, self.timers.clock(), is_new=is_new)
         while (number := self.unfinished.heaviest()) is not None:
             self._end_unfinished(number, "messages that are not complete take too much memory, most of it here").abort()
 
     def charge(self, connection: PeerConnection, rate: TokenBucket, cost: int) -> None:
         """Count what a message or request costs; beyond its rate a connection is read later."""
-        seconds = rate.spend(cost, self._timers.clock())
+        seconds = rate.spend(cost, self.timers.clock())
         if seconds > 0:
             connection.rest(seconds)
 
@@ -185,7 +185,7 @@ class Connections:
     def sweep(self, late: float) -> None:
         """Do what is due by the clock, ``late`` seconds after its time."""
         self.times.timer_ran(late)
-        now = self._timers.clock()
+        now = self.timers.clock()
         self.descriptors.refill()
         while (oldest := self.arrivals.surplus(now)) is not None:
             self._give_up(oldest, Budget.WAITING, "too many connections wait")

@@ -1,11 +1,11 @@
-"""WebSocket frames: those that a server sends, bytes that came and are not read yet, and incomplete messages."""
+"""WebSocket frames as a server sends them, bytes that came and are not read yet, and sums of incomplete messages."""
 
 from __future__ import annotations
 
 import enum
 import struct
 
-from websockets.frames import Frame, Opcode, apply_mask  # type: ignore[attr-defined] # the one in C, where there is one
+from websockets.frames import Opcode
 
 from dbg_broker.net.tls import SecureTransport
 from dbg_broker.quotas import ByteBudget
@@ -59,58 +59,6 @@ def pack_data(payload: bytes) -> bytes:
     return pack(Opcode.BINARY, payload)
 
 
-_WHOLE = {0x80 | Opcode.TEXT: Opcode.TEXT, 0x80 | Opcode.BINARY: Opcode.BINARY}
-
-
-def whole_frame(data: bytes) -> Frame | None:
-    """Return the frame if these bytes are exactly one short frame with a whole message of a client, else None.
-
-    Most bytes that come are, and the library takes twice as long for them.
-    """
-    if len(data) < 6 or data[0] not in _WHOLE or data[1] < 0x80:
-        return None
-    size, begins = data[1] & 0x7F, 6
-    if size == 126:
-        size, begins = int.from_bytes(data[2:4], "big"), 8
-    if (size == 127 and begins == 6) or len(data) != begins + size:
-        return None
-    return Frame(_WHOLE[data[0]], apply_mask(data[begins:], data[begins - 4 : begins]))
-
-
-class Fragments:
-    """The frames of a message that is not complete; the library has checked their order."""
-
-    __slots__ = ("_kept", "_opcode", "is_begun")
-
-    def __init__(self) -> None:
-        self._opcode = Opcode.BINARY
-        self._kept = bytearray()
-        self.is_begun = False
-        """Whether further frames of a message are to come."""
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def take(self, frame: Frame) -> tuple[Opcode, bytes] | None:
-        """Take a frame, and return the message that it completes, if it does."""
-        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
-            self.is_begun = not frame.fin
-            if frame.fin:
-                return frame.opcode, bytes(frame.data)
-            self._opcode, self._kept = frame.opcode, bytearray(frame.data)
-        elif frame.opcode is Opcode.CONT:
-            self._kept += frame.data
-            if frame.fin:
-                self.is_begun = False
-                whole, self._kept = bytes(self._kept), bytearray()
-                return self._opcode, whole
-        return None
-
-    def clear(self) -> None:
-        """Forget the frames of a message that is not complete."""
-        self._kept.clear()
-
-
 PIECE_BYTES = 2 * limits.KIB
 """Bytes that are taken apart at once: 100 short messages or 300 pings, between which the clock is looked at."""
 
@@ -121,27 +69,27 @@ UNREAD_BYTES = 64 * limits.KIB
 class IncomingBytes:
     """The bytes of one connection; nothing is decrypted before it is asked for."""
 
-    __slots__ = ("_secure", "_unread")
+    __slots__ = ("_unread", "secure")
 
     def __init__(self, secure: SecureTransport | None) -> None:
-        self._secure = secure
+        self.secure = secure
         self._unread = bytearray()
 
     def __bool__(self) -> bool:
-        return bool(self._unread) or (self._secure is not None and not self._secure.is_dry)
+        return bool(self._unread) or (self.secure is not None and not self.secure.is_dry)
 
     @property
     def is_full(self) -> bool:
         """Tell whether enough waits."""
         return len(self._unread) >= UNREAD_BYTES
 
-    def take(self, data: bytes) -> None:
+    def add(self, data: bytes) -> None:
         """Keep bytes of the socket."""
         self._unread += data
 
     def piece(self) -> bytes:
         """Return the next bytes that the peer said; with TLS they may be empty. Raise ssl.SSLError."""
-        secure = self._secure
+        secure = self.secure
         if secure is not None and not secure.is_dry:
             return secure.read(PIECE_BYTES)
         piece = bytes(self._unread[:PIECE_BYTES])
@@ -154,8 +102,8 @@ class IncomingBytes:
     def clear(self) -> None:
         """Forget all that waits."""
         self._unread.clear()
-        if self._secure is not None:
-            self._secure.drop()
+        if self.secure is not None:
+            self.secure.drop()
 
 
 MESSAGE_SECONDS = 60.0

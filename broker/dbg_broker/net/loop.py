@@ -185,9 +185,9 @@ class GarbageCollection:
         gc.set_threshold(young, older, NEVER)
         gc.collect()
         gc.freeze()
-        self._schedule(TICK_SECONDS, self._look)
+        self._schedule(TICK_SECONDS, self._poll)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         since = self._clock() - self._whole_at
         if since >= WHOLE_AT_LATEST_SECONDS or (since >= WHOLE_SECONDS and not self._types()):
             gc.unfreeze()
@@ -197,4 +197,4 @@ class GarbageCollection:
         elif gc.get_count()[2]:
             gc.collect()
             gc.freeze()
-        self._schedule(TICK_SECONDS, self._look)
+        self._schedule(TICK_SECONDS, self._poll)

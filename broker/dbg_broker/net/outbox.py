@@ -1,4 +1,4 @@
-"""The bounded queue of frames for one peer.
+"""Backlog: the bounded queue of frames for one peer.
 
 Pure: frames are bytes that the caller hands to its transport as the transport takes them. ``held`` is the number of
 bytes that the transport itself still holds; they count against the bound.
@@ -115,7 +115,7 @@ class Outbox:
         self._put(frame, instead_of, False)
         return Fate.QUEUED
 
-    def take(self) -> bytes | None:
+    def pop(self) -> bytes | None:
         """Return the next frame for the transport, or None."""
         if not self._waiting:
             return None
@@ -235,12 +235,12 @@ class OutgoingFrames:
 
     def pump(self) -> None:
         """Write what waits for as long as the transport takes it."""
-        while not self.is_paused and (frame := self._outbox.take()) is not None:
+        while not self.is_paused and (frame := self._outbox.pop()) is not None:
             self.write(frame)
 
     def flush(self) -> None:
         """Write all that waits."""
-        while (frame := self._outbox.take()) is not None:
+        while (frame := self._outbox.pop()) is not None:
             self.write(frame)
 
     def clear(self) -> None:

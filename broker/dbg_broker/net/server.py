@@ -137,8 +137,8 @@ class Server:
         accepted.setblocking(False)
         self._last_number += 1
         secure = SecureTransport(self._context) if self._context is not None else None
-        connection = PeerConnection(self._last_number, peer, self._owner, self._loop, secure)
-        connection.cancel_start = partial(self._give_up, connection, accepted, "it was given up")
+        connection = PeerConnection(self._last_number, peer, self._owner, secure)
+        connection.stranger.cancel_start = partial(self._give_up, connection, accepted, "it was given up")
         self._loop.add_reader(accepted, self._has_first_byte, connection, accepted)
         self._owner.accepted(connection)
 
@@ -161,14 +161,14 @@ class Server:
         if accepted.fileno() < 0:
             return
         task = self._loop.create_task(self._hand_over(connection, accepted))
-        connection.cancel_start = task.cancel
+        connection.stranger.cancel_start = task.cancel
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 
     def _give_up(self, connection: PeerConnection, accepted: socket.socket, reason: str) -> None:
         """End a connection that has no transport."""
         self._loop.remove_reader(accepted)
-        connection.cancel_start = None
+        connection.stranger.cancel_start = None
         accepted.close()
         self._owner.failed(connection, reason)
         self._owner.handlers.lost(connection)
@@ -193,8 +193,8 @@ class Server:
         except Exception:
             logger.exception("the connection from %s is closed after an error of the broker", connection.peer)
         finally:
-            connection.cancel_start = None
-            if not connection.was_made:
+            connection.stranger.cancel_start = None
+            if not connection.stranger.was_made:
                 accepted.close()
                 self._owner.failed(connection, reason)
                 self._owner.handlers.lost(connection)

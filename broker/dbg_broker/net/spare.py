@@ -136,7 +136,7 @@ class SpareMemory:
         self._is_begun = True
         self._take()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """See whether there is memory beside the reserve, which is given up if not, or whether it can be had again.
 
         It is called as often as the loop turns.

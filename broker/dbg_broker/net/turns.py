@@ -95,7 +95,7 @@ class FairQueue:
         place.work = work
         self._size += 1
 
-    def take(self) -> tuple[Work, Account]:
+    def pop(self) -> tuple[Work, Account]:
         """Take the first one out; :meth:`charge` follows when its slice is over. Raise IndexError if empty."""
         place, names = self._root, []
         while place.work is None:
@@ -189,7 +189,7 @@ class Turns:
     def __len__(self) -> int:
         return len(self._since)
 
-    def take(self, work: Work, account: Account, *, types: bool) -> bool:
+    def submit(self, work: Work, account: Account, *, types: bool) -> bool:
         """Do work that doesn't wait here, now if there is time; ``types`` if these are keys.
 
         Return whether it waits here now.
@@ -206,7 +206,7 @@ class Turns:
         """Begin work whose steps are the iterator's, and go on in slices; each step takes well below a millisecond."""
         self._count += 1
         own = Account(account.token, account.address, (account.connection, self._count))
-        self.take(_in_steps(steps), own, types=False)
+        self.submit(_in_steps(steps), own, types=False)
 
     def call_after_current_queue(self, call: Callable[[], None]) -> None:
         """Call something when all that wait now have had a slice; at once if none waits."""
@@ -248,7 +248,7 @@ class Turns:
             self._begin_later()
 
     def _serve_first(self, lane: _Lane) -> None:
-        work, account = lane.line.take()
+        work, account = lane.line.pop()
         del self._since[work]
         before = lane.spent
         has_more = self._serve(lane, work, min(SLICE_SECONDS, TURN_SECONDS - before))
@@ -281,7 +281,7 @@ class Entrance:
     def __len__(self) -> int:
         return sum(len(works) for line in (self._line, self._slow_line) for works in line.values())
 
-    def take(self, work: Work, address: str, *, is_slow: bool, is_ahead: bool = False) -> None:
+    def submit(self, work: Work, address: str, *, is_slow: bool, is_ahead: bool = False) -> None:
         """Do work that doesn't wait here when it is its turn.
 
         One that ``is_ahead`` of others, as its TLS handshake is complete, goes first among those of its address: it
@@ -302,7 +302,7 @@ class Entrance:
             begin()
             return False
 
-        self.take(work, address, is_slow=is_slow)
+        self.submit(work, address, is_slow=is_slow)
 
     def _begin_later(self) -> None:
         if not self._is_scheduled:

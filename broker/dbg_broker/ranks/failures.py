@@ -55,9 +55,9 @@ class FirstFailures:
             return []
         run = rank.said.job, rank.said.run
         first = self._first.get(run)
-        if not has_failed(rank) or (first is not None and first.key != rank.key and first.at <= rank.left):
+        if not has_failed(rank) or (first is not None and first.key != rank.key and first.at <= rank.end.left):
             return [rank] if _explain(rank, first) else []
-        failure = _Failure(rank.key, rank.left, _how(rank))
+        failure = _Failure(rank.key, rank.end.left, _how(rank))
         if first == failure:
             return []
         self._forget_run(run)
@@ -83,7 +83,7 @@ def has_failed(rank: RankRecord) -> bool:
 
     How a rank has ended may become known later than that it has; until then nothing is told of it.
     """
-    return rank.exit is not None and rank.exit not in (0, -signal.SIGTERM)
+    return rank.end.exit is not None and rank.end.exit not in (0, -signal.SIGTERM)
 
 
 def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None = None) -> bool:
@@ -93,16 +93,16 @@ def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None =
     """
     if first is None or first.key == rank.key or rank.state is not RankState.EXITED:
         return False
-    if rank.cause and (before is None or rank.cause != before.cause):
+    if rank.end.cause and (before is None or rank.end.cause != before.cause):
         return False
-    if rank.signal not in _SENT_BY_LAUNCHERS or not -EARLY_SECONDS <= rank.left - first.at <= FOLLOWS_SECONDS:
+    if rank.end.signal not in _SENT_BY_LAUNCHERS or not -EARLY_SECONDS <= rank.end.left - first.at <= FOLLOWS_SECONDS:
         return False
-    rank.cause = first.cause
+    rank.end.cause = first.cause
     return True
 
 
 def _how(rank: RankRecord) -> str:
-    status = rank.exit or 0
+    status = rank.end.exit or 0
     if status > 0:
         return f"rank {rank.said.rank} had exited with status {status}"
     try:

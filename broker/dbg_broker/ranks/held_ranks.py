@@ -26,7 +26,7 @@ MAX_WAITED_FOR = 1_000_000
 the other half, come to a hundredth of it."""
 
 _Run = tuple[str, str]
-_Said = tuple[ChosenRank, float]
+_HoldStatus = tuple[ChosenRank, float]
 """How far a rank is, and when it ended if it did."""
 
 
@@ -44,7 +44,7 @@ class _WaitingGroup:
     informed: dict[str, None] = field(default_factory=dict)
     newcomers: dict[str, None] = field(default_factory=dict)
     changed: dict[int, None] = field(default_factory=dict)
-    said: dict[int, _Said] = field(default_factory=dict)
+    said: dict[int, _HoldStatus] = field(default_factory=dict)
 
     @property
     def name(self) -> tuple[_Run, str, tuple[int, ...]]:
@@ -175,26 +175,26 @@ class HeldRanks:
 
     def _is_news(self, group: _WaitingGroup, number: int) -> bool:
         """Tell whether a rank differs from what was told of it last, and note its state as told."""
-        said = self._said(group, number)
+        said = self._status(group, number)
         if group.said.get(number) == said:
             return False
         group.said[number] = said
         return True
 
-    def _said(self, group: _WaitingGroup, number: int) -> _Said:
+    def _status(self, group: _WaitingGroup, number: int) -> _HoldStatus:
         rank = self._registry.find(self._keys.get((group.run, number), ""))
         if rank is None:
             return ChosenRank(rank=number, arrived=0, completed=0, state=None), 0.0
         at = next((arrival for arrival in rank.report.arrivals if arrival.site == group.site), None)
         arrived, completed = (at.arrived, at.completed) if at is not None else (0, 0)
         status = ChosenRank(rank=number, arrived=arrived, completed=completed, state=rank.state)
-        return status, 0.0 if rank.is_live else rank.ended
+        return status, 0.0 if rank.is_live else rank.end.at
 
     def _tellings(
         self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], name: Hashable
     ) -> Iterator[Broadcast]:
         """Return how far these ranks are, for each of these keys; ranks that are told the same share a telling."""
-        said = [self._said(group, number) for number in numbers]
+        said = [self._status(group, number) for number in numbers]
         ends = sorted({ended for status, ended in said if status.state in (RankState.LOST, RankState.EXITED)})
         together: defaultdict[int, list[str]] = defaultdict(list)
         for key in keys:

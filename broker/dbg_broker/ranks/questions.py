@@ -185,7 +185,7 @@ class OpenQuestions:
         """Return how many open questions wait for this rank's answer."""
         return len(self._asked.get(key, ()))
 
-    def know(self, number: int, answer: RankAnswer) -> Finished | None:
+    def answer_for_rank(self, number: int, answer: RankAnswer) -> Finished | None:
         """Enter what the broker says itself of a rank that is waited for; return the question if it was the last."""
         return self._settle(number, answer.key, text_of(answer))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dbg_broker.ranks.memory import weight
 from dbg_wire.errors import printable
@@ -19,27 +19,17 @@ FamilyName = tuple[str, str, str, int]
 """Job, run, host and number: what a rank has in common with its children."""
 
 
-@dataclass(slots=True, eq=False)
-class RankRecord:
-    """What is known of one rank.
+@dataclass(slots=True)
+class RankEnd:
+    """How a rank has ended or is about to, as far as that is known: it becomes known in parts."""
 
-    ``since`` is when what it reports began, ``heard`` when it last said anything, ``entered`` when it first did, and
-    ``ended`` when it was lost or exited.
-    """
-
-    said: Register
-    report: RankReport
-    state: RankState
-    child: int | None
-    since: float
-    heard: float
-    entered: float
-    ended: float = 0.0
+    at: float = 0.0
+    """When it was lost or exited."""
+    left: float = 0.0
+    """When its connection ended, or when it said goodbye."""
     exit: int | None = None
     died: bool = False
     """Whether its process was found gone without a goodbye."""
-    waits_in: str = ""
-    """The collective that its step was in at its last pulse; empty unless it steps."""
     detail: str = ""
     """What ended it, in a sentence."""
     signal: int | None = None
@@ -50,8 +40,25 @@ class RankRecord:
     """Who sent that signal, as the end of a sentence; empty if nobody knows."""
     signal_told: str = ""
     """What :attr:`detail` says of the signal, which may become known better."""
-    left: float = 0.0
-    """When its connection ended, or when it said goodbye."""
+
+
+@dataclass(slots=True, eq=False)
+class RankRecord:
+    """What is known of one rank.
+
+    ``since`` is when what it reports began, ``heard`` when it last said anything, and ``entered`` when it first did.
+    """
+
+    said: Register
+    report: RankReport
+    state: RankState
+    child: int | None
+    since: float
+    heard: float
+    entered: float
+    end: RankEnd = field(default_factory=RankEnd)
+    waits_in: str = ""
+    """The collective that its step was in at its last pulse; empty unless it steps."""
     _place: Place | None = None
     _frames: tuple[Place, ...] = ()
     _unread: str = ""
@@ -143,17 +150,12 @@ class RankRecord:
 
     def weight(self) -> int:
         """Return about how many bytes it occupies."""
-        return weight(self.said, self.report, self.frames, self.place, self.detail, self.core, self.cause)
+        return weight(self.said, self.report, self.frames, self.place, self.end.detail, self.end.core, self.end.cause)
 
     def info(self, *, epoch: float, driver: str | None, watchers: int, driver_silent: bool = False) -> RankInfo:
         """Return the rank as it is listed; ``epoch`` is the wall clock's time at monotonic zero."""
-        said, report = self.said, self.report
+        said, report, end = self.said, self.report, self.end
         stop = report.stop if self.halted else None
-        began = {
-            RankState.UNRESPONSIVE: self.heard,
-            RankState.LOST: self.ended,
-            RankState.EXITED: self.ended,
-        }.get(self.state, self.since)
         return RankInfo(
             key=self.key,
             address=self.address,
@@ -168,20 +170,20 @@ class RankRecord:
             script=said.script,
             directory=said.directory,
             state=self.state,
-            reason=DIED if self.died else self._reason(),
+            reason=DIED if end.died else self._reason(),
             # A stock debugger may not say where it is.
             where=stop.where if stop and stop.where.file else None,
             engine=report.session.engine if report.session else None,
             queued=report.queued,
-            since=round(epoch + began, 3),
+            since=round(epoch + self._began(), 3),
             driver=driver,
             watchers=watchers,
             driver_silent=driver_silent,
-            exit=self.exit,
-            detail=self.detail or (stop.detail if stop else ""),
+            exit=end.exit,
+            detail=end.detail or (stop.detail if stop else ""),
             coordinates=said.coordinates,
-            limit=stop.limit if stop and not self.detail else "",
-            limit_seconds=stop.limit_seconds if stop and not self.detail else None,
+            limit=stop.limit if stop and not end.detail else "",
+            limit_seconds=stop.limit_seconds if stop and not end.detail else None,
             waits_in=self.waits_in if self.state is RankState.RUNNING else "",
             release=said.release,
             python=said.python,
@@ -189,6 +191,12 @@ class RankRecord:
             stop=stop.number if stop and not self.is_stock else None,
             passed=report.passed,
         )
+
+    def _began(self) -> float:
+        """Return when its state began."""
+        if self.is_live:
+            return self.heard if self.state is RankState.UNRESPONSIVE else self.since
+        return self.end.at
 
     def _reason(self) -> str | None:
         """Return why it is stopped; a held rank is not."""

@@ -217,7 +217,7 @@ class Registry:
         """Note that a rank ends. Raise PeerError if it said so before."""
         if rank.state is RankState.EXITED:
             raise PeerError("a second goodbye")
-        rank.exit = exit_status
+        rank.end.exit = exit_status
         self._end(rank, RankEvent.SAYS_GOODBYE, now)
 
     # --------------------------------------------------------------------------------------------- what the broker sees
@@ -233,16 +233,16 @@ class Registry:
 
     def found_dead(self, rank: RankRecord, now: float) -> None:
         """Note that the process of a lost rank is gone."""
-        rank.died = True
+        rank.end.died = True
         self._end(rank, RankEvent.IS_FOUND_DEAD, now)
         self.killed(rank)
 
     def killed(self, rank: RankRecord) -> None:
         """Enter the signal that ended an exited rank, if its guard has told one."""
-        if rank.state is RankState.EXITED and rank.signal is not None:
-            rank.exit = -rank.signal
-            if rank.detail in ("", rank.signal_told):
-                rank.detail = rank.signal_told = describe_signal(rank.signal, rank.core, rank.cause)
+        if rank.state is RankState.EXITED and rank.end.signal is not None:
+            rank.end.exit = -rank.end.signal
+            if rank.end.detail in ("", rank.end.signal_told):
+                rank.end.detail = rank.end.signal_told = describe_signal(rank.end.signal, rank.end.core, rank.end.cause)
 
     def expire(self, now: float) -> list[str]:
         """Forget ranks that ended long ago, are too many or occupy too much, and return their keys."""
@@ -253,7 +253,7 @@ class Registry:
 
     def last_words(self, rank: RankRecord, frames: tuple[Place, ...], detail: str) -> None:
         """Note where a rank was when it ended, which may become known before its end or after it."""
-        rank.frames, rank.detail = frames, detail
+        rank.frames, rank.end.detail = frames, detail
         self._ended.resize(rank.key, rank.weight())
 
     # ----------------------------------------------------------------------------------------------------------- moves
@@ -266,9 +266,9 @@ class Registry:
 
     def _end(self, rank: RankRecord, event: RankEvent, now: float) -> None:
         if rank.is_live:
-            rank.left = now
+            rank.end.left = now
         self._move(rank, event)
-        rank.ended = now
+        rank.end.at = now
         if rank.state is RankState.LOST:
             self._lost[rank.said.kernel, rank.said.pid] = rank.key
         else:

@@ -6,13 +6,13 @@ and its echo. What waits for the disk is bounded; beyond the bound it is lost, c
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_broker.recording.stop_cast import About, Ended, Happening, Missing, Said, Seen, Shown, Typed
+from dbg_broker.recording.stop_cast import About, Ended, Happening, Marker, Missing, ScreenInfo, Shown, Typed
 from dbg_broker.recording.writer import Entry, Recording, RecordingWriter, new_recording
+from dbg_broker.timers import Timers
 from dbg_wire.messages import PromptInfo, StopInfo
 from dbg_wire.records.ranks import RankState
 
@@ -55,9 +55,8 @@ class Recorder:
     def __init__(
         self,
         writer: RecordingWriter,
+        timers: Timers,
         *,
-        clock: Callable[[], float],
-        schedule: Callable[[float, Callable[[], None]], object],
         want_repaint: Callable[[str], None],
         records_input: bool = False,
     ) -> None:
@@ -66,8 +65,7 @@ class Recorder:
         self.records_input = records_input
         self.lost = 0
         """Bytes of output that were lost because too much waited for the disk."""
-        self._clock = clock
-        self._schedule = schedule
+        self._clock, self._wall, self._schedule = timers.clock, timers.wall, timers.schedule
         self._want_repaint = want_repaint
         self._stops: dict[str, _Stop] = {}
         self._typing: dict[str, str] = {}
@@ -94,18 +92,18 @@ class Recorder:
         """Take note of what a rank reports, and of its end."""
         stop, report = self._stops.get(rank.key), rank.report
         if rank.state is RankState.EXITED:
-            self._forget(rank.key, Ended(self._clock(), rank.exit))
+            self._forget(rank.key, Ended(self._clock(), rank.end.exit))
             return
         if report.stop is None:
             if stop is not None and not stop.is_over:
                 stop.is_over = True
-                self._put(stop, Said(self._clock(), "the stop ended, and the rank goes on"))
+                self._put(stop, Marker(self._clock(), "the stop ended, and the rank goes on"))
             return
         if stop is None or stop.number != report.stop.number:
             self._forget(rank.key)
             stop = self._stops[rank.key] = _Stop(rank, report.stop.number)
         if rank.state is RankState.LOST:
-            self._put(stop, Said(self._clock(), "the rank's connection is lost"))
+            self._put(stop, Marker(self._clock(), "the rank's connection is lost"))
         self._see(stop)
 
     def shown(self, key: str, frame: bytes) -> bool:
@@ -123,7 +121,7 @@ class Recorder:
                 return False
             self._begin(stop, stop.rank.report.stop)
             if offset:
-                self._put(stop, Said(self._clock(), "this recording continues a session that was shown before"))
+                self._put(stop, Marker(self._clock(), "this recording continues a session that was shown before"))
                 # A screen's differences mean nothing without the screen before; a new session draws all of it.
                 self._want_repaint(key)
         self._put(stop, shown, len(frame))
@@ -143,7 +141,7 @@ class Recorder:
             self._typing[key] = who
         stop = self._stops.get(key)
         if before != who and stop is not None and not stop.is_over:
-            self._put(stop, Said(self._clock(), _who_types(who)))
+            self._put(stop, Marker(self._clock(), _who_types(who)))
 
     def forget(self, key: str) -> None:
         """End the recording of a rank that is no longer listed."""
@@ -154,7 +152,7 @@ class Recorder:
         """End all recordings, and give the disk a second for what waits."""
         for stop in self._stops.values():
             if not stop.is_over:
-                self._put(stop, Said(self._clock(), "the broker ends; the stop goes on"))
+                self._put(stop, Marker(self._clock(), "the broker ends; the stop goes on"))
         for key in tuple(self._stops):
             self._forget(key)
         self._hand_over()
@@ -169,7 +167,7 @@ class Recorder:
                 job=said.job,
                 address=stop.rank.address,
                 stop=stop.number,
-                began=time.time(),
+                began=self._wall(),
                 reason=info.reason,
                 place=f"{where.file}:{where.line}" if where.file else "",
                 script=said.script,
@@ -177,7 +175,7 @@ class Recorder:
         )
         self._see(stop)
         if who := self._typing.get(stop.rank.key):
-            self._put(stop, Said(self._clock(), _who_types(who)))
+            self._put(stop, Marker(self._clock(), _who_types(who)))
 
     def _see(self, stop: _Stop) -> None:
         """Put how the debugger looks now, if that is news."""
@@ -188,7 +186,7 @@ class Recorder:
         looks = (session.number, session.engine, session.rows or 24, session.columns or 80, report.prompt)
         if looks != before:
             stop.looks = looks
-            self._put(stop, Seen(self._clock(), *looks))
+            self._put(stop, ScreenInfo(self._clock(), *looks))
 
     def _put(self, stop: _Stop, happening: Happening, size: int = 0) -> None:
         recording, cost = stop.recording, size + COST

@@ -29,6 +29,14 @@ _HIDDEN = frozenset(map(chr, (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range
 
 _ANY_HIDDEN = re.compile(f"[{''.join(_HIDDEN)}]")
 
+OUTPUT_HEADER = struct.Struct(">BIQ")
+
+CLEARED = "\x0f\x1b(B\x1b[0m\x1b[2J\x1b[H\x1b[?25h"
+"""An empty screen without colours, and a cursor."""
+
+MAX_SESSIONS = 8
+"""Sessions of a stop that are told apart; one begins whenever another debugger is opened."""
+
 
 def encode_header(*, columns: int, rows: int, timestamp: float, title: str, about: Mapping[str, str]) -> bytes:
     """Return the first line; ``timestamp`` is in seconds since the epoch, ``about`` names what has no field."""
@@ -58,11 +66,8 @@ def _line(document: object) -> bytes:
     return text.encode("utf-8", "replace") + b"\n"
 
 
-OUTPUT_HEADER = struct.Struct(">BIQ")
-
-
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ScreenInfo:
     """The debugger and its screen as the rank reports them now."""
 
     at: float
@@ -102,7 +107,7 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Marker:
     """A sentence about the stop, such as who types now."""
 
     at: float
@@ -125,13 +130,7 @@ class Ended:
     status: int | None
 
 
-Happening = Seen | Shown | Typed | Said | Missing | Ended
-
-CLEARED = "\x0f\x1b(B\x1b[0m\x1b[2J\x1b[H\x1b[?25h"
-"""An empty screen without colours, and a cursor."""
-
-MAX_SESSIONS = 8
-"""Sessions of a stop that are told apart; one begins whenever another debugger is opened."""
+Happening = ScreenInfo | Shown | Typed | Marker | Missing | Ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +148,7 @@ class About:
 
 @dataclass(slots=True)
 class StopCast:
-    """Turn what happens at a stop into lines; the first happening is a Seen, which the header needs.
+    """Turn what happens at a stop into lines; the first happening is a ScreenInfo, which the header needs.
 
     A line debugger's prompt is shown when it opens, and is left out of the log that repeats it. Its log is in order,
     without what a rank sends a second time for another terminal. Of the output only what draws is kept, as in a
@@ -159,7 +158,7 @@ class StopCast:
     about: About
     _began: float | None = field(init=False, default=None)
     """The monotonic second of the first happening, from which the file counts."""
-    _seen: Seen | None = field(init=False, default=None)
+    _seen: ScreenInfo | None = field(init=False, default=None)
     _expected: dict[int, int] = field(init=False, default_factory=dict)
     """For each session the offset after its last byte."""
     _prompt: PromptInfo | None = field(init=False, default=None)
@@ -174,7 +173,7 @@ class StopCast:
 
     def header(self) -> bytes:
         """Return the first line of the file."""
-        about, seen = self.about, self._seen or _NOTHING_SEEN
+        about, seen = self.about, self._seen or _NO_SCREEN
         shown = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(about.began))
         return encode_header(
             columns=seen.columns,
@@ -191,11 +190,11 @@ class StopCast:
             },
         )
 
-    def take(self, happening: Happening) -> bytes:
+    def lines_of(self, happening: Happening) -> bytes:
         """Return the lines that say this, empty for none."""
         if self._began is None:
             self._began = happening.at
-        return _TAKERS[type(happening)](self, happening)
+        return _ENCODERS[type(happening)](self, happening)
 
     def mark(self, at: float, text: str) -> bytes:
         """Return the line of a marker, which players show on their time line."""
@@ -203,7 +202,7 @@ class StopCast:
 
     # ---------------------------------------------------------------------------------------------- one kind each
 
-    def _see(self, seen: Seen) -> bytes:
+    def _see(self, seen: ScreenInfo) -> bytes:
         before, self._seen = self._seen, seen
         if before is None:
             return b""
@@ -242,7 +241,7 @@ class StopCast:
         text = self._keys.decode(typed.keys)
         return self._line(typed.at, INPUT, text) if text else b""
 
-    def _say(self, said: Said) -> bytes:
+    def _say(self, said: Marker) -> bytes:
         return self.mark(said.at, printable(said.text, 300))
 
     def _miss(self, missing: Missing) -> bytes:
@@ -301,13 +300,13 @@ class StopCast:
         return self._line(at, OUTPUT, start + TextFilter().feed(prompt.text.encode("utf-8", "replace")))
 
 
-_NOTHING_SEEN = Seen(0.0, 0, "", 24, 80)
+_NO_SCREEN = ScreenInfo(0.0, 0, "", 24, 80)
 
-_TAKERS: dict[type[Happening], Callable[[StopCast, Any], bytes]] = {
-    Seen: StopCast._see,
+_ENCODERS: dict[type[Happening], Callable[[StopCast, Any], bytes]] = {
+    ScreenInfo: StopCast._see,
     Shown: StopCast._show,
     Typed: StopCast._type,
-    Said: StopCast._say,
+    Marker: StopCast._say,
     Missing: StopCast._miss,
     Ended: StopCast._end,
 }

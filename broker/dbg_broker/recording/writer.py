@@ -39,6 +39,19 @@ _ANOTHER = "name another directory"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
+logger = logging.getLogger("dbg_broker")
+
+MAX_FILE = 64 * 1024 * 1024
+"""Bytes of one file: a working day in PuDB is some ten MB. A rank that draws more must not fill the directory."""
+
+MAX_OPEN = 64
+"""Files that are kept open; a write to another one opens it anew."""
+
+END_SECONDS = 1.0
+"""Seconds given to what still waits when the broker ends."""
+
+Write = Callable[[int, bytes], int]
+
 
 def open_directory(path: str) -> Path:
     """Return the directory, made if it isn't there. Raise BadInput if it can't be used, or others could replace it.
@@ -154,20 +167,6 @@ class RecordingDirectory:
         self.grew(0)
 
 
-logger = logging.getLogger("dbg_broker")
-
-MAX_FILE = 64 * 1024 * 1024
-"""Bytes of one file: a working day in PuDB is some ten MB. A rank that draws more must not fill the directory."""
-
-MAX_OPEN = 64
-"""Files that are kept open; a write to another one opens it anew."""
-
-END_SECONDS = 1.0
-"""Seconds given to what still waits when the broker ends."""
-
-Write = Callable[[int, bytes], int]
-
-
 @dataclass(slots=True, eq=False)
 class Recording:
     """One stop on its way to a file. The loop writes ``given`` alone, the writing thread the rest."""
@@ -262,8 +261,8 @@ class RecordingWriter:
         happenings = [entry.happening for entry in entries if entry.happening is not None]
         if not happenings or recording.is_full:
             return
-        gap = cast.take(Missing(happenings[0].at, recording.lost)) if recording.lost else b""
-        data = b"".join(map(cast.take, happenings))
+        gap = cast.lines_of(Missing(happenings[0].at, recording.lost)) if recording.lost else b""
+        data = b"".join(map(cast.lines_of, happenings))
         if not data:
             return
         self._append(recording, gap + data)

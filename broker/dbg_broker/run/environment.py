@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import JOB_TOKENS_DIRECTORY, job_token, write_job_token
-from dbg_broker.run.settings import Wishes
+from dbg_broker.run.settings import RunOptions
 from dbg_wire.finding.environment import (
     AUTOSTART,
     BROKER,
@@ -42,6 +42,11 @@ _MORE_NODES = re.compile(r"--(?:nnodes|num[-_]machines|worker[-_]num)(?:=(?P<val
 
 MAX_NAME = 40
 """Characters of a job's name from its script; the list has to have room beside it."""
+
+OWN_VARIABLES = (AUTOSTART, STOP_AT, STOP_IN)
+"""Variables that would make ranks of these programs, if a run is started by a run."""
+
+_START = "import sys; del sys.path[0]; from {module} import main; sys.exit(main())"
 
 
 def is_for_many_hosts(command: Sequence[str]) -> bool:
@@ -81,7 +86,7 @@ def job_environment(
     *,
     home: str,
     job: str,
-    wishes: Wishes,
+    options: RunOptions,
     stops: Sequence[StopAt | StopIn],
     token_file: str | None = None,
 ) -> dict[str, str]:
@@ -95,10 +100,10 @@ def job_environment(
         TOKEN_FILE: token_file,
         STOP_AT: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopAt)),
         STOP_IN: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopIn)),
-        RANKS: wishes.ranks,
-        ENGINE: wishes.engine,
-        POST_MORTEM: "1" if wishes.post_mortem else None,
-        COLLECTIVE_TIMEOUT: wishes.collective_timeout,
+        RANKS: options.ranks,
+        ENGINE: options.engine,
+        POST_MORTEM: "1" if options.post_mortem else None,
+        COLLECTIVE_TIMEOUT: options.collective_timeout,
     }
     # The output goes to a file; buffered, it would come there in blocks, long after it was printed.
     return {"PYTHONUNBUFFERED": "1", **environ, **{name: value for name, value in told.items() if value is not None}}
@@ -106,12 +111,6 @@ def job_environment(
 
 def _typed(stop: StopAt | StopIn) -> str:
     return str(stop).partition(" ")[2]
-
-
-OWN_VARIABLES = (AUTOSTART, STOP_AT, STOP_IN)
-"""Variables that would make ranks of these programs, if a run is started by a run."""
-
-_START = "import sys; del sys.path[0]; from {module} import main; sys.exit(main())"
 
 
 def own_command(module: str, arguments: Sequence[str]) -> list[str]:

@@ -33,17 +33,27 @@ USUAL_SIZE = (24, 80)
 READ_BYTES = 64 * 1024
 """Bytes of one read; a terminal gives 4 KiB at most."""
 
-YES, NO = "yes", "no"
-"""What was typed: ``--pty`` or ``--no-pty``."""
+_MORE, _NOTHING, _ENDED = "more", "nothing", "ended"
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+"""Exit statuses of shells for a command that can't be run, and for one that isn't there."""
+
+END_SECONDS = 10.0
+"""Seconds between SIGTERM to a job that is to run again, and its end by force: launchers take up to five to end all
+their ranks, and stopped ranks don't react to SIGTERM."""
+
+SILENT_SECONDS = 7 * 24 * 3600.0
+"""Seconds without a write after which an output counts as an ended job's on a file system without locks."""
 
 
-def is_wanted(typed: str | None, command: Sequence[str]) -> bool:
+def is_wanted(typed: bool | None, command: Sequence[str]) -> bool:
     """Tell whether a job gets a terminal: as typed, else where it would have this one without us.
 
     Launchers for many hosts hand the output of their ranks on themselves, whatever they write to.
     """
     if typed is not None:
-        return typed == YES
+        return typed
     return os.isatty(1) and not is_for_many_hosts(command)
 
 
@@ -136,9 +146,6 @@ def _own_descriptors() -> list[int]:
         return list(range(3, 1024))
 
 
-_MORE, _NOTHING, _ENDED = "more", "nothing", "ended"
-
-
 def _copy_some(master: int, output: int) -> str:
     """Copy what is there, and tell whether more may come at once, later, or never: nobody has the terminal open."""
     try:
@@ -168,14 +175,6 @@ def _end_the_wait(_number: int, _frame: FrameType | None) -> None:
     """Be a handler, without which the signal would not be noted at all."""
 
 
-NOT_EXECUTABLE = 126
-NOT_FOUND = 127
-"""Exit statuses of shells for a command that can't be run, and for one that isn't there."""
-
-SILENT_SECONDS = 7 * 24 * 3600.0
-"""Seconds without a write after which an output counts as an ended job's on a file system without locks."""
-
-
 class CantStart(DbgError):
     """The command can't be started; the exit status is the one that a shell would give."""
 
@@ -201,6 +200,89 @@ class Job:
         """Send a signal to the job's process group; nothing happens if no process is left there."""
         with contextlib.suppress(OSError):
             os.killpg(self.process, number)
+
+
+class JobProcess:
+    """A run's job from its start to its end: its status, its pseudo-terminal, and the signals that are meant for it."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        """The exit status, None before the end."""
+        self.began = 0.0
+        """When it was started, in monotonic seconds."""
+        self._job: Job | None = None
+        self._terminal: JobTerminal | None = None
+        self._is_starting = False
+        self._missed: list[int] = []
+        self._deadline: float | None = None
+
+    def start(
+        self, command: Sequence[str], environ: Mapping[str, str], output: int, terminal: JobTerminal | None
+    ) -> None:
+        """Start the command; signals that come meanwhile are passed on to it. Raise CantStart."""
+        self.began = time.monotonic()
+        self._is_starting = True
+        self._terminal = terminal
+        try:
+            self._job = start(command, environ, output, terminal)
+        finally:
+            if terminal is not None:
+                terminal.close()
+        for number in self._missed:
+            self._job.signal(number)
+
+    def pass_on(self, number: int, _: FrameType | None) -> None:
+        """Handle a signal that is meant for the job."""
+        if self._job is not None:
+            if self.status is None:
+                self._job.signal(number)
+        elif self._is_starting:
+            # The job may run already, and not be known yet.
+            self._missed.append(number)
+        else:
+            raise KeyboardInterrupt
+
+    def resize(self, number: int, _: FrameType | None) -> None:
+        """Make its terminal as large as the user's; after its end the terminal may be another's."""
+        if self._terminal is not None and self._job is not None and self.status is None:
+            self._terminal.resize()
+            self._job.signal(number)
+
+    def end(self) -> None:
+        """Ask it to end; it is overdue after END_SECONDS."""
+        if self._job is not None and self.status is None:
+            self._job.signal(signal.SIGTERM)
+            # A process that was suspended, by Ctrl-Z for instance, takes SIGTERM only after this signal.
+            self._job.signal(signal.SIGCONT)
+            self._deadline = time.monotonic() + END_SECONDS
+
+    def kill(self) -> None:
+        """End it by force, unless it has ended."""
+        if self._job is not None and self.status is None:
+            self._job.signal(signal.SIGKILL)
+
+    @property
+    def milliseconds_left(self) -> float | None:
+        """Return the time until it is overdue, None if it was not asked to end."""
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic()) * 1000
+
+    def is_overdue(self) -> bool:
+        """Tell once that it has not ended in time."""
+        if self._deadline is None or time.monotonic() < self._deadline:
+            return False
+        self._deadline = None
+        return True
+
+    def reap(self) -> bool:
+        """Tell whether it has ended since this was asked last."""
+        if self._job is None or self.status is not None:
+            return False
+        pid, status = os.waitpid(self._job.keeper, os.WNOHANG)
+        if not pid:
+            return False
+        self.status = shell_status(os.waitstatus_to_exitcode(status))
+        self._deadline = None
+        return True
 
 
 def start(command: Sequence[str], environ: Mapping[str, str], output: int, terminal: JobTerminal | None = None) -> Job:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import posixpath
 import shlex
 import socket
 import subprocess
@@ -16,14 +15,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
+
+import msgspec
 
 from dbg_broker.home.in_use import hold
 from dbg_broker.home.private_files import cant_write, open_home, read_private, write_private
 from dbg_broker.home.rendezvous import lock, read_rendezvous
 from dbg_broker.run.environment import is_for_many_hosts, own_command, own_environment
-from dbg_broker.run.settings import Wishes
-from dbg_broker.settings import parse_allowed, parse_command, parse_max_lease, parse_record
+from dbg_broker.run.settings import EVENT_DIRECTORY, Option, Options
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
 from dbg_wire.finding.endpoint import is_loopback, wrong_host_reason
 from dbg_wire.finding.environment import BROKER
@@ -32,17 +32,22 @@ from dbg_wire.finding.rendezvous import Rendezvous
 MAX_SHOWN = 300
 """Characters of options in a sentence."""
 
-_HIDDEN = "--event-directory"
+LOG_FILE = "run-broker.log"
+"""The log of a run's own broker; each broker begins it anew."""
 
+STARTED_FILE = "run-broker.json"
+"""Which broker a run has started last, and with which options, for the runs that find it."""
 
-class Option(NamedTuple):
-    """An option of ``serve`` and its value, which is empty for an option without one."""
+ANSWER_SECONDS = 2.0
+"""Seconds given to a broker on another host: a broker on this cluster takes milliseconds."""
 
-    name: str
-    value: str = ""
+RESTARTS = 3
+"""Brokers that a run finds or starts in place of ones that died, at most: a further one would die, too."""
 
-
-Options = tuple[Option, ...]
+ATTEMPTS = 20
+ATTEMPT_PAUSE_SECONDS = 0.1
+"""Attempts to find or start a broker while another one of the same home starts or ends: two seconds, twice the longest
+time that a start or an end takes."""
 
 
 class StartedBy(NamedTuple):
@@ -53,32 +58,11 @@ class StartedBy(NamedTuple):
     options: Options
 
 
-def broker_options(wishes: Wishes, directory: str) -> Options:
-    """Return what to hand to a broker of the run, which does not run in ``directory``. Raise BadInput."""
-    record = parse_record(directory, wishes.record, max_bytes=wishes.record_max, records_input=wishes.record_input)
-    parse_allowed(wishes.allow)
-    parse_max_lease(wishes.max_lease)
-    found = [Option("--allow", network) for network in wishes.allow]
-    if wishes.audit_input:
-        found.append(Option("--audit-input"))
-    if record is not None:
-        found.append(Option("--record", record.directory))
-    if wishes.record_input:
-        found.append(Option("--record-input"))
-    if wishes.record_max is not None:
-        found.append(Option("--record-max", wishes.record_max))
-    if wishes.on_event is not None:
-        found += [Option("--on-event", _command(wishes.on_event, directory)), Option(_HIDDEN, directory)]
-    if wishes.max_lease is not None:
-        found.append(Option("--max-lease", wishes.max_lease))
-    return tuple(found)
-
-
 def words_of(options: Options) -> Iterator[str]:
     """Return the options as words of a command line."""
     for option in options:
         # A value may begin with a hyphen.
-        yield f"{option.name}={option.value}" if option.value else option.name
+        yield option.name if option.value is None else f"{option.name}={option.value}"
 
 
 def notes_on(wanted: Options, has: Options, url: str, pid: int | None = None) -> Iterator[str]:
@@ -100,51 +84,26 @@ def notes_on(wanted: Options, has: Options, url: str, pid: int | None = None) ->
 
 def format_started(started: StartedBy) -> str:
     """Return the text of the file that tells later runs of a broker."""
-    return json.dumps({"schema": 1, **started._asdict()}) + "\n"
+    return json.dumps(started) + "\n"
 
 
 def options_of(text: str | None, host: str, pid: int) -> Options:
     """Return the options of the broker that is this process, none if the text tells of another one or can't be read."""
     try:
-        document: Mapping[str, Any] = json.loads(text or "")
-        if (document["host"], document["pid"]) != (host, pid):
-            return ()
-        return tuple(Option(str(name), str(value)) for name, value in document["options"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+        started = msgspec.convert(json.loads(text or ""), StartedBy)
+    except (ValueError, RecursionError):
         return ()
-
-
-def _command(text: str, directory: str) -> str:
-    program, *arguments = parse_command(text)
-    # A name without a slash is found in $PATH.
-    path = posixpath.join(directory, program) if "/" in program else program
-    return shlex.join([path, *arguments])
+    return started.options if (started.host, started.pid) == (host, pid) else ()
 
 
 def _names(wanted: Options, has: Options) -> list[str]:
-    return list(dict.fromkeys(option.name for option in wanted if option not in has and option.name != _HIDDEN))
+    return list(dict.fromkeys(option.name for option in wanted if option not in has and option.name != EVENT_DIRECTORY))
 
 
 def _shown(options: Iterable[Option]) -> str:
-    shown = [
-        f"{one.name} {shlex.quote(one.value)}" if one.value else one.name for one in options if one.name != _HIDDEN
-    ]
-    return printable(" ".join(shown), MAX_SHOWN)
-
-
-LOG_FILE = "run-broker.log"
-"""The log of a run's own broker; each broker begins it anew."""
-
-STARTED_FILE = "run-broker.json"
-"""Which broker a run has started last, and with which options, for the runs that find it."""
-
-ANSWER_SECONDS = 2.0
-"""Seconds given to a broker on another host: a broker on this cluster takes milliseconds."""
-
-ATTEMPTS = 20
-ATTEMPT_PAUSE_SECONDS = 0.1
-"""Attempts to find or start a broker while another one of the same home starts or ends: two seconds, twice the longest
-time that a start or an end takes."""
+    shown = (one for one in options if one.name != EVENT_DIRECTORY)
+    words = (f"{one.name} {shlex.quote(one.value)}" if one.value else one.name for one in shown)
+    return printable(" ".join(words), MAX_SHOWN)
 
 
 class CantServe(DbgError):
@@ -200,8 +159,45 @@ def find_or_start(home: str, listen: str, options: Options, environ: Mapping[str
     raise CantServe(f"another one has held the lock of {folder} for long, and does not serve")
 
 
-def notes_of(found: Found, wishes: Wishes, options: Options, command: tuple[str, ...]) -> Iterator[str]:
-    """Return what the user should know of the broker of a run, as sentences."""
+class RunBroker:
+    """The broker of one run: found or started, held as long as the run needs it, and replaced if it dies."""
+
+    def __init__(self, home: str, listen: str, options: Options, environ: Mapping[str, str]) -> None:
+        self.found = Found("")
+        self._asked = (home, listen, options, environ)
+        self._processes: list[subprocess.Popen[bytes]] = []
+        """Those that this run has started and that have not been waited for yet."""
+        self._restarts = 0
+
+    def find(self) -> None:
+        """Find or start it. Raise DbgError as :func:`find_or_start` does."""
+        self.found = find_or_start(*self._asked)
+        if self.found.process is not None:
+            self._processes.append(self.found.process)
+
+    def has_died(self, *, is_needed: bool) -> None:
+        """Let go of one that has died, and find or start another if that ``is_needed``, a few times."""
+        self.release()
+        if not is_needed or self._restarts == RESTARTS:
+            return
+        self._restarts += 1
+        # The terminal shows the outcome, as the screen is the terminal's.
+        with contextlib.suppress(DbgError):
+            self.find()
+
+    def reap(self) -> None:
+        """Take note of processes that have ended."""
+        self._processes = [process for process in self._processes if process.poll() is None]
+
+    def release(self) -> None:
+        """Need it no more; a second call does nothing."""
+        if self.found.hold is not None:
+            os.close(self.found.hold)
+        self.found = Found(self.found.url)
+
+
+def notes_of(found: Found, options: Options, command: tuple[str, ...], *, asks_where: bool) -> Iterator[str]:
+    """Return what the user should know of the broker of a run, as sentences; ``asks_where``: ``--listen`` was given."""
     url = printable(found.url)
     if found.is_loopback and is_for_many_hosts(command):
         yield (
@@ -211,7 +207,7 @@ def notes_of(found: Found, wishes: Wishes, options: Options, command: tuple[str,
     if found.process is None:
         yield from notes_on(options, found.options, found.url, found.pid)
     elif not found.is_loopback:
-        why = "as --listen asks" if wishes.listen else "since this command may start ranks on other hosts"
+        why = "as --listen asks" if asks_where else "since this command may start ranks on other hosts"
         yield f"the broker listens beyond this host, at {url}, {why}"
 
 
@@ -277,7 +273,7 @@ def _start(home: Path, listen: str, options: Options, environ: Mapping[str, str]
     arguments += words_of(options)
     with _new_log(home) as log:
         process = subprocess.Popen(
-            own_command("dbg_broker.cli.main", arguments),
+            own_command("dbg_broker.cli", arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

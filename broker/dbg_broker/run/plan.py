@@ -6,7 +6,6 @@ starts; nothing is imported for that.
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 import sys
@@ -16,25 +15,34 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dbg_broker.run.remembered import KeptStop, NothingToRepeat, Remembered
-from dbg_broker.run.settings import RunSettings, Wishes, typed_stops
+from dbg_broker.run.settings import RunOptions, RunSettings, typed_stops
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_LINE_TEXT
 from dbg_wire.records.ranks import Breakpoint
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at
+
+MAX_SECONDS = 1.0
+"""Seconds that looking may take before the job starts; what isn't found by then may be there."""
+
+_SKIPPED = frozenset({".git", "__pycache__", "node_modules", ".venv"})
+"""Folders without sources of the program: a `.venv` is looked through where it is on the path."""
+
+MAX_SOURCE_BYTES = 10_000_000
+"""Bytes of a source file that are looked through for a line; no file that people debug is longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a run does.
 
-    ``texts`` are the texts of the lines of ``wishes.stop_at`` at the job's start: the files may be edited before its
+    ``texts`` are the texts of the lines of ``options.stop_at`` at the job's start: the files may be edited before its
     end. ``breakpoints`` are those of earlier runs that are set in this one, too. ``prefer`` is the rank followed last
     time, ``notes`` are what the user should know.
     """
 
     directory: str
     command: tuple[str, ...]
-    wishes: Wishes
+    options: RunOptions
     texts: tuple[str | None, ...] = ()
     breakpoints: tuple[KeptStop, ...] = ()
     prefer: int | None = None
@@ -43,15 +51,15 @@ class Plan:
     @property
     def stops(self) -> list[StopAt | StopIn]:
         """Return all stops of the job, none twice."""
-        typed = typed_stops(self.wishes)
+        typed = typed_stops(self.options)
         places = {(stop.file, stop.line) for stop in typed if isinstance(stop, StopAt)}
-        return [*typed, *(kept.stop for kept in self.breakpoints if (kept.stop.file, kept.stop.line) not in places)]
+        return [*typed, *(kept.stop for kept in self.breakpoints if (kept.file, kept.line) not in places)]
 
     def to_remember(self, breakpoints: Sequence[Breakpoint], rank: int | None) -> Remembered:
         """Return what to remember of this run, given what was set in it and which rank was followed."""
         return Remembered(
             command=self.command,
-            wishes=self.wishes,
+            options=self.options,
             texts=self.texts,
             breakpoints=keep_breakpoints(breakpoints, self.breakpoints),
             rank=self.prefer if rank is None else rank,
@@ -60,43 +68,42 @@ class Plan:
 
 def make_plan(settings: RunSettings, last: Remembered | None) -> Plan:
     """Return what to do. Raise NothingToRepeat, and BadInput for a line that a file does not have."""
-    for stop in typed_stops(settings.wishes):
+    for stop in typed_stops(settings.options):
         if isinstance(stop, StopAt):
             refuse_short(stop, settings.directory)
     if settings.again:
         if last is None:
             raise NothingToRepeat(settings.directory)
         return _again(settings, last)
-    is_same = last is not None and (last.command, last.wishes) == (settings.command, settings.wishes)
+    is_same = last is not None and (last.command, last.options) == (settings.command, settings.options)
     return Plan(
         directory=settings.directory,
         command=settings.command,
-        wishes=settings.wishes,
-        texts=keep_texts(settings.wishes, settings.directory),
+        options=settings.options,
+        texts=keep_texts(settings.options, settings.directory),
         prefer=last.rank if last is not None and is_same else None,
     )
 
 
 def _again(settings: RunSettings, last: Remembered) -> Plan:
-    given, directory = settings.wishes, settings.directory
+    given, directory = settings.options, settings.directory
     has_new_stops = bool(given.stop_at or given.stop_in)
     former = [
-        KeptStop(stop=parse_stop_at(typed), text=text)
-        for typed, text in zip(last.wishes.stop_at, last.texts, strict=True)
+        KeptStop.of(parse_stop_at(typed), text) for typed, text in zip(last.options.stop_at, last.texts, strict=True)
     ]
     typed = [moved(kept, directory) for kept in former]
     breakpoints = [moved(kept, directory) for kept in last.breakpoints]
     notes = [
-        f"{printable(now.stop.file)}:{before.stop.line} is line {now.stop.line} now"
+        f"{printable(now.file)}:{before.line} is line {now.line} now"
         for before, now in zip([*former, *last.breakpoints], [*typed, *breakpoints], strict=True)
-        if before.stop.line != now.stop.line
+        if before.line != now.line
     ]
-    wishes = replace(last.wishes, stop_at=tuple(_typed(kept.stop) for kept in typed)).with_changes(given)
+    options = replace(last.options, stop_at=tuple(_typed(kept.stop) for kept in typed)).with_changes(given)
     plan = Plan(
         directory=directory,
         command=last.command,
-        wishes=wishes,
-        texts=keep_texts(wishes, directory) if has_new_stops else tuple(kept.text for kept in typed),
+        options=options,
+        texts=keep_texts(options, directory) if has_new_stops else tuple(kept.text for kept in typed),
         breakpoints=() if has_new_stops else tuple(breakpoints),
         prefer=last.rank,
         notes=() if has_new_stops else tuple(notes),
@@ -132,13 +139,6 @@ def find_again(lines: Sequence[str], number: int, text: str | None) -> int:
     return equal[0] if len(equal) == 1 else number
 
 
-MAX_SECONDS = 1.0
-"""Seconds that looking may take before the job starts; what isn't found by then may be there."""
-
-_SKIPPED = frozenset({".git", "__pycache__", "node_modules", ".venv"})
-"""Folders without sources of the program: a `.venv` is looked through where it is on the path."""
-
-
 def notes_of_unfound(stops: Sequence[StopAt | StopIn], directory: str, command: Sequence[str]) -> list[str]:
     """Return a sentence for each stop whose file or module is neither below the directory nor on the path."""
     here = _Files(directory, time.monotonic() + MAX_SECONDS)
@@ -169,6 +169,8 @@ def _ends_of_module(module: str) -> list[str]:
 
 
 def _meant(stop: StopAt | StopIn, end: str, here: _Files) -> str | None:
+    import difflib  # hardly ever needed
+
     known = {str(Path(file).relative_to(here.root)): None for file in here.files}
     names = {Path(file).name: file for file in reversed(known)}
     found = difflib.get_close_matches(end, known, 1) or [
@@ -219,23 +221,19 @@ class _Files:
             yield from (f"{folder}/{name}" for name in names if name.endswith(".py"))
 
 
-MAX_SOURCE_BYTES = 10_000_000
-"""Bytes of a source file that are looked through for a line; no file that people debug is longer."""
-
-
-def keep_texts(wishes: Wishes, directory: str) -> tuple[str | None, ...]:
+def keep_texts(options: RunOptions, directory: str) -> tuple[str | None, ...]:
     """Return the text of the line of each stop that was typed, None where the file isn't found from the directory."""
-    return tuple(_text_at(parse_stop_at(typed), directory) for typed in wishes.stop_at)
+    return tuple(_text_at(parse_stop_at(typed), directory) for typed in options.stop_at)
 
 
 def keep_breakpoints(breakpoints: Sequence[Breakpoint], former: Sequence[KeptStop]) -> tuple[KeptStop, ...]:
     """Return what to keep of breakpoints that were set in a debugger, behind those that were kept before."""
-    kept = {(one.stop.file, one.stop.line): one for one in former}
+    kept = {(one.file, one.line): one for one in former}
     for point in breakpoints:
         stop = StopAt(file=point.file, line=point.line, condition=point.condition)
         if _can_be_told(stop):
             # The file may have been edited since, so that another statement stands there by now.
-            kept[point.file, point.line] = KeptStop(stop=stop, text=point.text or None)
+            kept[point.file, point.line] = KeptStop.of(stop, point.text or None)
     return tuple(kept.values())
 
 
@@ -249,11 +247,11 @@ def _can_be_told(stop: StopAt) -> bool:
 
 def moved(kept: KeptStop, directory: str) -> KeptStop:
     """Return a stop at the line where its text is now, and the text of that line, by which it is found next time."""
-    lines = _lines(kept.stop.file, directory)
+    lines = _lines(kept.file, directory)
     if lines is None:
         return kept
-    line = find_again(lines, kept.stop.line, kept.text)
-    return KeptStop(stop=replace(kept.stop, line=line), text=text_of(lines, line) or kept.text)
+    line = find_again(lines, kept.line, kept.text)
+    return replace(kept, line=line, text=text_of(lines, line) or kept.text)
 
 
 def refuse_short(stop: StopAt, directory: str) -> None:

@@ -9,15 +9,19 @@ import contextlib
 import json
 import os
 import zlib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from dbg_broker.home.private_files import make_private_directory, read_private, write_private
 from dbg_broker.run.keeper import is_written, lock_output
-from dbg_broker.run.settings import Wishes, typed_stops
+from dbg_broker.run.settings import RunOptions, typed_stops
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.stop_points import StopAt
+
+SCHEMA = 2
 
 RUNS_FOLDER = "runs"
 LAST_FILE = "last.json"
@@ -33,25 +37,34 @@ MAX_NAME = 60
 """Characters of a directory's name in its folder's name, for people; a number tells directories of one name apart."""
 
 
-_NONE = type(None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptStop:
     """A stop of the last run: how it was typed or set, and the text of its line, by which it is found again."""
 
-    stop: StopAt
-    text: str | None = None
+    file: str
+    line: Annotated[int, msgspec.Meta(ge=1)]
+    condition: str | None
+    text: str | None
+
+    @classmethod
+    def of(cls, stop: StopAt, text: str | None = None) -> KeptStop:
+        """Return a stop with the text of its line."""
+        return cls(file=stop.file, line=stop.line, condition=stop.condition, text=text)
+
+    @property
+    def stop(self) -> StopAt:
+        """Return it as it is told to ranks."""
+        return StopAt(file=self.file, line=self.line, condition=self.condition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
     """The last run of a directory: what was typed, which breakpoints were set in it, and the rank followed."""
 
-    command: tuple[str, ...]
-    wishes: Wishes
+    command: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    options: RunOptions
     texts: tuple[str | None, ...] = ()
-    """The text of the line of each ``wishes.stop_at``."""
+    """The text of the line of each ``options.stop_at``."""
     breakpoints: tuple[KeptStop, ...] = ()
     rank: int | None = None
 
@@ -150,62 +163,17 @@ def _changed(path: Path) -> float:
     return 0.0
 
 
-# ------------------------------------------------------------------------------------------------------------- stops
-
-
-# -------------------------------------------------------------------------------------------------------------- JSON
-
-
 def _format(remembered: Remembered) -> str:
-    breakpoints = [{**asdict(kept.stop), "text": kept.text} for kept in remembered.breakpoints]
-    return json.dumps({"schema": 1, **asdict(remembered), "breakpoints": breakpoints}, indent=1) + "\n"
+    # A word of a command may hold what is no UTF-8, which JSON escapes.
+    return json.dumps({"schema": SCHEMA, **asdict(remembered)}, indent=1) + "\n"
 
 
 def _parse(text: str) -> Remembered:
     document = json.loads(text)
-    remembered = Remembered(
-        command=_words(document["command"]),
-        wishes=_parse_wishes(document["wishes"]),
-        texts=tuple(_of(text, str, _NONE) for text in _of(document["texts"], list)),
-        breakpoints=tuple(_parse_kept(each) for each in _of(document["breakpoints"], list)),
-        rank=_of(document["rank"], int, _NONE),
-    )
-    typed_stops(remembered.wishes)
-    if not remembered.command or len(remembered.texts) != len(remembered.wishes.stop_at):
+    if document["schema"] != SCHEMA:
+        raise ValueError("of another release")
+    remembered = msgspec.convert(document, Remembered)
+    typed_stops(remembered.options)
+    if len(remembered.texts) != len(remembered.options.stop_at):
         raise ValueError("something is missing")
     return remembered
-
-
-def _parse_wishes(document: Any) -> Wishes:
-    wishes: dict[str, Any] = {}
-    for field in fields(Wishes):
-        if field.name not in _of(document, dict):
-            continue
-        value = document[field.name]
-        if field.default == ():
-            wishes[field.name] = _words(value)
-        else:
-            wishes[field.name] = _of(value, bool) if field.default is False else _of(value, str, _NONE)
-    return Wishes(**wishes)
-
-
-def _parse_kept(document: Any) -> KeptStop:
-    stop = StopAt(
-        file=_of(document["file"], str),
-        line=_of(document["line"], int),
-        condition=_of(document["condition"], str, _NONE),
-    )
-    if stop.line < 1:
-        raise ValueError("no file has such a line")
-    return KeptStop(stop=stop, text=_of(document["text"], str, _NONE))
-
-
-def _words(value: Any) -> tuple[str, ...]:
-    return tuple(_of(word, str) for word in _of(value, list))
-
-
-def _of(value: Any, *kinds: type) -> Any:
-    """Return a value of one of these types, exactly; raise TypeError for another, which was not written here."""
-    if type(value) not in kinds:
-        raise TypeError(f"a {type(value).__name__} has no place here")
-    return value

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import posixpath
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
-from dbg_broker.settings import parse_listen
+from dbg_broker.settings import parse_command, parse_listen
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.stop_points import MAX_STOPS, StopAt, StopIn, parse_stop_at, parse_stop_in
 from dbg_wire.tables.engines import ENGINES
@@ -15,12 +17,26 @@ LONGEST_SECONDS = 10_000_000.0
 """The most seconds that a collective, or a rank that does not move, may be given: four months."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """The options of a run as typed, None or empty if not given.
+EVENT_DIRECTORY = "--event-directory"
+"""The option of ``serve`` that says where the command of ``--on-event`` runs; only a run gives it."""
 
-    ``pty`` is :data:`.job_terminal.YES` or :data:`.job_terminal.NO`, None if neither was typed.
-    These are what ``--again`` repeats.
+
+class Option(NamedTuple):
+    """An option of ``serve`` and its value, None for an option without one."""
+
+    name: str
+    value: str | None = None
+
+
+Options = tuple[Option, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of a run as typed, None or empty if not given; these are what ``--again`` repeats.
+
+    ``pty`` is None if neither ``--pty`` nor ``--no-pty`` was typed. ``broker`` are options of ``serve``, for a broker
+    of its own.
     """
 
     stop_at: tuple[str, ...] = ()
@@ -33,21 +49,18 @@ class Wishes:
     rank_filter: str | None = None
     listen: str | None = None
     output: str | None = None
-    pty: str | None = None
+    pty: bool | None = None
     hang_after: str | None = None
-    allow: tuple[str, ...] = ()
-    audit_input: bool = False
-    record: str | None = None
-    record_input: bool = False
-    record_max: str | None = None
-    on_event: str | None = None
-    max_lease: str | None = None
+    broker: Options = ()
 
-    def with_changes(self, given: Wishes) -> Wishes:
-        """Return these wishes, replaced by those that are given now; a new stop replaces all stops."""
-        changed = {field.name: getattr(given, field.name) for field in fields(self) if getattr(given, field.name)}
+    def with_changes(self, given: RunOptions) -> RunOptions:
+        """Return these options, replaced by those that are given now; a new stop replaces all stops."""
+        names = [field.name for field in fields(self) if getattr(given, field.name) != field.default]
+        changed = {name: getattr(given, name) for name in names}
         if given.stop_at or given.stop_in:
             changed |= {"stop_at": given.stop_at, "stop_in": given.stop_in}
+        replaced = {option.name for option in given.broker}
+        changed["broker"] = (*(one for one in self.broker if one.name not in replaced), *given.broker)
         return replace(self, **changed)
 
 
@@ -57,7 +70,7 @@ class RunSettings:
 
     home: str
     directory: str
-    wishes: Wishes
+    options: RunOptions
     command: tuple[str, ...] = ()
     again: bool = False
     tmux: bool = False
@@ -72,36 +85,59 @@ def check(settings: RunSettings) -> RunSettings:
         )
     if not settings.again and not settings.command:
         raise BadInput("there is no command to run", "write it behind `--`, such as dbg-broker run -- python train.py")
-    return replace(settings, wishes=_check_wishes(settings.wishes, settings.directory))
+    return replace(settings, options=_check(settings.options, settings.directory))
 
 
-def _check_wishes(wishes: Wishes, directory: str) -> Wishes:
-    for text in wishes.stop_at:
+def _check(options: RunOptions, directory: str) -> RunOptions:
+    for text in options.stop_at:
         parse_stop_at(text)
-    for text in wishes.stop_in:
+    for text in options.stop_in:
         parse_stop_in(text)
-    if len(wishes.stop_at) + len(wishes.stop_in) > MAX_STOPS:
-        raise BadInput(f"{len(wishes.stop_at) + len(wishes.stop_in)} stops are named", f"name {MAX_STOPS} at most")
-    if wishes.ranks is not None:
+    if len(options.stop_at) + len(options.stop_in) > MAX_STOPS:
+        raise BadInput(f"{len(options.stop_at) + len(options.stop_in)} stops are named", f"name {MAX_STOPS} at most")
+    if options.ranks is not None:
         from dbg_wire.targets.rank_set import parse_ranks  # loaded while the job waits to be started
 
-        parse_ranks(wishes.ranks)
-    if wishes.engine not in (None, *ENGINES):
-        raise BadInput(f"--engine {printable(wishes.engine or '')!r} is no debugger of ours", "take pudb or pdb")
-    _check_times(wishes)
-    if wishes.rank_filter is not None:
-        _check_filter(wishes.rank_filter)
-    if wishes.listen is not None:
-        parse_listen(wishes.listen)
-    return replace(wishes, commands=_absolute(wishes.commands, directory), output=_absolute(wishes.output, directory))
+        parse_ranks(options.ranks)
+    if options.engine not in (None, *ENGINES):
+        raise BadInput(f"--engine {printable(options.engine or '')!r} is no debugger of ours", "take pudb or pdb")
+    _check_times(options)
+    if options.rank_filter is not None:
+        _check_filter(options.rank_filter)
+    if options.listen is not None:
+        parse_listen(options.listen)
+    return replace(
+        options,
+        commands=None if options.commands is None else _absolute(options.commands, directory),
+        output=None if options.output is None else _absolute(options.output, directory),
+        broker=_from_anywhere(options.broker, directory),
+    )
 
 
-def _absolute(path: str | None, directory: str) -> str | None:
-    return None if path is None else posixpath.normpath(posixpath.join(directory, path))
+def _absolute(path: str, directory: str) -> str:
+    return posixpath.normpath(posixpath.join(directory, path))
 
 
-def _check_times(wishes: Wishes) -> None:
-    timeout, hang = wishes.collective_timeout, wishes.hang_after
+def _from_anywhere(options: Options, directory: str) -> Options:
+    """Return options such that they mean the same to a broker, which runs in another directory."""
+    paths = {"--record": _absolute, "--on-event": _absolute_command}
+    found = [
+        Option(name, value if value is None or name not in paths else paths[name](value, directory))
+        for name, value in options
+    ]
+    if any(option.name == "--on-event" for option in options):
+        found.append(Option(EVENT_DIRECTORY, directory))
+    return tuple(found)
+
+
+def _absolute_command(text: str, directory: str) -> str:
+    program, *arguments = parse_command(text)
+    # A name without a slash is found in $PATH.
+    return shlex.join([posixpath.join(directory, program) if "/" in program else program, *arguments])
+
+
+def _check_times(options: RunOptions) -> None:
+    timeout, hang = options.collective_timeout, options.hang_after
     if not _is_time(timeout):
         raise BadInput(
             f"--collective-timeout {printable(timeout or '')!r} is not a number of seconds",
@@ -141,6 +177,6 @@ def command_of(words: Sequence[str], behind: Sequence[str] | None) -> tuple[str,
     return (*words, "--", *behind) if words else tuple(behind)
 
 
-def typed_stops(wishes: Wishes) -> list[StopAt | StopIn]:
+def typed_stops(options: RunOptions) -> list[StopAt | StopIn]:
     """Return the stops that were typed. Raise BadInput."""
-    return [*map(parse_stop_at, wishes.stop_at), *map(parse_stop_in, wishes.stop_in)]
+    return [*map(parse_stop_at, options.stop_at), *map(parse_stop_in, options.stop_in)]

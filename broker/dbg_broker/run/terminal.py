@@ -23,6 +23,15 @@ from dbg_wire.messages.run_terminal import JOB_IS_OVER, Task, Told, decode_told,
 MAX_LINE = 1024 * 1024
 """Bytes of one line from the terminal; a hundred breakpoints with long conditions take less."""
 
+_USUAL = b"\x18\x1b[?1000l\x1b[?1002l\x1b[?1006l\x1b[?2004l\x1b[?1049h\x1b[?1049l\x1b7\x1b[r\x1b8\x1b[0m\x1b[?25h\r\n"
+"""No mouse reports, no bracketed paste, the main screen, no scroll region, no colours, a cursor.
+
+The cursor stays where it is: it is saved before a sequence that moves it. Leaving the alternate screen moves it to
+where the screen was last entered, so it is entered here first; a save with ``ESC 7`` does not count for that in tmux.
+"""
+
+SignalHandler = Callable[[int, FrameType | None], None]
+
 
 class TerminalProcess:
     """The process that owns the screen; it ends with its window, or when its user wants."""
@@ -34,7 +43,7 @@ class TerminalProcess:
         try:
             with theirs:
                 self.process = subprocess.Popen(
-                    own_command("dbg_client.cli", ["--run", str(theirs.fileno())]),
+                    own_command("dbg_client.cli.main", ["--run", str(theirs.fileno())]),
                     env={**own_environment(environ), HOME: home},
                     pass_fds=(theirs.fileno(),),
                 )
@@ -85,14 +94,6 @@ def is_attachable() -> bool:
     return os.isatty(0) and os.isatty(1)
 
 
-_USUAL = b"\x18\x1b[?1000l\x1b[?1002l\x1b[?1006l\x1b[?2004l\x1b[?1049h\x1b[?1049l\x1b7\x1b[r\x1b8\x1b[0m\x1b[?25h\r\n"
-"""No mouse reports, no bracketed paste, the main screen, no scroll region, no colours, a cursor.
-
-The cursor stays where it is: it is saved before a sequence that moves it. Leaving the alternate screen moves it to
-where the screen was last entered, so it is entered here first; a save with ``ESC 7`` does not count for that in tmux.
-"""
-
-
 class Screen:
     """The settings that the terminal has when this is made."""
 
@@ -109,9 +110,6 @@ class Screen:
         with contextlib.suppress(OSError, termios.error):
             os.write(sys.stdout.fileno(), _USUAL)
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSAFLUSH, self._settings)
-
-
-SignalHandler = Callable[[int, FrameType | None], None]
 
 
 class Wakeup:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
-import socket
+import shlex
+import shutil
 import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
-from dbg_broker.run import tmux_pane
+from dbg_dial.whole_file import directory_in_memory
 from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.finding.environment import pane_environment
 
-START_SECONDS = 30.0
-"""Seconds for the pane to ask what to run: an interpreter's start."""
+ANSWER_SECONDS = 30.0
+"""Seconds for an answer of tmux, which may have to start its server."""
 
-_LOADER_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""Variables without which an interpreter from an environment module does not even start."""
+_SCRIPT = r"""
+cd -- {directory}
+# Ctrl-C is for the run.
+trap : INT
+{command}
+status=$?
+echo $status >{status}
+printf '\ndbg-broker run has ended with status %s. Enter closes the pane. ' $status
+read -r _
+rm -rf -- "${{0%/*}}"
+"""
+"""What the session runs behind its environment. Nothing of it is on a command line, which others could read."""
 
 
 class NoSession(DbgError):
@@ -39,45 +46,52 @@ def run_in_session(
 ) -> int:
     """Run a command in a new session of tmux, show that, and return the command's status, or 0 while it goes on.
 
-    What is told to the pane is on no command line. Raise NoSession and BadInput.
+    Raise NoSession and BadInput.
     """
     if not (os.isatty(0) and os.isatty(1)):
         raise BadInput("--tmux needs a terminal to show its session in", "type it in a terminal, or leave it out")
-    with tempfile.TemporaryDirectory(prefix="dbg-") as folder, socket.socket(socket.AF_UNIX) as listener:
-        path = str(Path(folder) / "s")
-        listener.bind(path)
-        listener.listen(1)
-        listener.settimeout(START_SECONDS)
-        session = _open_session(path, environ)
-        try:
-            connection, _ = listener.accept()
-        except (OSError, KeyboardInterrupt):
-            _tmux(["kill-session", "-t", session], environ)
-            raise NoSession(f"its pane did not start within {START_SECONDS:g} s") from None
-        with connection:
-            handed = {"environ": dict(environ), "directory": directory, "command": list(command)}
-            connection.sendall(json.dumps(handed).encode() + b"\n")
+    folder = directory_in_memory(environ)
+    script, told = folder / "run", folder / "status"
+    text = pane_environment(environ) + _SCRIPT.format(
+        directory=shlex.quote(directory), command=shlex.join(command), status=shlex.quote(str(told))
+    )
+    goes_on = False
+    try:
+        script.write_text(text, encoding="utf-8", errors="surrogateescape")
+        # The file may be gone by the time at which it is read.
+        with told.open("w+", encoding="ascii") as status:
+            session = _open_session(str(script), environ)
             subprocess.run(["tmux", "attach-session", "-t", session], env=environ, check=False)
-            status = _status(connection)
-    if status is None:
+            text = status.read()
+        goes_on = not text and _is_there(session, environ)
+    finally:
+        if not goes_on:
+            shutil.rmtree(folder, ignore_errors=True)
+    if goes_on:
         say(f"the run goes on in tmux: `tmux attach-session -t '{session}'` comes back")
-    return status or 0
+        return 0
+    # Without a status the pane was ended by force, and the run with it.
+    return int(text) if text.strip().isdigit() else 1
 
 
-def _open_session(path: str, environ: Mapping[str, str]) -> str:
+def _open_session(script: str, environ: Mapping[str, str]) -> str:
     columns, rows = os.get_terminal_size(1)
-    loader = [f"{name}={environ[name]}" for name in _LOADER_PATHS if environ.get(name)]
-    python = [*(["env", *loader] if loader else []), sys.executable, "-I", "-S", tmux_pane.__file__, path]
     size = ["-x", str(columns or 80), "-y", str(rows or 24)]
-    return _tmux(
-        ["new-session", "-d", "-P", "-F", "#{session_id}", "-n", "dbg-broker", *size, *python], environ
-    ).strip()
+    made = ["new-session", "-d", "-P", "-F", "#{session_id}", "-n", "dbg-broker", *size, "sh", script]
+    return _tmux(made, environ).strip()
+
+
+def _is_there(session: str, environ: Mapping[str, str]) -> bool:
+    with contextlib.suppress(NoSession):
+        _tmux(["has-session", "-t", session], environ)
+        return True
+    return False
 
 
 def _tmux(words: Sequence[str], environ: Mapping[str, str]) -> str:
     try:
         done = subprocess.run(
-            ["tmux", *words], env=environ, capture_output=True, text=True, timeout=START_SECONDS, check=False
+            ["tmux", *words], env=environ, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False
         )
     except FileNotFoundError:
         raise NoSession("tmux is not on PATH") from None
@@ -86,13 +100,3 @@ def _tmux(words: Sequence[str], environ: Mapping[str, str]) -> str:
     if done.returncode:
         raise NoSession(done.stderr.strip() or f"status {done.returncode}")
     return done.stdout
-
-
-def _status(connection: socket.socket) -> int | None:
-    """Return the status that the pane has told, None if the command still runs."""
-    if not select.select([connection], [], [], 0)[0]:
-        return None
-    with contextlib.suppress(OSError, ValueError):
-        return int(connection.recv(64))
-    # The pane was ended by force, and the run with it.
-    return 1

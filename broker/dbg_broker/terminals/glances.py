@@ -35,7 +35,7 @@ class _OpenGlance:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _LastAnswer:
     """The text of an answer, and when it came."""
 
     text: bytes
@@ -49,7 +49,7 @@ class Glances:
     """
 
     def __init__(self) -> None:
-        self._said: LruMap[str, dict[Hashable, _Said]] = LruMap(
+        self._said: LruMap[str, dict[Hashable, _LastAnswer]] = LruMap(
             limits.MAX_RANKS, size_of=lambda said: sum(len(one.text) for one in said.values()), most_size=MAX_BYTES
         )
         self._open: dict[str, dict[Hashable, _OpenGlance]] = {}
@@ -68,10 +68,11 @@ class Glances:
         said = (self._said.get(key) or {}).get(_name(ask))
         return said.text if said is not None and _is_fresh(said, now) else None
 
-    def wait(self, key: str, ask: Ask, now: float) -> float | None:
-        """Return the seconds until a rank is to be asked; None if it has been asked the same already.
+    def seconds_until_ask(self, key: str, ask: Ask, now: float) -> float | None:
+        """Return the delay before a rank is asked; None means don't ask.
 
-        The answer then counts for this question, too. Return None also if it would come too late for the question.
+        It isn't asked if the same question is on its way, whose answer then counts for this one, too, or if the answer
+        would be too late.
         """
         asked = self._open.setdefault(key, {})
         same = asked.get(_name(ask))
@@ -96,7 +97,7 @@ class Glances:
         if name is None:
             return [number]
         fresh = {other: said for other, said in (self._said.get(key) or {}).items() if _is_fresh(said, now)}
-        self._said.put(key, {**fresh, name: _Said(text, now)})
+        self._said.put(key, {**fresh, name: _LastAnswer(text, now)})
         while (oldest := next(iter(self._said), None)) is not None and not self._has_fresh(oldest, now):
             self._said.drop(oldest)
         return asked.pop(name).numbers
@@ -115,7 +116,7 @@ class Glances:
         return any(_is_fresh(said, now) for said in (self._said.get(key) or {}).values())
 
 
-def _is_fresh(said: _Said, now: float) -> bool:
+def _is_fresh(said: _LastAnswer, now: float) -> bool:
     return now - said.at <= FRESH_SECONDS
 
 

@@ -1,4 +1,7 @@
-"""What a terminal does at a rank, in words for those who look on, and how much of it each of them is told. Pure."""
+"""Rate-limited notices: what one terminal does at a rank is told to the others there, and texts of log points. Pure.
+
+What there is no token for is counted, and told in sum.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ MAX_PLACES = 3
 """Breakpoints that a sentence names."""
 
 TOLD_AT_ONCE = 4
-"""Deeds of one terminal that another is told at once, each by itself."""
+"""Actions of one terminal that another is told at once, each by itself."""
 
 SECONDS_FOR_ONE = 2.0
 """Seconds after which one more is told: a sentence is read in that time."""
 
 MAX_DOERS = 8
-"""Paces that are kept apart at one terminal that looks on; the deeds of all further terminals share one."""
+"""Paces that are kept apart at one terminal that looks on; the actions of all further terminals share one."""
 
 _ENDING = frozenset({"c", "cont", "continue", "q", "quit", "exit"})
 """Commands of pdb by which a stop ends."""
@@ -94,7 +97,7 @@ def _quoted(text: str) -> str:
 
 
 class NoticePace:
-    """What of some deeds is told: TOLD_AT_ONCE, then one each SECONDS_FOR_ONE, with the number of those before it."""
+    """What of some actions is told: TOLD_AT_ONCE, then one each SECONDS_FOR_ONE, with the number of those before it."""
 
     def __init__(self, now: float) -> None:
         self._bucket = TokenBucket(now, 1 / SECONDS_FOR_ONE, TOLD_AT_ONCE)
@@ -102,16 +105,16 @@ class NoticePace:
         self._last = ""
 
     def may_tell(self, now: float) -> bool:
-        """Take one deed off the pace, and tell whether it is to be told now and by itself."""
+        """Take one action off the pace, and tell whether it is to be told now and by itself."""
         return not self._counted and self._bucket.take(1, now)
 
     def count(self, sentence: str, now: float) -> float | None:
-        """Count a deed that is not told; return after how many seconds to call :meth:`more`, None if that is due."""
+        """Count a action that is not told; return after how many seconds to call :meth:`more`, None if that is due."""
         self._counted, self._last = self._counted + 1, sentence
         return self._bucket.seconds_until(1, now) if self._counted == 1 else None
 
     def more(self, now: float) -> str | None:
-        """Return a sentence for the deeds that were counted; None if there are none."""
+        """Return a sentence for the actions that were counted; None if there are none."""
         counted, last = self._counted, self._last
         self._bucket.spend(min(1, self._bucket.tokens(now)), now)
         self._counted, self._last = 0, ""
@@ -137,9 +140,9 @@ class NoticePaces:
     def __len__(self) -> int:
         return len(self._paces)
 
-    def of(self, number: int, deed: VisibleAction, now: float) -> NoticePace:
-        """Return the pace for a deed of the terminal with this number."""
-        doer = (number, deed.ends_stop)
+    def of(self, number: int, action: VisibleAction, now: float) -> NoticePace:
+        """Return the pace for a action of the terminal with this number."""
+        doer = (number, action.ends_stop)
         if doer not in self._paces:
             for rested in [known for known, pace in self._paces.items() if pace.is_rested(now)]:
                 del self._paces[rested]

@@ -36,6 +36,18 @@ from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 ANSWER_SECONDS = 2.0
 """Seconds given to a broker without TLS to prove its token: on loopback it takes milliseconds."""
 
+Say = Callable[[str], None]
+"""Print one line."""
+
+STEP_SECONDS = 5.0
+"""Seconds of one step at most: a resolver that tries a second server takes that long."""
+
+CHALLENGE_BYTES = 32
+"""256 bits, so that no challenge comes twice."""
+
+NOTIFY_SECONDS = 5.0
+"""Seconds given to a broker that serves to take a change of its tokens or its certificate."""
+
 
 class NotServing(DbgError):
     """No broker has left its address in the home."""
@@ -101,22 +113,20 @@ def _token_file_text(path: str) -> str:
     return text
 
 
-Say = Callable[[str], None]
-"""Print one line."""
-
-STEP_SECONDS = 5.0
-"""Seconds of one step at most: a resolver that tries a second server takes that long."""
-
-CHALLENGE_BYTES = 32
-"""256 bits, so that no challenge comes twice."""
-
-
 class BrokerProbe(BlockingDial):
     """Questions to one broker; the steps of dialling come first, in their order."""
 
     def __init__(self, endpoint: Endpoint, seconds: float = STEP_SECONDS) -> None:
         super().__init__(endpoint, seconds)
         self._messages: list[Message] = []
+
+    def reach(self) -> None:
+        """Take the first steps: dial, and have the certificate shown, if there is TLS."""
+        self.look_up()
+        self.connect()
+        if self.endpoint.secure:
+            self.secure()
+            self.compare()
 
     def greet(self, name: str) -> Welcome:
         """Exchange the first messages, and return the broker's. Raise Refused."""
@@ -186,13 +196,8 @@ def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
     Another program that listens there by now has neither.
     """
     with contextlib.suppress(DbgError, OSError), BrokerProbe(endpoint, seconds) as probe:
-        probe.look_up()
-        probe.connect()
-        if endpoint.secure:
-            probe.secure()
-            probe.compare()
-            return True
-        return token is not None and probe.knows(token)
+        probe.reach()
+        return endpoint.secure or (token is not None and probe.knows(token))
     return False
 
 
@@ -211,11 +216,7 @@ def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> None:
         raise BrokerUnreachable(endpoint.url, printable(str(error))) from None
 
 
-TELL_SECONDS = 5.0
-"""Seconds given to a broker that serves to take a change of its tokens or its certificate."""
-
-
-def tell_broker(home: Path, aside: Callable[[str], None], *, driver: str | None = None) -> str:
+def notify_broker(home: Path, aside: Callable[[str], None], *, driver: str | None = None) -> str:
     """Have the broker that serves this home read both anew; return the end of a sentence, empty if it was not told.
 
     ``driver`` is the driver's token that the broker still knows, None for the home's. Raise DbgError if that can't be
@@ -225,7 +226,7 @@ def tell_broker(home: Path, aside: Callable[[str], None], *, driver: str | None 
     if serving is None:
         return ""
     try:
-        reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home), TELL_SECONDS)
+        reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home), NOTIFY_SECONDS)
     except BrokerUnreachable as error:
         aside(
             f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: {error}"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from dbg_broker.audit.entries import Entry, What, encode_entry
-from dbg_broker.audit.files import append
+from dbg_broker.audit.entries import What
+from dbg_broker.audit.writer import note
 from dbg_broker.home.certificate import (
     first_der,
     next_certificate,
@@ -20,15 +18,11 @@ from dbg_broker.home.certificate import (
 )
 from dbg_broker.home.private_files import read_private
 from dbg_broker.home.rendezvous import read_rendezvous
-from dbg_broker.verbs.broker_client import tell_broker
+from dbg_broker.verbs.broker_client import Say, notify_broker
 from dbg_broker.verbs.listening import lines_to_paste
-from dbg_dial.user import user_name
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.endpoint import fingerprint_of
 from dbg_wire.finding.rendezvous import Rendezvous
-
-Say = Callable[[str], None]
-"""Print one line."""
 
 
 def show_certificates(home: Path, file: str | None, say: Say) -> int:
@@ -64,8 +58,8 @@ def rotate(home: Path, say: Say, aside: Say, columns: int | None = None) -> int:
     is_new = next_certificate(home) is None
     following = prepare_next(home)
     if is_new:
-        _note(home, f"prepared {fingerprint_of(following)}")
-    told = tell_broker(home, aside)
+        note(home, What.CERTIFICATE, text=f"prepared {fingerprint_of(following)}")
+    told = notify_broker(home, aside)
     say(f"the next certificate is {'ready' if is_new else 'ready since before'}{told}: {fingerprint_of(following)}")
     say("ranks and terminals that share this home know it from now on; ranks that run read it when they dial again")
     serving = read_rendezvous(home)
@@ -83,14 +77,14 @@ def switch_certificate(home: Path, say: Say, aside: Say) -> int:
         switch(home)
         present = present_certificate(home)
         shown = "" if present is None else f": {fingerprint_of(present)}"
-        told = tell_broker(home, aside)
+        told = notify_broker(home, aside)
         say(f"the next certificate is the present one now{told}{shown}")
     else:
         shown = ""
-        if not tell_broker(home, aside):
+        if not notify_broker(home, aside):
             return 1
         say("the broker that serves has read the files of --certificate anew")
-    _note(home, f"switched{shown}")
+    note(home, What.CERTIFICATE, text=f"switched{shown}")
     say("connections that are open stay; who dials from now on must know the new one")
     return 0
 
@@ -123,9 +117,3 @@ def _shows_another(home: Path) -> Rendezvous | None:
         return None
     own = [fingerprint_of(der) for der in (present_certificate(home), next_certificate(home)) if der is not None]
     return None if serving.fingerprint in own else serving
-
-
-def _note(home: Path, text: str) -> None:
-    # A full disk is no reason to stop half-way.
-    with contextlib.suppress(OSError):
-        append(home, encode_entry(Entry(at=time.time(), what=What.CERTIFICATE, terminal=user_name(), text=text)))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from dbg_broker.home.bearer import IssuedToken, load_issued
 from dbg_broker.home.certificate import SOON_SECONDS, Validity, is_soon, read_validity, until
@@ -22,6 +22,8 @@ from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.version import PROTOCOL_MAJOR
 
 _BLOCK, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+
+Step = tuple[str, Callable[[], str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,24 +77,29 @@ def _authority(pem: str, shown: Validity) -> Validity | None:
     return None
 
 
+class _Bearer(msgspec.Struct):
+    """What a broker says of a token."""
+
+    role: str
+    name: str
+    expires: float | None
+    made: float | None
+
+
 def end_of_token(reach: Reach) -> End | None:
     """Ask the broker when the token ends that is used; None if it does not say."""
     with BrokerProbe(reach.endpoint) as probe:
-        probe.look_up()
-        probe.connect()
-        if reach.endpoint.secure:
-            probe.secure()
-            probe.compare()
+        probe.reach()
         head, _, body = probe.page(BEARER, reach.token).partition(b"\r\n\r\n")
-    try:
-        said: Any = json.loads(body) if head.split(b" ", 2)[1:2] == [b"200"] else None
-        role, name, ends, made = str(said["role"]), str(said["name"]), said["expires"], said["made"]
-        ends = None if ends is None else float(ends)
-        lasts = ends is not None and made is not None and ends - float(made) > SOON_SECONDS
-    except (ValueError, TypeError, KeyError, RecursionError):
+    if head.split(b" ", 2)[1:2] != [b"200"]:
         return None
-    what = printable(f"{name}, a {role}'s" if name else f"a {role}'s")
-    return End(label="token", what=what, ends=ends, remedy="ask its maker for another one" if lasts else "")
+    try:
+        said = msgspec.json.decode(body, type=_Bearer)
+    except ValueError:
+        return None
+    lasts = said.expires is not None and said.made is not None and said.expires - said.made > SOON_SECONDS
+    what = printable(f"{said.name}, a {said.role}'s" if said.name else f"a {said.role}'s")
+    return End(label="token", what=what, ends=said.expires, remedy="ask its maker for another one" if lasts else "")
 
 
 def ends_of_home(home: str) -> Iterator[End]:
@@ -113,9 +120,6 @@ def _remedy(one: IssuedToken) -> str:
     # A token for two hours always ends soon.
     lasts = one.expires is not None and one.expires - one.made > SOON_SECONDS
     return "make another one by `dbg-broker token --name`" if lasts else ""
-
-
-Step = tuple[str, Callable[[], str]]
 
 
 def check(url: str | None, home: str, environ: Mapping[str, str], say: Say, *, as_rank: bool = False) -> int:

@@ -23,61 +23,25 @@ from dbg_broker.home.certificate import DAY_SECONDS, Shown, is_soon, read_validi
 from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import Tokens, load_tokens, load_tokens_without_files, new_token
 from dbg_broker.net.memory_socket import MemorySocket
-from dbg_broker.verbs.stderr_log import LogFormatter
+from dbg_broker.verbs.service import LogFormatter
 from dbg_dial.ask import ask_secret, show_secret
 from dbg_dial.memory import socket_directories, socket_name
-from dbg_wire.errors import BadInput, BadSecretFile, DbgError
+from dbg_wire.errors import BadInput, DbgError
 from dbg_wire.finding.endpoint import Endpoint, parse_token
 from dbg_wire.finding.rendezvous import DriverTokenPlace, Rendezvous, format_rendezvous
-
-ReadAgain = Callable[[Callable[["Tokens | DbgError"], None]], None]
-"""Has tokens and certificate read anew and used, and calls back."""
-
-Tell = Callable[[float], None]
-"""Takes the end of the certificate, in seconds since the epoch."""
-
-
-async def look_each_day(
-    present: Callable[[], Shown | None], source: Callable[[], Shown], read_again: ReadAgain, tell: Tell
-) -> None:
-    """Look at the certificate that is ``present`` until cancelled; ``tell`` gets its end in seconds since the epoch.
-
-    What ``source`` gives is taken if it is another one: files that the user has named and that were renewed.
-    """
-    loop = asyncio.get_running_loop()
-    while True:
-        # In a thread, since the disk may hang and since a library that reads certificates loads slowly.
-        renewed = await loop.run_in_executor(None, _renewed, present(), source)
-        if renewed:
-            taken = loop.create_future()
-            read_again(taken.set_result)
-            if isinstance(error := await taken, DbgError):
-                logger.error("the certificate can't be read anew: %s", error)
-        shown = present()
-        if shown is not None:
-            ends = (await loop.run_in_executor(None, read_validity, shown.certificate)).ends
-            tell(ends)
-            now = time.time()
-            if is_soon(ends, now):
-                logger.warning("the broker's certificate is near its end: %s", until(ends, now))
-        await asyncio.sleep(DAY_SECONDS)
-
-
-def _renewed(present: Shown | None, source: Callable[[], Shown]) -> bool:
-    try:
-        return present is not None and source().fingerprint != present.fingerprint
-    except DbgError as error:
-        logger.error("the certificate can't be read anew: %s", error)
-        return False
-
 
 logger = logging.getLogger("dbg_broker")
 
 Then = Callable[["Tokens | DbgError"], None]
 
+MAX_SECONDS = 7 * 86400.0
+"""Seconds for which a token from memory opens connections at most; the broker's end ends it in any case."""
+
+_PROMPT = "Driver's token for this broker (empty: make one): "
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class CredentialSources:
     """Where tokens and certificate come from; both calls block, and raise BadSecretFile.
 
     ``tokens`` gets those of before. ``certificate`` is None without TLS.
@@ -88,13 +52,13 @@ class Sources:
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
 
 
-class Material:
+class Credentials:
     """Tokens and certificate of a broker that serves, and the files that tell of them.
 
     Made before the event loop runs; the other methods belong to its thread.
     """
 
-    def __init__(self, home: Path, sources: Sources, log: LogFormatter) -> None:
+    def __init__(self, home: Path, sources: CredentialSources, log: LogFormatter) -> None:
         """Load both. Raise BadSecretFile."""
         self._home = home
         self._sources = sources
@@ -103,6 +67,7 @@ class Material:
         self.tokens = sources.tokens(None)
         log.hide(self.tokens.by_name().values())
         self._endpoint: Endpoint | None = None
+        self._tasks: set[asyncio.Task[Tokens | DbgError]] = set()
         self.show: Callable[[ssl.SSLContext], None] | None = None
         """Called with another certificate to show from then on."""
 
@@ -139,65 +104,69 @@ class Material:
         return self._rendezvous(self.endpoint, self.tokens)
 
     def read_again(self, then: Then) -> None:
-        """Read both anew in a thread, since the home's disk may hang, and use them; ``then`` gets tokens or error."""
-        loop = asyncio.get_running_loop()
-        loop.run_in_executor(None, self._read).add_done_callback(lambda done: self._use(done.result(), then))
+        """Read both anew and use them; ``then`` gets tokens or error."""
+        task = asyncio.get_running_loop().create_task(self._read_again())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: then(done.result()))
 
-    def look_each_day(self, tell: Tell, use: Callable[[Tokens], None]) -> asyncio.Task[None]:
-        """Look at the certificate now and each day until the task is cancelled; ``tell`` gets its end.
+    async def _read_again(self) -> Tokens | DbgError:
+        try:
+            # In a thread, since the home's disk may hang.
+            self.tokens, shown, self._endpoint = await asyncio.to_thread(self._read)
+            is_other = shown is not None and self.shown is not None and shown.fingerprint != self.shown.fingerprint
+            self.shown = shown
+            if shown is not None and is_other:
+                if self.show is not None:
+                    self.show(shown.context)
+                logger.info("another certificate is shown from now on: %s", shown.fingerprint)
+                await asyncio.to_thread(write_rendezvous, self._home, self.rendezvous())
+        except DbgError as error:
+            return error
+        return self.tokens
 
-        Where it was renewed, the tokens are read anew as well, and ``use`` gets them.
+    async def look_each_day(self, tell: Callable[[float], None], use: Callable[[Tokens], None]) -> None:
+        """Look at the certificate now and each day until cancelled; ``tell`` gets its end, in seconds since the epoch.
+
+        Files that the user has named and that were renewed are taken. The tokens are read anew with them, and ``use``
+        gets these.
         """
-        source = self._sources.certificate
-
-        def read_again(then: Then) -> None:
-            def take(found: Tokens | DbgError) -> None:
+        while self.shown is not None:
+            # In a thread, since the disk may hang and since a library that reads certificates loads slowly.
+            if await asyncio.to_thread(self._is_renewed, self.shown):
+                found = await self._read_again()
                 if isinstance(found, Tokens):
                     use(found)
-                then(found)
+                else:
+                    logger.error("the certificate can't be read anew: %s", found)
+            ends = (await asyncio.to_thread(read_validity, self.shown.certificate)).ends
+            tell(ends)
+            if is_soon(ends, now := time.time()):
+                logger.warning("the broker's certificate is near its end: %s", until(ends, now))
+            await asyncio.sleep(DAY_SECONDS)
 
-            self.read_again(take)
-
-        async def look() -> None:
-            if source is not None:
-                await look_each_day(lambda: self.shown, source, read_again, tell)
-
-        return asyncio.get_running_loop().create_task(look())
-
-    def _read(self) -> tuple[Tokens, Shown | None, Endpoint] | DbgError:
-        """Read both, and tell of the new certificate beside the old one, which is still shown; in a thread."""
+    def _is_renewed(self, shown: Shown) -> bool:
         source = self._sources.certificate
         try:
-            tokens = self._sources.tokens(self.tokens)
-            shown = None if source is None else source()
-            before = told = endpoint = self.endpoint
-            if shown is not None:
-                told = endpoint = replace(before, fingerprint=shown.fingerprint, other_fingerprints=shown.others)
-                if shown.fingerprint != before.fingerprint:
-                    all_pins = dict.fromkeys((*before.fingerprints, *endpoint.fingerprints))
-                    told = replace(before, other_fingerprints=tuple(all_pins)[1:])
-            write_rendezvous(self._home, self._rendezvous(told, tokens))
-        except BadSecretFile as error:
-            return error
+            return source is not None and source().fingerprint != shown.fingerprint
+        except DbgError as error:
+            logger.error("the certificate can't be read anew: %s", error)
+            return False
+
+    def _read(self) -> tuple[Tokens, Shown | None, Endpoint]:
+        """Read both, and tell of the new certificate beside the old one, which is still shown; in a thread."""
+        source = self._sources.certificate
+        tokens = self._sources.tokens(self.tokens)
+        shown = None if source is None else source()
+        before = told = endpoint = self.endpoint
+        if shown is not None:
+            told = endpoint = replace(before, fingerprint=shown.fingerprint, other_fingerprints=shown.others)
+            if shown.fingerprint != before.fingerprint:
+                all_pins = dict.fromkeys((*before.fingerprints, *endpoint.fingerprints))
+                told = replace(before, other_fingerprints=tuple(all_pins)[1:])
+        write_rendezvous(self._home, self._rendezvous(told, tokens))
         self._log.hide(tokens.by_name().values())
         return tokens, shown, endpoint
-
-    def _use(self, read: tuple[Tokens, Shown | None, Endpoint] | DbgError, then: Then) -> None:
-        if isinstance(read, DbgError):
-            then(read)
-            return
-        self.tokens, shown, self._endpoint = read
-        is_other = shown is not None and self.shown is not None and shown.fingerprint != self.shown.fingerprint
-        self.shown = shown
-        if shown is None or not is_other:
-            then(self.tokens)
-            return
-        if self.show is not None:
-            self.show(shown.context)
-        logger.info("another certificate is shown from now on: %s", shown.fingerprint)
-        loop = asyncio.get_running_loop()
-        writing = loop.run_in_executor(None, partial(write_rendezvous, self._home, self.rendezvous()))
-        writing.add_done_callback(lambda done: then(_error_of(done) or self.tokens))
 
     def _rendezvous(self, endpoint: Endpoint, tokens: Tokens) -> Rendezvous:
         in_files = self._sources.driver_token == "file"  # noqa: S105 - a word
@@ -211,19 +180,6 @@ class Material:
             driver_tokens=tokens.of_terminals() if in_files else {},
             driver_token=self._sources.driver_token,
         )
-
-
-def _error_of(done: asyncio.Future[None]) -> DbgError | None:
-    error = done.exception()
-    if error is None or isinstance(error, DbgError):
-        return error
-    raise error
-
-
-MAX_SECONDS = 7 * 86400.0
-"""Seconds for which a token from memory opens connections at most; the broker's end ends it in any case."""
-
-_PROMPT = "Driver's token for this broker (empty: make one): "
 
 
 def token_source(home: Path, place: DriverTokenPlace) -> Callable[[Tokens | None], Tokens]:
@@ -244,13 +200,13 @@ def _typed() -> str:
 
 
 async def open_socket(
-    home: Path, material: Material, environ: Mapping[str, str], note: Callable[[Entry], None]
+    home: Path, credentials: Credentials, environ: Mapping[str, str], note: Callable[[Entry], None]
 ) -> MemorySocket:
     """Return the socket at which terminals of this host get a token; ``note`` gets an entry for each.
 
     Raise BadInput if there is no place for it.
     """
-    answer = partial(_answer, material, note)
+    answer = partial(_answer, credentials, note)
     opened = MemorySocket(socket_directories(environ, os.getuid()), socket_name(str(home)), answer)
     if await opened.open() is None:
         raise BadInput(
@@ -259,10 +215,12 @@ async def open_socket(
     return opened
 
 
-def _answer(material: Material, note: Callable[[Entry], None], pid: int, seconds: float) -> str:
+def _answer(credentials: Credentials, note: Callable[[Entry], None], pid: int, seconds: float) -> str:
     seconds = min(max(seconds, 1.0), MAX_SECONDS)
     now = time.time()
-    tokens = {role.value: material.tokens.for_a_while(role, int(now + seconds)) for role in (Role.DRIVER, Role.WATCHER)}
+    tokens = {
+        role.value: credentials.tokens.for_a_while(role, int(now + seconds)) for role in (Role.DRIVER, Role.WATCHER)
+    }
     note(
         Entry(
             at=now,
@@ -272,4 +230,4 @@ def _answer(material: Material, note: Callable[[Entry], None], pid: int, seconds
             text=f"opens connections for {seconds:.0f} s",
         )
     )
-    return format_rendezvous(replace(material.rendezvous(), tokens=tokens))
+    return format_rendezvous(replace(credentials.rendezvous(), tokens=tokens))

@@ -17,10 +17,13 @@ from dbg_broker.net.tcp import BACKLOG, PortTaken, listen
 from dbg_broker.settings import LOOPBACK, Listen, ServeSettings, ports_to_try
 from dbg_wire.errors import BadInput
 from dbg_wire.finding.endpoint import Endpoint
+from dbg_wire.finding.rendezvous import DriverTokenPlace
 from dbg_wire.version import RELEASE
 
 INHERITED = 3
 """The descriptor of the first socket that systemd gives a service, by its protocol of ``LISTEN_FDS``."""
+
+logger = logging.getLogger("dbg_broker")
 
 
 def inherited(environ: Mapping[str, str], pid: int) -> socket.socket | None:
@@ -90,9 +93,6 @@ def _own_address() -> str:
     return LOOPBACK
 
 
-logger = logging.getLogger("dbg_broker")
-
-
 def announce(
     settings: ServeSettings,
     endpoint: Endpoint,
@@ -118,11 +118,8 @@ def announce(
     for line in lines_to_paste("where it is not", address, f"DBG_TOKEN_FILE={token_file}", columns):
         say(line)
     say(f"from your own machine:  ssh -L {port}:{reached_at}:{port} {socket.gethostname()}")
-    if settings.driver_token == "memory":  # noqa: S105 - a word
-        say("the driver's token is in this broker's memory: terminals of this host find it; for one of another host,")
-        say("`dbg-broker token --role driver` prints one here, and `dbg-attach --ask-token` takes it there")
-    elif settings.driver_token == "ask":  # noqa: S105 - a word
-        say("the driver's token is in this broker's memory alone: each terminal asks for it, as dbg-attach --ask-token")
+    for line in _driver_token_lines(settings.driver_token):
+        say(line)
     if settings.listen.is_loopback:
         say("ranks on other hosts can't reach this loopback address; for them: dbg-broker serve --listen 0.0.0.0")
     if settings.record is not None:
@@ -136,6 +133,19 @@ def announce(
             "--insecure: tokens and sessions cross the network in the clear, and anybody who takes this port later may "
             "pose as broker; the tokens are this broker's alone and end with it"
         )
+
+
+def _driver_token_lines(place: DriverTokenPlace) -> tuple[str, ...]:
+    if place == "memory":
+        return (
+            "the driver's token is in this broker's memory: terminals of this host find it; for one of another host,",
+            "`dbg-broker token --role driver` prints one here, and `dbg-attach --ask-token` takes it there",
+        )
+    if place == "ask":
+        return (
+            "the driver's token is in this broker's memory alone: each terminal asks for it, as dbg-attach --ask-token",
+        )
+    return ()
 
 
 def lines_to_paste(when: str, address: str, more: str, columns: int | None) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dbg_broker.audit.entries import MAX_LINE, Entry, What, decode_entry
-from dbg_broker.audit.files import AUDIT_FILE, audit_files
+from dbg_broker.audit.writer import AUDIT_FILE, audit_files
 from dbg_dial.apart import apart
 from dbg_dial.growth import watch_growth
 from dbg_wire.errors import BadSecretFile, printable
@@ -30,12 +30,9 @@ MAX_AT_ONCE = 1000
 MAX_SHOWN = 200
 """Characters of a question that a line shows; ``--json`` has more."""
 
-Say = Callable[[str], None]
-"""Print one line."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogWishes:
+class LogOptions:
     """What is to be shown; ``since`` is in seconds before now, None for all."""
 
     job: str | None = None
@@ -44,17 +41,17 @@ class LogWishes:
     as_json: bool = False
 
 
-def show_log(home: Path, wishes: LogWishes, say: Say) -> int:
+def show_log(home: Path, options: LogOptions, say: Callable[[str], None]) -> int:
     """Print the entries that there are and, if wished, those that come, until Ctrl-C. Return the exit status.
 
     Raise BadSecretFile for a file that can't be read, and SilentFile for one whose file server does not answer.
     """
-    begin = None if wishes.since is None else time.time() - wishes.since
-    for line in _lines(home, follow=wishes.follow):
+    begin = None if options.since is None else time.time() - options.since
+    for line in _lines(home, follow=options.follow):
         entry = decode_entry(line)
-        if entry is None or not _is_wanted(entry, wishes.job, begin):
+        if entry is None or not _is_wanted(entry, options.job, begin):
             continue
-        say(line.decode("utf-8", "replace").rstrip("\n") if wishes.as_json else shown(entry))
+        say(line.decode("utf-8", "replace").rstrip("\n") if options.as_json else shown(entry))
     return 0
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from dbg_broker.audit.entries import Entry, What
-from dbg_broker.audit.writer import AuditLog, Shares
+from dbg_broker.audit.writer import AuditLog, LogQuota
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.events.command import OnEvent
 from dbg_broker.events.occasions import Occasions
@@ -40,7 +40,7 @@ from dbg_broker.recording.writer import RecordingDirectory, RecordingWriter, ope
 from dbg_broker.settings import RecordSettings, ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.broker_client import answers
-from dbg_broker.verbs.credentials import Material, Sources, open_socket, token_source
+from dbg_broker.verbs.credentials import Credentials, CredentialSources, open_socket, token_source
 from dbg_broker.verbs.listening import (
     address_of,
     announce,
@@ -49,8 +49,7 @@ from dbg_broker.verbs.listening import (
     listen_for_peers,
     listen_for_stock,
 )
-from dbg_broker.verbs.service_manager import ServiceManager, status_line
-from dbg_broker.verbs.stderr_log import start_log
+from dbg_broker.verbs.service import ServiceManager, start_log, status_line
 from dbg_dial.kernel import kernel_name
 from dbg_wire.errors import BadSecretFile, DbgError, printable
 from dbg_wire.finding.endpoint import wrong_host_reason
@@ -59,6 +58,8 @@ from dbg_wire.records.ranks import LIVE_STATES, RankState
 
 PROBE_SECONDS = 2.0
 """Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""
+
+logger = logging.getLogger("dbg_broker")
 
 
 class AlreadyServing(DbgError):
@@ -107,14 +108,10 @@ def start_recorder(settings: RecordSettings, hub: Hub) -> Recorder:
     """Return what records the stops of a hub, with its thread begun."""
     return Recorder(
         RecordingWriter(RecordingDirectory(Path(settings.directory), settings.max_bytes)),
-        clock=hub.timers.clock,
-        schedule=hub.timers.schedule,
+        hub.timers,
         want_repaint=hub.ranks.want_repaint,
         records_input=settings.records_input,
     )
-
-
-logger = logging.getLogger("dbg_broker")
 
 
 def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | None = None) -> int:
@@ -126,41 +123,38 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
     home = open_home(settings.home)
     if settings.record is not None:
         open_directory(settings.record.directory)
-    with take_home(home):
+    with take_home(home), contextlib.ExitStack() as ending:
         remove_throw_away_tokens(home)
-        material = Material(home, _sources(settings, home), log)
+        ending.callback(remove_throw_away_tokens, home)
+        credentials = Credentials(home, _credential_sources(settings, home), log)
         _raise_descriptor_limit()
         kept = inherited(os.environ, os.getpid())
         if kept is not None:
             settings = replace(settings, listen=address_of(kept))
-        listener = kept or listen_for_peers(settings.listen)
-        classic: socket.socket | None = None
-        try:
-            classic = listen_for_stock(settings.classic)
-            endpoint = material.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
-            memory = SpareMemory(time.monotonic)
-            log.lacks_memory = memory.give_up
-            setup = _Setup(home=home, material=material, listener=listener, settings=settings, memory=memory)
-            stock, times = _Stock(classic, settings.classic_size), new_times()
-            ready = partial(announce, settings, endpoint, classic, say, columns)
-            run_measured(_run(setup, stock, ready, times), times, setup.memory.look)
-        finally:
-            listener.close()
-            if classic is not None:
-                classic.close()
-            remove_throw_away_tokens(home)
+        listener = ending.enter_context(kept or listen_for_peers(settings.listen))
+        stock = listen_for_stock(settings.classic)
+        if stock is not None:
+            ending.enter_context(stock)
+        endpoint = credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
+        memory, times = SpareMemory(time.monotonic), new_times()
+        log.lacks_memory = memory.give_up
+        setup = _Setup(
+            home=home, credentials=credentials, listener=listener, stock=stock, settings=settings, memory=memory
+        )
+        ready = partial(announce, settings, endpoint, stock, say, columns)
+        run_measured(_run(setup, ready, times), times, memory.poll)
     return 0
 
 
-def _sources(settings: ServeSettings, home: Path) -> Sources:
+def _credential_sources(settings: ServeSettings, home: Path) -> CredentialSources:
     if settings.insecure:
-        return Sources(tokens=lambda before: before or make_throw_away_tokens(home), certificate=None)
+        return CredentialSources(tokens=lambda before: before or make_throw_away_tokens(home), certificate=None)
     if settings.certificate is None:
         certificate = partial(load_own, home)
     else:
         certificate = partial(load_given, *map(Path, settings.certificate))
     tokens = token_source(home, settings.driver_token)
-    return Sources(tokens=tokens, certificate=certificate, driver_token=settings.driver_token)
+    return CredentialSources(tokens=tokens, certificate=certificate, driver_token=settings.driver_token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,22 +162,16 @@ class _Setup:
     """All that one broker serves with."""
 
     home: Path
-    material: Material
+    credentials: Credentials
     listener: socket.socket
+    stock: socket.socket | None
+    """Where stock debuggers are taken, if at all."""
     settings: ServeSettings
     memory: SpareMemory
 
 
-@dataclass(frozen=True, slots=True)
-class _Stock:
-    """Where stock debuggers are taken, if at all, and the (rows, columns) of their screens."""
-
-    listener: socket.socket | None
-    size: tuple[int, int] | None
-
-
-async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times: LoopTimes) -> None:
-    home, material, settings = setup.home, setup.material, setup.settings
+async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) -> None:
+    home, credentials, settings = setup.home, setup.credentials, setup.settings
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
     stopping = _stopped_by_signals(loop)
@@ -194,27 +182,27 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
             spare.begin()
             ending.callback(spare.close)
         note = _keep_account(hub, setup, ending)
-        reread = material.read_again if material.endpoint.secure else None
-        reception = Reception(hub, material.tokens, reread)
-        server = Server(hub.connections, setup.listener, material.context, allowed=settings.allowed)
-        material.show = server.show
-        classic = StockSessions(hub, loop, stock.size)
+        reread = credentials.read_again if credentials.endpoint.secure else None
+        reception = Reception(hub, credentials.tokens, reread)
+        server = Server(hub.connections, setup.listener, credentials.context, allowed=settings.allowed)
+        credentials.show = server.show
+        classic = StockSessions(hub, loop, settings.classic_size)
         memory = None
         if settings.driver_token == "memory":  # noqa: S105 - a word
-            memory = await open_socket(home, material, os.environ, note)
+            memory = await open_socket(home, credentials, os.environ, note)
         server.start()
         ending.push_async_callback(server.stop)
         ending.push_async_callback(classic.stop)
-        if stock.listener is not None:
-            await classic.listen(stock.listener)
-        material.write()
+        if setup.stock is not None:
+            await classic.listen(setup.stock)
+        credentials.write()
         ending.callback(remove_rendezvous, home, pid=os.getpid(), host=socket.gethostname())
         leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
         hub.on_unused = leaving.look
         ending.callback(leaving.close)
         if memory is not None:
             ending.callback(memory.close)
-        ending.callback(material.look_each_day(hub.certificate_told, reception.use).cancel)
+        ending.callback(loop.create_task(credentials.look_each_day(hub.note_certificate_end, reception.use)).cancel)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
         ending.callback(manager.stopping)
         announce()
@@ -247,22 +235,20 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     if settings.on_event:
         on_event = OnEvent(settings.on_event, os.environ, directory=settings.event_directory)
         ending.callback(on_event.close)
-        hub.journal.occasions = Occasions(
-            on_event.tell, clock=hub.timers.clock, wall=time.time, schedule=hub.timers.schedule
-        )
+        hub.journal.occasions = Occasions(on_event.tell, hub.timers)
     audit = AuditLog(setup.home)
     ending.callback(audit.close)
     ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))
-    shares = Shares(audit.note, clock=hub.timers.clock, schedule=hub.timers.schedule)
-    ending.callback(shares.tell)
-    hub.journal.audit, hub.journal.audits_input = shares.note, settings.audits_input
-    hub.connections.meters.audit_lost = lambda: audit.lost + shares.lost
+    quota = LogQuota(audit.note, hub.timers)
+    ending.callback(quota.report)
+    hub.journal.audit, hub.journal.audits_input = quota.note, settings.audits_input
+    hub.connections.meters.audit_lost = lambda: audit.lost + quota.lost
     records = "" if settings.record is None else f", records to {settings.record.directory}"
-    audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.material.endpoint.url}, pid {pid}{records}"))
+    audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.credentials.endpoint.url}, pid {pid}{records}"))
     if settings.record is not None:
         hub.journal.recorded.recorder = start_recorder(settings.record, hub)
     ending.callback(hub.journal.recorded.close)
-    return shares.note
+    return quota.note
 
 
 def _status(hub: Hub) -> str:

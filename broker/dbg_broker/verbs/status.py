@@ -21,11 +21,7 @@ def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) ->
     try:
         reach = find_broker(None, home, environ, "watcher")
         with BrokerProbe(reach.endpoint) as probe:
-            probe.look_up()
-            probe.connect()
-            if reach.endpoint.secure:
-                probe.secure()
-                probe.compare()
+            probe.reach()
             probe.present(reach.token)
             probe.agree()
             welcome = probe.greet(user_name())

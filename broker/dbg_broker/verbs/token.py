@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dbg_broker.audit.entries import Entry, What, encode_entry
-from dbg_broker.audit.files import append
-from dbg_broker.home.bearer import (
-    JOB,
-    NAME,
-    IssuedToken,
-    Role,
-    load_issued,
-    save_issued,
-    with_token,
-    without_token,
-)
+from dbg_broker.audit.entries import What
+from dbg_broker.audit.writer import note
+from dbg_broker.home.bearer import JOB, NAME, IssuedToken, Role, load_issued, save_issued, with_token, without_token
+from dbg_broker.home.certificate import date_of
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
 from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, renew_job_tokens, rotate_tokens
-from dbg_broker.verbs.broker_client import tell_broker, token_of
+from dbg_broker.verbs.broker_client import Say, notify_broker, token_of
 from dbg_dial.memory import ask_memory
-from dbg_dial.user import user_name
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.rendezvous import parse_rendezvous
 
@@ -38,12 +27,9 @@ USUAL_SECONDS = 12 * 3600.0
 MAX_MEMORY_SECONDS = 7 * 86400.0
 """Seconds for which a token out of a broker's memory opens connections: a day's work, and a week at most."""
 
-Say = Callable[[str], None]
-"""Print one line."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenWishes:
+class TokenOptions:
     """What was typed; ``seconds`` is for how long a new token is good, None for always."""
 
     role: Role
@@ -52,23 +38,23 @@ class TokenWishes:
     seconds: float | None = None
 
 
-def print_token(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> int:
+def print_token(home: Path, options: TokenOptions, say: Say, aside: Say) -> int:
     """Print the token that is wished for, which is made if it is for somebody, or for a time. Raise DbgError."""
-    if wishes.job is not None and not JOB.fullmatch(wishes.job):
-        raise BadInput(f"--job {printable(wishes.job)!r} is no job", "write one as `dbg-attach --list` shows it")
-    if wishes.role is not Role.RANK and is_without_files(home):
-        _print_from_memory(home, wishes, say, aside)
+    if options.job is not None and not JOB.fullmatch(options.job):
+        raise BadInput(f"--job {printable(options.job)!r} is no job", "write one as `dbg-attach list` shows it")
+    if options.role is not Role.RANK and is_without_files(home):
+        _print_from_memory(home, options, say, aside)
         return 0
-    if wishes.name is not None and not NAME.fullmatch(wishes.name):
-        raise BadInput(f"--name {printable(wishes.name)!r} is no name", "use up to 64 of A-Z a-z 0-9 . _ -")
-    if wishes.name is None and wishes.seconds is None:
-        if wishes.job is None:
-            say(token_of(wishes.role, home))
+    if options.name is not None and not NAME.fullmatch(options.name):
+        raise BadInput(f"--name {printable(options.name)!r} is no name", "use up to 64 of A-Z a-z 0-9 . _ -")
+    if options.name is None and options.seconds is None:
+        if options.job is None:
+            say(token_of(options.role, home))
             return 0
-        if wishes.role is Role.RANK:
-            say(job_token(load_tokens(home).rank, wishes.job))
+        if options.role is Role.RANK:
+            say(job_token(load_tokens(home).rank, options.job))
             return 0
-    _make(home, wishes, say, aside)
+    _make(home, options, say, aside)
     return 0
 
 
@@ -78,33 +64,33 @@ def is_without_files(home: Path) -> bool:
     return serving is not None and serving.driver_token != "file"  # noqa: S105 - a word
 
 
-def _print_from_memory(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> None:
+def _print_from_memory(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
     """Print a token that opens connections for a while, which the broker gives out of its memory. Raise BadInput."""
-    if wishes.name is not None or wishes.job is not None:
+    if options.name is not None or options.job is not None:
         raise BadInput(
             "the broker of this home keeps the tokens of terminals out of files, and so has none with a name or a job",
             "leave --name and --job out, or start `dbg-broker serve` without --driver-token",
         )
-    seconds = min(wishes.seconds or USUAL_SECONDS, MAX_MEMORY_SECONDS)
+    seconds = min(options.seconds or USUAL_SECONDS, MAX_MEMORY_SECONDS)
     said = ask_memory(str(home), os.environ, seconds)
-    found = None if said is None else parse_rendezvous(said, "what the broker says").token(wishes.role.value)
+    found = None if said is None else parse_rendezvous(said, "what the broker says").token(options.role.value)
     if found is None:
         raise BadInput("no broker of this host tells the token out of its memory", "type the command on its host")
     say(found[0])
-    end = _date(time.time() + seconds)
-    aside(f"a {wishes.role.value}'s token, which opens connections until {end}, or until the broker ends")
+    end = date_of(time.time() + seconds)
+    aside(f"a {options.role.value}'s token, which opens connections until {end}, or until the broker ends")
 
 
-def _make(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> None:
-    name = wishes.name if wishes.name is not None else f"{wishes.role.value}-{secrets.token_hex(3)}"
+def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
+    name = options.name if options.name is not None else f"{options.role.value}-{secrets.token_hex(3)}"
     _require_tls(home)
     now, text = time.time(), new_token()
-    expires = None if wishes.seconds is None else now + wishes.seconds
-    made = IssuedToken(name=name, role=wishes.role, digest=digest_of(text), made=now, job=wishes.job, expires=expires)
+    expires = None if options.seconds is None else now + options.seconds
+    made = IssuedToken(name=name, role=options.role, digest=digest_of(text), made=now, job=options.job, expires=expires)
     with tokens_locked(home):
         save_issued(home, with_token(load_issued(home), made))
-    _note(home, What.TOKEN_MADE, f"{name}, {_described(made, now)}", job=wishes.job or "")
-    tell_broker(home, aside)
+    note(home, What.TOKEN_MADE, text=f"{name}, {_described(made, now)}", job=options.job or "")
+    notify_broker(home, aside)
     say(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
 
@@ -127,8 +113,8 @@ def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
     """Take a token back; connections that were made with it end at once. Raise DbgError."""
     with tokens_locked(home):
         save_issued(home, without_token(load_issued(home), name))
-    _note(home, What.TOKEN_REVOKED, name)
-    say(f"{name} is revoked{tell_broker(home, aside)}")
+    note(home, What.TOKEN_REVOKED, text=name)
+    say(f"{name} is revoked{notify_broker(home, aside)}")
     return 0
 
 
@@ -139,19 +125,12 @@ def rotate(home: Path, say: Say, aside: Say) -> int:
         tokens = load_tokens(home)
         after = rotate_tokens(home)
         renew_job_tokens(home, after)
-    _note(home, What.TOKENS_ROTATED, "")
-    told = tell_broker(home, aside, driver=None if is_without_files(home) else tokens.driver)
+    note(home, What.TOKENS_ROTATED)
+    told = notify_broker(home, aside, driver=None if is_without_files(home) else tokens.driver)
     say(
         f"the home has new tokens{told}; give them to the jobs that don't share this home before their ranks dial again"
     )
     return 0
-
-
-def _note(home: Path, what: What, text: str, job: str = "") -> None:
-    entry = Entry(at=time.time(), what=what, terminal=user_name(), job=job, text=text)
-    # A full disk is no reason to leave a token valid.
-    with contextlib.suppress(OSError):
-        append(home, encode_entry(entry))
 
 
 def _require_tls(home: Path) -> None:
@@ -171,9 +150,9 @@ def _described(one: IssuedToken, now: float) -> str:
     if one.expires is None:
         end = "without an end"
     elif one.expires <= now:
-        end = f"expired {_date(one.expires)}"
+        end = f"expired {date_of(one.expires)}"
     else:
-        end = f"until {_date(one.expires)}"
+        end = f"until {date_of(one.expires)}"
     return f"a {one.role.value}{job}, {end}"
 
 
@@ -186,7 +165,3 @@ def _document(one: IssuedToken, now: float) -> dict[str, object]:
         "expires": one.expires,
         "expired": one.bearer.is_expired(now),
     }
-
-
-def _date(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

@@ -6,28 +6,51 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from dbg_client.actions.beside import run_beside
-from dbg_client.actions.many import MOVING, ask_many, break_in, read_saved
-from dbg_client.actions.stops import ask_stops
+from dbg_client.actions.many import (
+    MOVING,
+    ShownAnswers,
+    ask_question,
+    ask_stops,
+    break_in,
+    read_saved,
+    run_beside,
+    show_stacks_of,
+)
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, find, is_ready, listed
-from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.directory import rank_order
+from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nobody
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import until_stopped
-from dbg_client.core.waiting_line import Show, WaitingLine, show_nobody
 from dbg_client.streams import terminal_size
 from dbg_client.views.answers import lines_in, show_answers, show_screen
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import absent_only, absent_rows
-from dbg_client.views.naming import name_few, order
-from dbg_client.words.commands import USUAL_TARGETS, read_scope
-from dbg_client.words.settings import CommandSettings, Verb
+from dbg_client.views.naming import name_few
+from dbg_client.words.session_line import USUAL_TARGETS, read_scope
+from dbg_client.words.settings import (
+    Attach,
+    Collectives,
+    Continue,
+    Eval,
+    Exec,
+    Interrupt,
+    Kill,
+    ListRanks,
+    PdbCommand,
+    RankSettings,
+    Release,
+    Screen,
+    Stops,
+    Where,
+    Why,
+)
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
@@ -46,11 +69,12 @@ class Answered:
 
 
 class NeedsYes(Exception):
-    """Say that a command needs the user's yes, with which it is given again; never shown as an error."""
+    """Say that a command needs the user's yes, and what to answer then; never shown as an error."""
 
-    def __init__(self, question: str) -> None:
+    def __init__(self, question: str, agreed: RankSettings) -> None:
         super().__init__(question)
         self.question = question
+        self.agreed = agreed
 
 
 class Answering:
@@ -65,14 +89,14 @@ class Answering:
     def _show(self, line: str | None) -> None:
         self.show_waiting(line)
 
-    async def answer(self, settings: CommandSettings, rank: RankInfo) -> Answered:
+    async def answer(self, settings: Attach | RankSettings, rank: RankInfo) -> Answered:
         """Do what the command asks for, from a session at ``rank``. Raises DbgError and NeedsYes."""
-        self._asker.seconds = settings.timeout
+        self._asker.seconds = settings.broker.timeout
         return await self._act(settings, rank)
 
-    async def answer_for(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
+    async def answer_for(self, settings: RankSettings, ranks: Sequence[RankInfo]) -> str:
         """Do what the settings ask for on exactly these ranks; return what is shown. Raises DbgError."""
-        self._asker.seconds = settings.timeout
+        self._asker.seconds = settings.broker.timeout
         return await self._ask(settings, ranks, ())
 
     async def break_in(self, rank: RankInfo, seconds: float) -> Answered:
@@ -93,14 +117,14 @@ class Answering:
         self._asker.seconds = seconds
         return (await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=withdrawn))[0]
 
-    async def _act(self, settings: CommandSettings, rank: RankInfo) -> Answered:
+    async def _act(self, settings: Attach | RankSettings, rank: RankInfo) -> Answered:
         target = await self._target(settings, rank)
         ranks, note = self._found(settings, target, rank)
-        if settings.verb is Verb.ATTACH:
+        if isinstance(settings, Attach):
             return Answered(choice=Choice(ranks[0]))
-        if settings.verb is Verb.INTERRUPT and len(ranks) == 1 and ranks[0].state in MOVING:
-            return await self.break_in(ranks[0], settings.timeout)
-        if settings.verb is Verb.LIST:
+        if isinstance(settings, Interrupt) and len(ranks) == 1 and ranks[0].state in MOVING:
+            return await self.break_in(ranks[0], settings.broker.timeout)
+        if isinstance(settings, ListRanks):
             text = self._list(settings, target, ranks)
         else:
             calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
@@ -108,64 +132,75 @@ class Answering:
         return Answered(f"{printable(note)}\n{text}" if note else text)
 
     def _found(
-        self, settings: CommandSettings, target: Target | None, rank: RankInfo
+        self, settings: Attach | RankSettings, target: Target | None, rank: RankInfo
     ) -> tuple[Sequence[RankInfo], str | None]:
         known = self._directory.ranks
         if target is None:
-            return (known if settings.verb is Verb.LIST else [rank]), None
-        if settings.verb in (Verb.ATTACH, Verb.SCREEN):
+            return (known if isinstance(settings, ListRanks) else [rank]), None
+        if isinstance(settings, (Attach, Screen)):
             choice = choose(target, known)
             return [choice.rank], choice.note
         found = find(target, known)
         return found.ranks, found.note
 
-    async def _target(self, settings: CommandSettings, rank: RankInfo) -> Target | None:
+    async def _target(self, settings: Attach | RankSettings, rank: RankInfo) -> Target | None:
         """Return which ranks the command means; None for the session's own rank, and for a list of all."""
-        text = settings.target if settings.target is not None else USUAL_TARGETS.get(settings.verb)
+        text = settings.target if settings.target is not None else USUAL_TARGETS.get(settings.name)
         if text is None:
             return None
-        target = await read_in_thread(partial(read_target, text, os.environ), settings.timeout)
+        target = await read_in_thread(partial(read_target, text, os.environ), settings.broker.timeout)
         return read_scope(target, rank.job)
 
-    async def _ask(self, settings: CommandSettings, ranks: Sequence[RankInfo], calls: Sequence[RollCall]) -> str:
-        if settings.verb in (Verb.EVAL, Verb.COMMAND, Verb.WHERE):
-            saved = await asyncio.to_thread(read_saved, settings.against)
-            shown = await ask_many(settings, self._asker, ranks, saved, calls=calls, known=self._directory.ranks)
+    async def _ask(self, settings: RankSettings, ranks: Sequence[RankInfo], calls: Sequence[RollCall]) -> str:
+        shown = await self._shown(settings, ranks, calls)
+        if shown is not None:
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
-        if settings.verb is Verb.WHY:
-            return (await show_why(settings, self._asker, ranks, self._directory.ranks, show=self._show)).text
-        if settings.verb is Verb.COLLECTIVES:
-            return (await show_groups_of(settings, self._asker, ranks, self._directory.ranks)).text
-        if settings.verb is Verb.EXEC:
-            return (await run_beside(settings, self._asker, ranks)).text
-        if settings.verb is Verb.STOPS:
+        if isinstance(settings, Stops):
             return await ask_stops(self._asker, ranks)
-        if settings.verb is Verb.INTERRUPT:
-            moving = [rank for rank in ranks if rank.state in MOVING]
-            if len(moving) > 1 and not settings.yes:
-                raise NeedsYes(f"Break into {name_few(moving)}?")
-            return (await break_in(settings, self._asker, ranks)).text
-        action, fits, nobody = _DEEDS[settings.verb]
+        action, fits, nobody = _DEEDS[type(settings)]
         fitting = [rank for rank in ranks if fits(rank)]
         if not fitting:
             return (
                 f"none of {name_few(ranks)} is {nobody}\n" if len(ranks) > 1 else f"{name_few(ranks)} is not {nobody}\n"
             )
-        if settings.verb is Verb.KILL and not settings.yes:
-            raise NeedsYes(f"End {name_few(fitting)}?")
+        if isinstance(settings, Kill) and not settings.yes:
+            raise NeedsYes(f"End {name_few(fitting)}?", replace(settings, yes=True))
         answers = await self._asker.ask(action, fitting)
-        if settings.verb is Verb.SCREEN and answers[0].kind is Kind.VALUE:
+        if isinstance(settings, Screen) and answers[0].kind is Kind.VALUE:
             return show_screen(lines_in(answers[0]))
         return show_answers(answers, self._directory.by_key)
 
-    def _list(self, settings: CommandSettings, target: Target | None, ranks: Sequence[RankInfo]) -> str:
+    async def _shown(
+        self, settings: RankSettings, ranks: Sequence[RankInfo], calls: Sequence[RollCall]
+    ) -> ShownAnswers | None:
+        """Return what is shown for the verbs that ask; None for others."""
         known = self._directory.ranks
-        shown = sorted(listed(known, target, ranks, with_exited=settings.all), key=order)
+        if isinstance(settings, (Eval, PdbCommand)):
+            path = settings.against if isinstance(settings, Eval) else None
+            saved = await asyncio.to_thread(read_saved, path)
+            return await ask_question(settings, self._asker, ranks, saved, calls=calls)
+        if isinstance(settings, Where):
+            return await show_stacks_of(settings, self._asker, ranks, calls=calls, known=known)
+        if isinstance(settings, Why):
+            return await show_why(settings, self._asker, ranks, known, show=self._show)
+        if isinstance(settings, Collectives):
+            return await show_groups_of(settings, self._asker, ranks, known)
+        if isinstance(settings, Exec):
+            return await run_beside(settings, self._asker, ranks)
+        if isinstance(settings, Interrupt):
+            moving = [rank for rank in ranks if rank.state in MOVING]
+            if len(moving) > 1 and not settings.yes:
+                raise NeedsYes(f"Break into {name_few(moving)}?", replace(settings, yes=True))
+            return await break_in(settings, self._asker, ranks)
+        return None
+
+    def _list(self, settings: ListRanks, target: Target | None, ranks: Sequence[RankInfo]) -> str:
+        known = self._directory.ranks
+        shown = sorted(listed(known, target, ranks, with_exited=settings.all), key=rank_order)
         absent = absent_rows(absent_only(call_roll(known, target)), several_jobs=len({rank.job for rank in shown}) > 1)
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"
-        fold = not settings.all_rows
-        table = show_table(shown, time.time(), color=settings.color, fold=fold, known=known)
+        table = show_table(shown, time.time(), color=settings.output.color, fold=not settings.all_rows, known=known)
         return news + (table or "No rank is left.\n") + absent
 
 
@@ -177,10 +212,10 @@ def _is_live(rank: RankInfo) -> bool:
     return rank.state in LIVE_STATES
 
 
-_DEEDS: Mapping[Verb, tuple[Action, Callable[[RankInfo], bool], str]] = {
-    Verb.RELEASE: (Action.RELEASE, _is_held, "held, waiting for others"),
-    Verb.CONTINUE: (Action.CONTINUE, is_ready, "stopped"),
-    Verb.KILL: (Action.KILL, _is_live, "alive"),
-    Verb.SCREEN: (Action.SCREEN, _is_live, "alive"),
+_DEEDS: Mapping[type[RankSettings], tuple[Action, Callable[[RankInfo], bool], str]] = {
+    Release: (Action.RELEASE, _is_held, "held, waiting for others"),
+    Continue: (Action.CONTINUE, is_ready, "stopped"),
+    Kill: (Action.KILL, _is_live, "alive"),
+    Screen: (Action.SCREEN, _is_live, "alive"),
 }
 """For each verb: the action, the ranks that it makes sense for, and what the other ranks are not."""

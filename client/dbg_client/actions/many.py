@@ -6,17 +6,20 @@ import asyncio
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 
 from dbg_client.core.asking import Asker
+from dbg_client.core.directory import rank_order
 from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.roll_call import RollCall
 from dbg_client.errors import why_not_stopped
-from dbg_client.questions.stacks import StackAnswer, ask_stacks
-from dbg_client.questions.values import ValueAnswer, ValueWishes, ask_values
+from dbg_client.questions.answers import ValueAnswer, ValueOptions, ask_stacks, ask_values
 from dbg_client.streams import tell
+from dbg_client.views.answers import RankStops, show_stops
 from dbg_client.views.compare import (
     Comparison,
     SavedAnswers,
@@ -26,14 +29,25 @@ from dbg_client.views.compare import (
     save_answers,
     show_comparison,
 )
-from dbg_client.views.groups import AnswerGroup, Said, differ, group_answers, groups_document, remembered, show_groups
+from dbg_client.views.groups import (
+    AnswerGroup,
+    RankAndAnswer,
+    differ,
+    group_answers,
+    groups_document,
+    normal,
+    remembered,
+    show_groups,
+)
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import MISSING
-from dbg_client.words.settings import CommandSettings, Format, Verb
+from dbg_client.words.settings import Eval, Exec, Format, Interrupt, OutputOptions, PdbCommand, Where
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Action, Kind
-from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records.beside import command_line, output_in
+from dbg_wire.records.line_breakpoints import StopState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 PARTIAL = 6
 """Exit status when some ranks did not answer."""
@@ -47,9 +61,8 @@ MAX_SAVED = 256 * 1024 * 1024
 MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
 """States of ranks that a break-in stops."""
 
-_ACTIONS = {Verb.EVAL: Action.EVAL, Verb.COMMAND: Action.COMMAND}
 _ALONE = {
-    **dict.fromkeys(("q", "quit", "exit", "EOF"), "--kill ends ranks and --continue lets them go on"),
+    **dict.fromkeys(("q", "quit", "exit", "EOF"), "`kill` ends ranks and `continue` lets them go on"),
     **dict.fromkeys(("interact", "debug", "commands"), "it needs a terminal: attach to one rank for it"),
     **dict.fromkeys(("run", "restart"), "a rank can't be started again by itself: end the job and launch it anew"),
 }
@@ -106,126 +119,130 @@ def read_saved(path: str | None) -> SavedAnswers | None:
         ) from None
 
 
-async def ask_many(
-    settings: CommandSettings,
+async def ask_question(
+    settings: Eval | PdbCommand,
     asker: Asker,
     ranks: Sequence[RankInfo],
-    saved: SavedAnswers | None,
+    saved: SavedAnswers | None = None,
     *,
     calls: Sequence[RollCall] = (),
-    known: Sequence[RankInfo] | None = None,
 ) -> ShownAnswers:
-    """Ask ranks for a value, a command or their stacks, and return the answer; its groups are remembered.
+    """Ask ranks for a value or give them a command, and return the answer; its groups are remembered.
 
-    ``calls`` tell of the ranks that should be among them and are missing; ``known`` are all ranks there are, of which
-    only these are asked.
+    ``calls`` tell of the ranks that should be among them and are missing.
 
     Raises BadInput for a command that is not for sets, DbgError if all ranks have exited or the broker fails.
     """
-    if settings.verb is not Verb.WHERE:
-        require_living(ranks, settings.target or "")
-    if settings.verb is Verb.COMMAND:
-        refuse_for_sets(settings.question, len(ranks))
-    if settings.verb is Verb.WHERE:
-        shown = _show_stacks(settings, await _ask_where(settings, asker, ranks, calls, known))
-    else:
-        wishes = ValueWishes(
+    require_living(ranks, settings.target or "")
+    if isinstance(settings, Eval):
+        action = Action.EVAL
+        wishes = ValueOptions(
             frame=settings.frame,
             live=settings.live,
             stats=settings.stats,
             exact=settings.exact,
             tolerance=settings.tolerance,
         )
-        answer = await ask_values(asker, ranks, _ACTIONS[settings.verb], settings.question, wishes=wishes, calls=calls)
-        if settings.save is not None:
-            await asyncio.to_thread(_write, settings.save, save_answers(settings.question, answer.said, answer.naming))
-        shown = _show_values(settings, answer, saved)
+    else:
+        refuse_for_sets(settings.question, len(ranks))
+        action, wishes = Action.COMMAND, ValueOptions(frame=settings.frame, exact=settings.exact)
+    answer = await ask_values(asker, ranks, action, settings.question, wishes=wishes, calls=calls)
+    if isinstance(settings, Eval) and settings.save is not None:
+        await asyncio.to_thread(_write, settings.save, save_answers(settings.question, answer.said, answer.naming))
+    shown = _show_values(settings, answer, saved)
     await asyncio.to_thread(remember, shown.groups, settings.target)
     return shown
 
 
-async def _ask_where(
-    settings: CommandSettings,
+async def show_stacks_of(
+    settings: Where,
     asker: Asker,
     ranks: Sequence[RankInfo],
-    calls: Sequence[RollCall],
-    known: Sequence[RankInfo] | None,
-) -> StackAnswer:
-    return await ask_stacks(
-        asker,
-        ranks,
-        known=known,
-        calls=calls,
-        threads=settings.threads,
-        native=settings.native,
-        frame=settings.frame,
+    *,
+    calls: Sequence[RollCall] = (),
+    known: Sequence[RankInfo] | None = None,
+) -> ShownAnswers:
+    """Ask ranks for their stacks, and return the answer; its groups are remembered.
+
+    ``known`` are all ranks there are, of which only these are asked. Raises DbgError if the broker fails.
+    """
+    answer = await ask_stacks(
+        asker, ranks, known=known, calls=calls, threads=settings.threads, native=settings.native, frame=""
     )
+    is_json = settings.output.format is Format.JSON
+    text = json.dumps(answer.document()) + "\n" if is_json else answer.shown(color=settings.output.color)
+    groups = remembered(answer.groups)
+    await asyncio.to_thread(remember, groups, settings.target)
+    return ShownAnswers(text, PARTIAL if left_unanswered(answer.said) else 0, groups=groups)
 
 
-async def break_in(settings: CommandSettings, asker: Asker, ranks: Sequence[RankInfo]) -> ShownAnswers:
+async def break_in(settings: Interrupt, asker: Asker, ranks: Sequence[RankInfo]) -> ShownAnswers:
     """Break into ranks and return the answer, whose groups are remembered; ranks that are stopped say so.
 
     Raises DbgError if all have exited or the broker fails.
     """
     require_living(ranks, settings.target or "")
-    said = list(zip(ranks, await asker.ask(Action.INTERRUPT, ranks, frame=settings.frame), strict=True))
+    said = list(zip(ranks, await asker.ask(Action.INTERRUPT, ranks, frame=settings.attach.frame), strict=True))
     groups = group_answers(said, compare=False)
     await asyncio.to_thread(remember, remembered(groups), settings.target)
     failed = any(answer.kind is Kind.ERROR for _, answer in said)
-    text = render(settings, "interrupt", groups, Naming(ranks))
+    text = render(settings.output, "interrupt", groups, Naming(ranks))
     return ShownAnswers(text, PARTIAL if left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
 
 
-def _show_values(settings: CommandSettings, answer: ValueAnswer, saved: SavedAnswers | None) -> ShownAnswers:
+def _show_values(settings: Eval | PdbCommand, answer: ValueAnswer, saved: SavedAnswers | None) -> ShownAnswers:
     naming, groups, said = answer.naming, answer.groups, answer.said
-    comparison = (
-        compare_answers(saved, said, naming, exact=settings.exact, tolerance=settings.tolerance) if saved else None
-    )
-    differs = differ(groups) or (comparison is not None and comparison.differs)
-    text = render(settings, settings.question, groups, naming, comparison=comparison, missing=answer.missing)
-    hint = _why_nobody(settings, said)
+    compared = None
+    if saved is not None and isinstance(settings, Eval):
+        tolerance = settings.tolerance
+        comparison = compare_answers(saved, said, naming, exact=settings.exact, tolerance=tolerance)
+        compared = _Compared(comparison, settings.against or "")
+    differs = differ(groups) or (compared is not None and compared.comparison.differs)
+    text = render(settings.output, settings.question, groups, naming, compared=compared, missing=answer.missing)
+    hint = _why_nobody(said, may_be_live=isinstance(settings, Eval) and not settings.live)
     # Ranks that run have not been compared, and a script that asks for differences must not take them for equal.
     uncompared = settings.fail_if_differ and any(answer.kind is Kind.RUNNING for _, answer in said)
     status = PARTIAL if uncompared or left_unanswered(said) else 1 if hint else 0
     return ShownAnswers(text, DIFFER if settings.fail_if_differ and differs else status, hint, remembered(groups))
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What ranks answered compared with the answers in a file."""
+
+    comparison: Comparison
+    path: str
+
+
 def render(
-    settings: CommandSettings,
+    output: OutputOptions,
     command: str,
     groups: Sequence[AnswerGroup],
     naming: Naming,
     *,
-    comparison: Comparison | None = None,
+    compared: _Compared | None = None,
     missing: MissingInAnswer = NOBODY_MISSING,
 ) -> str:
-    """Return groups of answers as a table or as JSON, as the settings say."""
-    path = settings.against or ""
-    if settings.format is Format.JSON:
+    """Return groups of answers as a table or as JSON."""
+    if output.format is Format.JSON:
         document = groups_document(command, groups, naming, missing)
-        if comparison is not None:
-            document["against"] = comparison_document(comparison, path, naming)
+        if compared is not None:
+            document["against"] = comparison_document(compared.comparison, compared.path, naming)
         return json.dumps(document) + "\n"
-    table = show_groups(command, groups, naming, color=settings.color, missing=missing)
-    return table + (show_comparison(comparison, path, naming) if comparison is not None else "")
+    table = show_groups(command, groups, naming, color=output.color, missing=missing)
+    return table + (show_comparison(compared.comparison, compared.path, naming) if compared is not None else "")
 
 
-def _show_stacks(settings: CommandSettings, answer: StackAnswer) -> ShownAnswers:
-    is_json = settings.format is Format.JSON
-    text = json.dumps(answer.document()) + "\n" if is_json else answer.shown(color=settings.color)
-    return ShownAnswers(text, PARTIAL if left_unanswered(answer.said) else 0, groups=remembered(answer.groups))
-
-
-def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
+def _why_nobody(said: Sequence[RankAndAnswer], *, may_be_live: bool) -> str:
     """Return what to do if all ranks run, so that none has answered; else empty."""
     if not all(answer.kind is Kind.RUNNING for _, answer in said):
         return ""
-    live = "; --live asks them all the same" if settings.verb is Verb.EVAL and not settings.live else ""
+    live = "; --live asks them all the same" if may_be_live else ""
     who = "no rank of them is" if len(said) > 1 else f"{printable(said[0][0].address)} is not"
-    return f"dbg-attach: {who} stopped; --wait waits until one is, and -i breaks in{live}"
+    return f"dbg-attach: {who} stopped; --wait waits until one is, and `interrupt` breaks in{live}"
 
 
-def left_unanswered(said: Sequence[Said]) -> bool:
+def left_unanswered(said: Sequence[RankAndAnswer]) -> bool:
     """Return whether a rank that could have answered did not; an exited rank can't."""
     return any(
         answer.kind is Kind.SILENT or (answer.kind is Kind.LOST and rank.state is not RankState.EXITED)
@@ -260,3 +277,79 @@ def _write(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise CantWrite(path, error.strerror or type(error).__name__) from None
+
+
+async def ask_stops(asker: Asker, ranks: Sequence[RankInfo]) -> str:
+    """Return a table of the stops, of all that these ranks have. Raises what the asker raises."""
+    answers = await asker.ask(Action.WHERE, ranks, stops=True)
+    return show_stops([_read(rank, answer) for rank, answer in zip(ranks, answers, strict=True)])
+
+
+def _read(rank: RankInfo, answer: RankAnswer) -> RankStops:
+    if answer.kind is not Kind.VALUE:
+        return RankStops(rank, why=answer.text)
+    if rank.state is RankState.UNRESPONSIVE:
+        return RankStops(rank, why="unresponsive")
+    if rank.is_classic:
+        return RankStops(rank, why="a stock debugger has no stops that a job was started with")
+    return RankStops(rank, [row for row in answer.rows if isinstance(row, StopState)])
+
+
+EXTRA_SECONDS = 1.0
+"""Seconds of the question beyond those of the command, for the way of its answer."""
+
+
+async def run_beside(settings: Exec, asker: Asker, ranks: Sequence[RankInfo]) -> ShownAnswers:
+    """Run the command of the settings beside ranks, and return the answer, whose groups are remembered.
+
+    Cancelling this withdraws the question; the guards end their commands then. Raises DbgError if all ranks have
+    exited or the broker fails.
+    """
+    require_living(ranks, settings.target or "")
+    ranks = one_of_each_host(ranks) if settings.per_host else ranks
+    asker.seconds = settings.broker.timeout + EXTRA_SECONDS
+    try:
+        answers = await asker.ask(Action.EXEC, ranks, inquiry=command_line(settings.program))
+    except asyncio.CancelledError:
+        asker.withdraw(Action.EXEC, ranks)
+        raise
+    outputs = {answer.key: _output(answer) for answer in answers}
+    said = [(rank, _comparable(answer, outputs[answer.key])) for rank, answer in zip(ranks, answers, strict=True)]
+    groups = [_with_output(group, outputs) for group in group_answers(said, exact=settings.exact)]
+    await asyncio.to_thread(remember, remembered(groups))
+    text = render(settings.output, shlex.join(settings.program), groups, Naming(ranks))
+    failed = any(answer.kind is Kind.ERROR for _, answer in said)
+    status = PARTIAL if left_unanswered(said) else 1 if failed else 0
+    return ShownAnswers(text, DIFFER if settings.fail_if_differ and differ(groups) else status)
+
+
+def one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
+    """Return the first rank of each host, a living one if there is one."""
+    chosen: dict[str, RankInfo] = {}
+    for rank in sorted(ranks, key=lambda rank: (rank.state not in LIVE_STATES, rank_order(rank))):
+        chosen.setdefault(rank.host, rank)
+    return sorted(chosen.values(), key=rank_order)
+
+
+def _output(answer: RankAnswer) -> str:
+    """Return what a command has printed, with how it ended if that is not success; else the answer's own text."""
+    told = output_in(answer.rows)
+    if told is None:
+        return answer.text
+    output = told[0].rstrip("\n")
+    if answer.kind is Kind.VALUE:
+        return output or "(no output)"
+    return f"{output}\n({answer.text})" if output else f"({answer.text})"
+
+
+def _comparable(answer: RankAnswer, output: str) -> RankAnswer:
+    """Return an answer that is compared by its whole output, which is longer than the text of an answer may be."""
+    if answer.kind not in (Kind.VALUE, Kind.ERROR):
+        return answer
+    digest, exact = (sha256(normal(output, exact=exactly).encode()).hexdigest() for exactly in (False, True))
+    return answer.replace(text="", rows=(), digest=digest, exact=exact)
+
+
+def _with_output(group: AnswerGroup, outputs: Mapping[str, str]) -> AnswerGroup:
+    is_output = group.kind in (Kind.VALUE.value, Kind.ERROR.value)
+    return replace(group, text=outputs[group.ranks[0].key]) if is_output else group

@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import platform
 import stat
-import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
-from dbg_client.actions.many import ask_many
+from dbg_client.actions.many import show_stacks_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.hang.explain import show_verdicts
-from dbg_client.questions.cause import BETWEEN_SECONDS, look_for_cause
+from dbg_client.questions.cause import BETWEEN_SECONDS, find_cause
 from dbg_client.views.report import Asked, Terminal, show_report
-from dbg_client.words.settings import CommandSettings, Format, Verb
+from dbg_client.words.settings import Where
+from dbg_dial.whole_file import write_whole
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
@@ -36,7 +34,7 @@ class CantWriteReport(DbgError):
 
 
 async def make_report(
-    settings: CommandSettings, switchboard: Switchboard, asker: Asker, ranks: Sequence[RankInfo], now: float
+    target: str | None, switchboard: Switchboard, asker: Asker, ranks: Sequence[RankInfo], now: float
 ) -> str:
     """Return the report about these ranks; ``now`` is wall-clock seconds. Nothing is evaluated in any rank."""
     verdict, code = await _verdict(asker, ranks)
@@ -45,10 +43,10 @@ async def make_report(
             ranks=ranks,
             welcome=switchboard.welcome,
             url=switchboard.url,
-            stacks=await _stacks(settings, asker, ranks),
+            stacks=await _stacks(asker, ranks),
             verdict=verdict,
             code=code,
-            target=settings.target,
+            target=target,
             now=now,
             moment=time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now)),
         ),
@@ -56,14 +54,13 @@ async def make_report(
     )
 
 
-async def _stacks(settings: CommandSettings, asker: Asker, ranks: Sequence[RankInfo]) -> str:
+async def _stacks(asker: Asker, ranks: Sequence[RankInfo]) -> str:
     # Of a job that has ended the last stacks are still readable.
     asked = [rank for rank in ranks if rank.state in LIVE_STATES] or list(ranks)
     if not asked:
         return ""
     try:
-        where = replace(settings, verb=Verb.WHERE, format=Format.TABLE, color=False)
-        return (await ask_many(where, asker, asked, None)).text
+        return (await show_stacks_of(Where(), asker, asked)).text
     except DbgError as error:
         return f"not known: {error}\n"
 
@@ -73,7 +70,7 @@ async def _verdict(asker: Asker, ranks: Sequence[RankInfo]) -> tuple[str, Sequen
     if not ranks:
         return "", ()
     try:
-        found = await look_for_cause(asker, ranks, ranks, longest=BETWEEN_SECONDS)
+        found = await find_cause(asker, ranks, ranks, longest=BETWEEN_SECONDS)
     except DbgError as error:
         return f"not known: {error}\n", ()
     return show_verdicts(found.verdicts, color=False), found.differences
@@ -103,12 +100,4 @@ def _replace(path: Path, text: str) -> None:
     if not stat.S_ISREG(path.lstat().st_mode):
         raise CantWriteReport(str(path), "it is no regular file")
     # A file beside it takes its place, so that nobody who may read the old one reads this one.
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".report-", delete=False) as file:
-        try:
-            file.write(text)
-            file.close()
-            Path(file.name).replace(path)
-        except OSError:
-            with suppress(OSError):
-                Path(file.name).unlink()
-            raise
+    write_whole(path, text)

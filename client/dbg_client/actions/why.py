@@ -5,27 +5,59 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dbg_client.actions.many import PARTIAL, ShownAnswers, remember
-from dbg_client.actions.tell_of_hang import tell_of_hang
 from dbg_client.core.asking import Asker
 from dbg_client.core.collective_matching import match_collectives
-from dbg_client.core.rank_evidence import read_evidence
-from dbg_client.core.waiting_line import Show, show_nobody
+from dbg_client.core.patience import Show, show_nobody
+from dbg_client.core.process_groups import read_evidence
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
 from dbg_client.hang.explain import show_verdicts, verdicts_document
-from dbg_client.hang.verdict import exit_status
-from dbg_client.questions.cause import look_for_cause, ranks_of_runs
+from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind, exit_status
+from dbg_client.questions.cause import find_cause, ranks_of_runs
 from dbg_client.streams import terminal_size
 from dbg_client.views.stacks import MISSING, missing_from_collectives
-from dbg_client.words.settings import CommandSettings, Format
-from dbg_wire.messages import Action, Kind, Look
-from dbg_wire.records.ranks import RankInfo
+from dbg_client.words.settings import Collectives, Format, Why
+from dbg_wire.errors import printable
+from dbg_wire.messages import Action, Hang, Kind, Look, Message
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.record import fitted
+from dbg_wire.targets.rank_set import format_ranks
+
+
+def tell_of_hang(
+    tell: Callable[[Message], None],
+    verdicts: Sequence[Verdict],
+    known: Sequence[RankInfo] = (),
+    *,
+    stands: bool = False,
+) -> None:
+    """Send, by ``tell``, the worst verdict on each job, as given worst first, unless it names no culprit.
+
+    With ``stands`` it is known that no rank moves, so that a hang without a known cause is sent, too. A verdict is not
+    sent if all ranks that it names stand in a debugger or are held, as the ``known`` ranks tell: a user stopped them.
+    """
+    told: set[str] = set()
+    in_debugger = {(rank.job, rank.rank) for rank in known if rank.state in (RankState.STOPPED, RankState.HELD)}
+    for verdict in verdicts:
+        is_hang = verdict.kind not in HARMLESS or (stands and verdict.kind is VerdictKind.UNKNOWN)
+        is_stop = bool(verdict.ranks) and all((verdict.job, number) in in_debugger for number in verdict.ranks)
+        if verdict.job not in told and is_hang and not is_stop:
+            told.add(verdict.job)
+            tell(
+                fitted(
+                    Hang,
+                    job=verdict.job,
+                    kind=verdict.kind.value,
+                    sentence=printable(verdict.sentence, 500),
+                    ranks=format_ranks(verdict.ranks),
+                )
+            )
 
 
 async def show_why(
-    settings: CommandSettings,
+    settings: Why,
     asker: Asker,
     chosen: Sequence[RankInfo],
     known: Sequence[RankInfo],
@@ -39,20 +71,20 @@ async def show_why(
 
     Raises DbgError if the broker fails.
     """
-    found = await look_for_cause(asker, chosen, known, show=show)
-    tell_of_hang(asker.tell, found.verdicts, known, stands=stands)
+    found = await find_cause(asker, chosen, known, show=show)
+    tell_of_hang(asker.send, found.verdicts, known, stands=stands)
     groups = {MISSING: tuple(rank.key for rank in found.missing)}
     await asyncio.to_thread(remember, groups)
-    if settings.format is Format.JSON:
+    if settings.output.format is Format.JSON:
         text = json.dumps(verdicts_document(found)) + "\n"
     else:
         columns = terminal_size()[1] if sys.stdout.isatty() else None
-        text = show_verdicts(found.verdicts, color=settings.color, columns=columns)
+        text = show_verdicts(found.verdicts, color=settings.output.color, columns=columns)
     return ShownAnswers(text, exit_status(found.verdicts), groups=groups)
 
 
 async def show_groups_of(
-    settings: CommandSettings, asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo]
+    settings: Collectives, asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo]
 ) -> ShownAnswers:
     """Return a table of the process groups of these ranks' runs; remember who has not come to a collective.
 
@@ -64,10 +96,10 @@ async def show_groups_of(
     absent = missing_from_collectives(matched)
     groups = {MISSING: tuple(rank.key for rank in absent.ranks) if absent is not None else ()}
     await asyncio.to_thread(remember, groups)
-    if settings.format is Format.JSON:
+    if settings.output.format is Format.JSON:
         text = json.dumps(collectives_document(matched)) + "\n"
     else:
-        text = show_collectives(matched, color=settings.color)
+        text = show_collectives(matched, color=settings.output.color)
     told = any(one.tells_collectives for each in matched for one in each.roster.values())
     silent = any(answer.kind is Kind.SILENT for answer in answers)
     return ShownAnswers(text, PARTIAL if silent or not told else 0, groups=groups)

@@ -14,18 +14,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from dbg_client.actions.agreeing import agrees
+from dbg_client.actions.consent import agrees
 from dbg_client.adopt.errors import CantAdopt, NothingToAdopt
 from dbg_client.adopt.found import Candidate, find_mine
 from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Answer, Outcome
-from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list
-from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.streams import show_waiting, tell, write_result
-from dbg_client.views.ages import show_age
-from dbg_client.words.settings import CommandSettings
+from dbg_client.views.waits import show_age
+from dbg_client.words.settings import Adopt
 from dbg_dial.find import RENDEZVOUS_FILE, Opening
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN_FILE
@@ -73,12 +72,12 @@ SOME_FAILED, ALL_FAILED = 6, 1
 """Exit statuses where not all processes have become ranks."""
 
 
-async def adopt(settings: CommandSettings) -> int:
+async def adopt(settings: Adopt) -> int:
     """Make ranks of the processes that the settings name, and return the exit status. Raises DbgError.
 
     The broker is asked first: without one, no process is touched.
     """
-    switchboard = switchboard_to(settings.broker, settings.timeout)
+    switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
     adopting = _Adopting(settings, switchboard)
     try:
         return await adopting.run()
@@ -114,7 +113,7 @@ def rank_variables(broker: str | None, environ: Mapping[str, str], opening: Open
 class _Adopting:
     """The adoption of one or more processes, over one link."""
 
-    def __init__(self, settings: CommandSettings, switchboard: Switchboard) -> None:
+    def __init__(self, settings: Adopt, switchboard: Switchboard) -> None:
         self._settings = settings
         self._switchboard = switchboard
         self._directory = switchboard.directory
@@ -124,8 +123,8 @@ class _Adopting:
         self._failed = 0
 
     async def run(self) -> int:
-        find_variables = partial(rank_variables, self._settings.broker, os.environ)
-        self._variables = await read_in_thread(find_variables, self._settings.timeout)
+        find_variables = partial(rank_variables, self._settings.broker.address, os.environ)
+        self._variables = await read_in_thread(find_variables, self._settings.broker.timeout)
         await open_and_list(self._switchboard, self._line)
         pids = await self._pids()
         if pids is None:
@@ -192,7 +191,7 @@ class _Adopting:
 
         try:
             async with self._line.says(lambda: f"waiting until the broker lists {_processes(len(left))}"):
-                await self._switchboard.until(all_listed, self._settings.timeout, tell)
+                await self._switchboard.until(all_listed, self._settings.broker.timeout, tell)
         except asyncio.TimeoutError:
             for pid in left:
                 self._failed += 1
@@ -209,8 +208,8 @@ def line_for(pid: int, answer: Answer, rank: RankInfo, known: Sequence[RankInfo]
     what = "is a rank already" if answer.outcome is Outcome.ALREADY else "adopted"
     who = f"{printable(rank.address)} (pid {pid})"
     said = f"{who} {what}" if answer.outcome is Outcome.ALREADY else f"{what} {who}"
-    no_break_in = "" if answer.main else "  (-i works once its main thread is back from C code)"
-    return f"{said}: dbg-attach {target} -w{no_break_in}\n"
+    no_break_in = "" if answer.main else "  (`interrupt` works once its main thread is back from C code)"
+    return f"{said}: dbg-attach where {target}{no_break_in}\n"
 
 
 def table(candidates: Sequence[Candidate]) -> str:

@@ -14,13 +14,13 @@ from dbg_client.adopt.gdb import find_gdb, is_our_gdb
 from dbg_client.adopt.inject import can_remote_exec
 from dbg_client.adopt.process import (
     Mapping,
-    Seen,
+    ProcessInfo,
     all_pids,
     is_dumpable,
     is_tried,
-    look,
     mappings,
     may_trace,
+    read_process,
     same_files,
     sleeps_for_good,
     traces_others,
@@ -39,7 +39,7 @@ OLDEST = (3, 10)
 class Ready:
     """A process that can be made a rank, and what is known of its Python. ``gdb`` is None where there is none."""
 
-    seen: Seen
+    seen: ProcessInfo
     python: TargetPython
     gdb: str | None
 
@@ -73,27 +73,27 @@ def examine(pid: int, *, has_package: Collection[str] = ()) -> Ready:
     return Ready(seen, python, gdb)
 
 
-def _look_alone(pid: int) -> Seen | None:
+def _look_alone(pid: int) -> ProcessInfo | None:
     """Look at a process once no other adoption has it stopped any more."""
     deadline = time.monotonic() + OTHERS_SECONDS
-    seen = look(pid)
+    seen = read_process(pid)
     while seen is not None and seen.tracer and time.monotonic() < deadline:
-        other = look(seen.tracer)
+        other = read_process(seen.tracer)
         if other is not None and not is_our_gdb(other.argv):
             break
         # Nothing tells of the end of a tracer.
         time.sleep(0.05)
-        seen = look(pid)
+        seen = read_process(pid)
     return seen
 
 
-def _refuse_state(seen: Seen, who: str) -> None:
+def _refuse_state(seen: ProcessInfo, who: str) -> None:
     if seen.pid == os.getpid():
         raise CantAdopt(who, "is this dbg-attach itself", "name a process of the job")
     if seen.state in "ZX":
         raise CantAdopt(who, "has ended, and its parent has not fetched its status", "nothing of it is left to look at")
     if seen.tracer:
-        other = look(seen.tracer)
+        other = read_process(seen.tracer)
         name = f" ({other.name})" if other is not None else ""
         raise CantAdopt(
             who, f"is traced by process {seen.tracer}{name}", "end that one, or let it detach, and try again"
@@ -104,7 +104,7 @@ def _refuse_state(seen: Seen, who: str) -> None:
         raise CantAdopt(who, f"belongs to user {seen.uid}", "only that user or root can adopt it")
 
 
-def _refuse_place(seen: Seen, who: str) -> None:
+def _refuse_place(seen: ProcessInfo, who: str) -> None:
     inside = "run `dbg-attach adopt` inside, as by `docker exec`, `kubectl exec` or `apptainer exec instance://`"
     try:
         if len(seen.numbers) > 1 or not same_files(seen.pid):
@@ -118,7 +118,7 @@ def _refuse_place(seen: Seen, who: str) -> None:
         raise CantAdopt(who, why, f"`cat /proc/{seen.pid}/stack` as root shows where; try again when it is back")
 
 
-def _forbidden(seen: Seen, who: str) -> CantAdopt:
+def _forbidden(seen: ProcessInfo, who: str) -> CantAdopt:
     """Return why the kernel forbids tracing a process."""
     scope = yama_scope()
     root = "root can adopt it, or"
@@ -138,7 +138,7 @@ def _forbidden(seen: Seen, who: str) -> CantAdopt:
     return CantAdopt(who, why, "start the container with `--cap-add SYS_PTRACE`, or ask an administrator")
 
 
-def _read_mappings(seen: Seen, who: str) -> Sequence[Mapping]:
+def _read_mappings(seen: ProcessInfo, who: str) -> Sequence[Mapping]:
     try:
         return mappings(seen.pid)
     except OSError:
@@ -175,8 +175,8 @@ def _refuse_ways(python: TargetPython, who: str, gdb: str | None) -> None:
         raise CantAdopt(who, why, "start it by `python -m dbg_agent`", can_be_read=True)
 
 
-def _children(pid: int) -> list[Seen]:
-    found = [look(other) for other in all_pids()]
+def _children(pid: int) -> list[ProcessInfo]:
+    found = [read_process(other) for other in all_pids()]
     return [other for other in found if other is not None and other.parent == pid]
 
 

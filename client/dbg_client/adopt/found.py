@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.adopt.process import Seen, all_pids, look, mappings
+from dbg_client.adopt.process import ProcessInfo, all_pids, mappings, read_process
 from dbg_client.adopt.python import find_python
 from dbg_wire.errors import printable
 from dbg_wire.tables.launchers import RANK_VARIABLES, is_launcher
@@ -71,13 +71,13 @@ def find_mine() -> tuple[list[Candidate], list[str]]:
     Blocks for files of ``/proc``.
     """
     own = os.geteuid()
-    seen = {pid: found for pid in all_pids() if (found := look(pid)) is not None and found.uid == own}
+    seen = {pid: found for pid in all_pids() if (found := read_process(pid)) is not None and found.uid == own}
     ranks = [candidate for candidate in topmost(seen, os.environ) if _runs_python(candidate.pid)]
     python = {pid: one for pid, one in seen.items() if one.environ.get("LOCAL_RANK") is None or _runs_python(pid)}
     return ranks, overlooked(python, os.environ)
 
 
-def overlooked(seen: Mapping[int, Seen], own: Mapping[str, str]) -> list[str]:
+def overlooked(seen: Mapping[int, ProcessInfo], own: Mapping[str, str]) -> list[str]:
     """Return a printable sentence for each process with a LOCAL_RANK of its own that is taken for no rank. Pure."""
     told = []
     kept = {candidate.pid for candidate in topmost(seen, own)}
@@ -94,7 +94,7 @@ def overlooked(seen: Mapping[int, Seen], own: Mapping[str, str]) -> list[str]:
     return told
 
 
-def topmost(seen: Mapping[int, Seen], own: Mapping[str, str]) -> list[Candidate]:
+def topmost(seen: Mapping[int, ProcessInfo], own: Mapping[str, str]) -> list[Candidate]:
     """Return of the processes those that look like ranks and have no other of the same rank above them. Pure.
 
     ``own`` are the variables of this command, which say in which job of a scheduler it runs.
@@ -106,7 +106,7 @@ def topmost(seen: Mapping[int, Seen], own: Mapping[str, str]) -> list[Candidate]
     return sorted(candidates, key=lambda candidate: (candidate.rank, candidate.pid))
 
 
-def _is_meant(found: Seen, own: Mapping[str, str]) -> bool:
+def _is_meant(found: ProcessInfo, own: Mapping[str, str]) -> bool:
     if found.state in "ZX" or found.pid == os.getpid() or not found.command or is_ours(found.command):
         return False
     return (
@@ -116,7 +116,7 @@ def _is_meant(found: Seen, own: Mapping[str, str]) -> bool:
     )
 
 
-def _above(pid: int, seen: Mapping[int, Seen]) -> Sequence[int]:
+def _above(pid: int, seen: Mapping[int, ProcessInfo]) -> Sequence[int]:
     chain: list[int] = []
     while pid in seen and pid not in chain:
         chain.append(pid)
@@ -124,7 +124,7 @@ def _above(pid: int, seen: Mapping[int, Seen]) -> Sequence[int]:
     return chain[1:]
 
 
-def _candidate(found: Seen, rank: int, *, is_rank: bool) -> Candidate:
+def _candidate(found: ProcessInfo, rank: int, *, is_rank: bool) -> Candidate:
     words = 2 if found.command[0] == "-m" else 1
     return Candidate(found.pid, rank, " ".join(found.command[:words]), found.age, is_rank)
 

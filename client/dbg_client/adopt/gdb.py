@@ -57,6 +57,51 @@ _VALUE = re.compile(r'\{number="(\d+)",value="(0x[0-9a-f]+)"\}')
 
 _THREAD = re.compile(r'\{id="(\d+)",target-id="[^"]*?(?:LWP|process) (\d+)')
 
+MAP_READ_WRITE, MAP_PRIVATE_ANONYMOUS = 0x3, 0x22
+
+_SYSTEM_CALL = bytes.fromhex("0f05 cc")
+"""``syscall; int3``"""
+
+_CALL = bytes.fromhex(
+    "480fae23"  # xsave64 [rbx]: all of the state, since edx:eax is -1
+    "4c89ea"  # mov rdx, r13
+    "41ffd4"  # call r12
+    "4989c4"  # mov r12, rax
+    "83c8ff"  # or eax, -1
+    "99"  # cdq, which makes edx -1, too
+    "480fae2b"  # xrstor64 [rbx]
+    "cc"  # int3
+)
+
+_ARGUMENTS = ("rdi", "rsi", "r13", "rcx", "r8", "r9")
+_SYSTEM_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
+
+_GENERAL = (
+    *("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"),
+    *("rip", "eflags", "orig_rax"),
+)
+"""The registers that a function may change, beside the extended state."""
+
+_RED_ZONE = 128
+"""Bytes below the stack pointer that a function uses without moving it."""
+
+_EFLAGS = 0x202
+"""The flags with which a function begins: interrupts, and strings go upwards."""
+
+_MMAP, _MUNMAP = 9, 11
+
+_STATE_BYTES = 65_536
+"""Room for the extended state: with AMX it takes 11 KB. A page that nothing is written to costs nothing."""
+
+_AT_ENTRY, _AT_MINSIGSTKSZ = 9, 51
+
+_CALL_SETTINGS = (
+    # gdb would put instructions that it steps over where ours are.
+    "set displaced-stepping off",
+    # A register is that of the innermost frame, and gdb takes its time to look for others after each change.
+    "set backtrace limit 1",
+)
+
 
 def find_gdb() -> str | None:
     """Return the path of gdb, None if there is none."""
@@ -221,52 +266,6 @@ def attached(path: str, pid: int) -> Iterator[Gdb]:
 def _message(line: bytes) -> str:
     found = re.search(rb'msg="((?:[^"\\]|\\.)*)"', line)
     return found[1].decode("utf-8", "replace").replace('\\"', '"').replace("\\n", " ") if found else "no reason given"
-
-
-MAP_READ_WRITE, MAP_PRIVATE_ANONYMOUS = 0x3, 0x22
-
-_SYSTEM_CALL = bytes.fromhex("0f05 cc")
-"""``syscall; int3``"""
-
-_CALL = bytes.fromhex(
-    "480fae23"  # xsave64 [rbx]: all of the state, since edx:eax is -1
-    "4c89ea"  # mov rdx, r13
-    "41ffd4"  # call r12
-    "4989c4"  # mov r12, rax
-    "83c8ff"  # or eax, -1
-    "99"  # cdq, which makes edx -1, too
-    "480fae2b"  # xrstor64 [rbx]
-    "cc"  # int3
-)
-
-_ARGUMENTS = ("rdi", "rsi", "r13", "rcx", "r8", "r9")
-_SYSTEM_ARGUMENTS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
-
-_GENERAL = (
-    *("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"),
-    *("rip", "eflags", "orig_rax"),
-)
-"""The registers that a function may change, beside the extended state."""
-
-_RED_ZONE = 128
-"""Bytes below the stack pointer that a function uses without moving it."""
-
-_EFLAGS = 0x202
-"""The flags with which a function begins: interrupts, and strings go upwards."""
-
-_MMAP, _MUNMAP = 9, 11
-
-_STATE_BYTES = 65_536
-"""Room for the extended state: with AMX it takes 11 KB. A page that nothing is written to costs nothing."""
-
-_AT_ENTRY, _AT_MINSIGSTKSZ = 9, 51
-
-_CALL_SETTINGS = (
-    # gdb would put instructions that it steps over where ours are.
-    "set displaced-stepping off",
-    # A register is that of the innermost frame, and gdb takes its time to look for others after each change.
-    "set backtrace limit 1",
-)
 
 
 class Calls:

@@ -29,7 +29,7 @@ from typing import Any
 from dbg_client.adopt.errors import CantAdopt, NotAttached
 from dbg_client.adopt.gdb import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Calls, attached, calls_in
 from dbg_client.adopt.payload import Answer, Outcome, read_answer
-from dbg_client.adopt.process import is_file_on_disk, look, system_call, waits_safely
+from dbg_client.adopt.process import is_file_on_disk, read_process, system_call, waits_safely
 from dbg_client.adopt.python import TargetPython
 
 LOOKS = 9
@@ -114,7 +114,7 @@ class Injection:
                 with calls_in(gdb, self._pid, threads[self._pid]) as calls:
                     self._act(calls, threads, is_late=is_late)
         except NotAttached as error:
-            if look(self._pid) is None:
+            if read_process(self._pid) is None:
                 raise
             self._refused = error
 

@@ -18,7 +18,7 @@ from dbg_client.adopt.checks import Ready, examine, fits_ours
 from dbg_client.adopt.errors import CantAdopt, DebuggerFailed, NoSuchProcess
 from dbg_client.adopt.inject import Injection, Pipe, can_remote_exec, run_remotely
 from dbg_client.adopt.payload import OURS, Answer, Outcome, code_to_adopt
-from dbg_client.adopt.process import PROC, Seen, look
+from dbg_client.adopt.process import PROC, ProcessInfo, read_process
 from dbg_dial.find import RENDEZVOUS_FILE
 from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
@@ -40,7 +40,7 @@ def folders_of_ours() -> list[str]:
     return list(found)
 
 
-def has_package(seen: Seen) -> bool:
+def has_package(seen: ProcessInfo) -> bool:
     """Tell whether the interpreter of a process finds our package, by starting it once more in its environment."""
     first = seen.argv[0] if seen.argv else ""
     folder = PROC / str(seen.pid) / "cwd"
@@ -88,7 +88,7 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
     try:
         answer = _run(ready, folder, code_to_adopt(pipe.path, variables, folders), pipe)
     except DebuggerFailed:
-        if look(pid) is None:
+        if read_process(pid) is None:
             raise NoSuchProcess(f"process {pid}", "has ended meanwhile", "name those that are left") from None
         raise
     finally:
@@ -101,7 +101,7 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
     return answer
 
 
-def _refuse_secrets(seen: Seen, variables: Mapping[str, str]) -> None:
+def _refuse_secrets(seen: ProcessInfo, variables: Mapping[str, str]) -> None:
     """Refuse a process that could not learn how to reach the broker, and so would try for ever."""
     home = variables.get(HOME)
     has_home = home is not None and (Path(home) / RENDEZVOUS_FILE).exists()

@@ -35,7 +35,7 @@ class Mapping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ProcessInfo:
     """What is known of a process.
 
     ``state`` is the letter of ``ps``, ``tracer`` the process that traces it or 0, ``age`` the seconds since its start.
@@ -60,7 +60,7 @@ class Seen:
         return program_words(self.argv)
 
 
-def look(pid: int) -> Seen | None:
+def read_process(pid: int) -> ProcessInfo | None:
     """Return what is known of a process, None if there is none of this number. Blocks for some small files."""
     folder = PROC / str(pid)
     try:
@@ -68,7 +68,7 @@ def look(pid: int) -> Seen | None:
         parts = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
-    return Seen(
+    return ProcessInfo(
         pid=pid,
         uid=int(status["Uid"].split()[0]),
         parent=int(status["PPid"]),
@@ -111,7 +111,7 @@ def may_trace(pid: int) -> bool:
     return True
 
 
-def is_dumpable(seen: Seen) -> bool:
+def is_dumpable(seen: ProcessInfo) -> bool:
     """Tell whether the process lets its user look into it: the kernel gives the files of others to root."""
     with suppress(OSError):
         return (PROC / str(seen.pid) / "status").stat().st_uid == seen.uid

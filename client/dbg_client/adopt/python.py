@@ -25,6 +25,16 @@ _SYMBOL = struct.Struct("<I2xHQQ")
 MAX_SYMBOLS = 2_000_000
 """Symbols of a table that are read: those of a static Python with all of its libraries are fewer."""
 
+NEEDED = (
+    *("PyGILState_Check", "PyGILState_Ensure", "PyGILState_Release", "PyRun_SimpleString", "Py_AddPendingCall"),
+    *("Py_IsInitialized", "_PyRuntime"),
+)
+"""The functions without which a debugger can do nothing."""
+
+_VERSION = re.compile(r"python(\d)\.(\d+)(t?)(?=[/.]|\Z)")
+_LIBRARY = re.compile(r"/libpython3[^/]*\.so[^/]*\Z")
+_C_LIBRARY = re.compile(r"/(libc\.so\.6|libc-2\.\d+\.so)\Z")
+
 
 class NotElf(ValueError):
     """Say that a file is no program or library for this kind of machine."""
@@ -105,17 +115,6 @@ class Elf:
     def _segment(self, at: int) -> _Segment:
         kind, _, offset, address, _, size = struct.unpack_from("<IIQQQQ", self._data, at)
         return _Segment(kind, offset, address, size)
-
-
-NEEDED = (
-    *("PyGILState_Check", "PyGILState_Ensure", "PyGILState_Release", "PyRun_SimpleString", "Py_AddPendingCall"),
-    *("Py_IsInitialized", "_PyRuntime"),
-)
-"""The functions without which a debugger can do nothing."""
-
-_VERSION = re.compile(r"python(\d)\.(\d+)(t?)(?=[/.]|\Z)")
-_LIBRARY = re.compile(r"/libpython3[^/]*\.so[^/]*\Z")
-_C_LIBRARY = re.compile(r"/(libc\.so\.6|libc-2\.\d+\.so)\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol
+from typing import Any
 
 from dbg_client.api.answers import Answer
 from dbg_client.api.blocking import Broker, Job, connect
@@ -27,25 +27,8 @@ CALLS = {
 """What one writes in a cell where an error names a command of the terminal."""
 
 
-Handler = Callable[["Shell", type[BaseException], BaseException, "TracebackType | None", "int | None"], None]
-"""Shows an error of a cell, as IPython calls it."""
-
-
-class Shell(Protocol):
-    """IPython's shell, as far as a magic needs it."""
-
-    def register_magic_function(
-        self, func: Callable[[str, str | None], None], magic_kind: str, magic_name: str
-    ) -> None:
-        """Add a magic."""
-
-    def set_custom_exc(self, exc_tuple: tuple[type[Exception], ...], handler: Handler) -> None:
-        """Have errors of these classes shown by a handler."""
-
-    def showtraceback(
-        self, exc_tuple: tuple[type[BaseException], BaseException, TracebackType | None], *, tb_offset: int | None
-    ) -> None:
-        """Show an error."""
+Shell = Any
+"""IPython's shell, which is there where it is used; nothing else here needs it."""
 
 
 class CellError(DbgError):

@@ -13,25 +13,19 @@ from dbg_client.api.targets import Memory, Wanted, read_wanted, target_text
 from dbg_client.api.values import At, Variables, values_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
-from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.directory import RankChange
-from dbg_client.core.rank_evidence import read_evidence
-from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.errors import RankEnded, TimedOut
-from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
-from dbg_client.questions.cause import look_for_cause, ranks_of_runs
+from dbg_client.questions.answers import ValueAnswer, ValueOptions
 from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
-from dbg_client.questions.stacks import ask_stacks
-from dbg_client.questions.values import ValueAnswer, ValueWishes, ask_values, who_is_missing
-from dbg_client.views.groups import Said, group_answers, remembered
-from dbg_client.views.missing import NOBODY_MISSING
+from dbg_client.questions.verbs import CONTINUE, INTERRUPT, RELEASE, Order, Questions
+from dbg_client.views.groups import remembered
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import NoSuchRank, printable
-from dbg_wire.messages import Action, Look
+from dbg_wire.messages import Action
 from dbg_wire.records.inspection import Inspection, Sight
 from dbg_wire.records.line_breakpoints import BreakpointWish, LineOfFile
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 from dbg_wire.targets.selection import Target
 
 MAX_ROWS = 100
@@ -74,23 +68,16 @@ class AsyncRanks:
         It is evaluated in the stopped thread, in ``frame`` if one is named. Returns within ``timeout`` seconds, and
         names those that did not answer. Raises DbgError if the broker fails.
         """
-        wishes = ValueWishes(frame=frame, live=live, stats=stats, exact=exact, tolerance=tolerance)
+        wishes = ValueOptions(frame=frame, live=live, stats=stats, exact=exact, tolerance=tolerance)
         return await self._values(Action.EVAL, expression, wishes, timeout)
 
     async def command(self, text: str, *, frame: str = "", timeout: float | None = None) -> Answer:
         """Run a command of pdb, such as ``n`` or ``p x``, in each of these ranks that is stopped."""
-        return await self._values(Action.COMMAND, text, ValueWishes(frame=frame), timeout)
+        return await self._values(Action.COMMAND, text, ValueOptions(frame=frame), timeout)
 
     async def where(self, *, threads: bool = False, timeout: float | None = None) -> Where:
         """Return the stacks of these ranks, running ones included; with ``threads`` those of all their threads."""
-        ranks, known = self._found(), self._switchboard.directory.ranks
-        answer = await ask_stacks(
-            self._asker(timeout),
-            ranks,
-            known=known,
-            calls=call_roll(known, None, _keys(ranks)),
-            threads=threads,
-        )
+        answer = await self._questions(timeout).stacks(self._found(), threads=threads)
         self._memory.keep(remembered(answer.groups))
         return Where(answer)
 
@@ -127,38 +114,33 @@ class AsyncRanks:
 
     async def why(self, *, timeout: float | None = None) -> Why:
         """Return why the job of these ranks does not go on; it may look several times, for some seconds."""
-        found = await look_for_cause(self._asker(timeout), self._found(), self._switchboard.directory.ranks)
+        found = await self._questions(timeout).cause(self._found())
         self._memory.keep({"@missing": tuple(rank.key for rank in found.missing)})
         return Why(found)
 
     async def collectives(self, *, timeout: float | None = None) -> Collectives:
         """Return the last collective of each process group of the job, and who is in it."""
-        ranks = ranks_of_runs(self._found(), self._switchboard.directory.ranks)
-        answers = await self._asker(timeout).ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
-        return Collectives(match_collectives(read_evidence(ranks, answers)))
+        return Collectives(await self._questions(timeout).collectives(self._found()))
 
-    # ---------------------------------------------------------------------------------------------------------- deeds
+    # --------------------------------------------------------------------------------------------------------- orders
 
     async def interrupt(self, *, timeout: float | None = None) -> Answer:
         """Have these ranks stop where they are; a rank in C code says so, and stops when it returns."""
-        return await self._deed(Action.INTERRUPT, "interrupt", self._found(), timeout)
+        return await self._order(INTERRUPT, self._found(), timeout)
 
     async def resume(self, *, timeout: float | None = None) -> Answer:
         """Let those of these ranks go on that are stopped."""
-        stopped = [one for one in self._found() if is_ready(one)]
+        stopped = CONTINUE.those(self._found())
         self._memory.note_resumed(stopped)
-        return await self._deed(Action.CONTINUE, "continue", stopped, timeout)
+        return await self._order(CONTINUE, stopped, timeout)
 
     async def release(self, *, timeout: float | None = None) -> Answer:
         """Let those of these ranks go on that are held, waiting for others."""
-        held = [one for one in self._found() if one.state is RankState.HELD]
-        return await self._deed(Action.RELEASE, "release", held, timeout)
+        return await self._order(RELEASE, RELEASE.those(self._found()), timeout)
 
     async def breakpoints(self, *, timeout: float | None = None) -> Breakpoints:
         """Return the breakpoints that each of these ranks has, running ones included, those of PuDB and pdb, too."""
-        ranks = self._found()
-        answer = await ask_breakpoints(self._asker(timeout), ranks)
-        return self._told("breakpoints", answer, answer.said_of_all(), ranks)
+        return await self._breakpoints(timeout, self._found(), "breakpoints")
 
     async def set_breakpoint(
         self,
@@ -178,19 +160,15 @@ class AsyncRanks:
         that is none of these ranks'.
         """
         ranks = self._found()
-        asker = self._asker(timeout)
-        place = await _line_in(asker, ranks, file, line)
+        place = await self._line_in(ranks, file, line, timeout)
         wish = given(BreakpointWish, file=place.file, line=line, condition=condition, hits=hits, log=log)
-        answer = await ask_breakpoints(asker, ranks, wanted=[wish])
-        return self._told(f"breakpoint {place.file}:{line}", answer, answer.said_of(place), ranks)
+        return await self._breakpoints(timeout, ranks, f"breakpoint {place.file}:{line}", place, wish)
 
     async def clear_breakpoint(self, file: str, line: int, *, timeout: float | None = None) -> Breakpoints:
         """Remove the breakpoint of a line from each of these ranks, the line that was asked for or the one it is at."""
         ranks = self._found()
-        asker = self._asker(timeout)
-        place = await _line_in(asker, ranks, file, line)
-        answer = await ask_breakpoints(asker, ranks, clear=[place])
-        return self._told(f"clear {place.file}:{line}", answer, answer.said_of(place), ranks)
+        place = await self._line_in(ranks, file, line, timeout)
+        return await self._breakpoints(timeout, ranks, f"clear {place.file}:{line}", place)
 
     async def wait(self, seconds: float | None = None) -> RankInfo:
         """Return the first of these ranks that is stopped, as soon as one is. Raises TimedOut after ``seconds``."""
@@ -239,28 +217,33 @@ class AsyncRanks:
     def _found(self) -> tuple[RankInfo, ...]:
         return find(self._target(), self._switchboard.directory.ranks).ranks
 
-    async def _values(self, action: Action, text: str, wishes: ValueWishes, timeout: float | None) -> Answer:
-        ranks, known = self._found(), self._switchboard.directory.ranks
-        calls = call_roll(known, self._target(), _keys(ranks))
-        answer = await ask_values(self._asker(timeout), ranks, action, text, wishes=wishes, calls=calls)
+    def _questions(self, timeout: float | None) -> Questions:
+        return Questions(self._switchboard, self._asker(timeout), self._target())
+
+    async def _values(self, action: Action, text: str, wishes: ValueOptions, timeout: float | None) -> Answer:
+        return self._kept(await self._questions(timeout).values(self._found(), action, text, wishes))
+
+    async def _order(self, order: Order, ranks: Sequence[RankInfo], timeout: float | None) -> Answer:
+        return self._kept(await self._questions(timeout).order(order, ranks))
+
+    async def _breakpoints(
+        self,
+        timeout: float | None,
+        ranks: Sequence[RankInfo],
+        command: str,
+        at: LineOfFile | None = None,
+        wish: BreakpointWish | None = None,
+    ) -> Breakpoints:
+        answer, told = await self._questions(timeout).breakpoints(ranks, command, at, wish)
+        self._kept(answer)
+        return Breakpoints(answer, told)
+
+    async def _line_in(self, ranks: Sequence[RankInfo], file: str, line: int, timeout: float | None) -> LineOfFile:
+        return given(LineOfFile, file=await file_in_ranks(self._asker(timeout), ranks, os.fspath(file)), line=line)
+
+    def _kept(self, answer: ValueAnswer) -> Answer:
         self._memory.keep(remembered(answer.groups))
         return Answer(answer)
-
-    async def _deed(self, action: Action, name: str, ranks: Sequence[RankInfo], timeout: float | None) -> Answer:
-        answers = await self._asker(timeout).ask(action, ranks) if ranks else []
-        said = tuple(zip(ranks, answers, strict=True))
-        groups = tuple(group_answers(said, compare=False))
-        self._memory.keep(remembered(groups))
-        return Answer(ValueAnswer(command=name, said=said, groups=groups, naming=Naming(ranks), missing=NOBODY_MISSING))
-
-    def _told(
-        self, command: str, answer: BreakpointAnswer, said: Sequence[Said], ranks: Sequence[RankInfo]
-    ) -> Breakpoints:
-        groups = tuple(group_answers(said))
-        self._memory.keep(remembered(groups))
-        missing = who_is_missing(ranks, call_roll(self._switchboard.directory.ranks, self._target(), _keys(ranks)))
-        shown = ValueAnswer(command=command, said=tuple(said), groups=groups, naming=Naming(ranks), missing=missing)
-        return Breakpoints(shown, answer)
 
     def __repr__(self) -> str:
         return f"<ranks {target_text(self._wanted)!r} of job {self._job!r}>"
@@ -327,10 +310,6 @@ def _place(rank: RankInfo) -> str:
 
 def _keys(ranks: Sequence[RankInfo]) -> set[str]:
     return {rank.key for rank in ranks}
-
-
-async def _line_in(asker: Asker, ranks: Sequence[RankInfo], file: str, line: int) -> LineOfFile:
-    return given(LineOfFile, file=await file_in_ranks(asker, ranks, os.fspath(file)), line=line)
 
 
 def split_by_stop(

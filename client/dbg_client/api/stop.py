@@ -14,9 +14,8 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.errors import RankEnded, RankVanished, TimedOut
-from dbg_client.questions.errors import KeyboardTaken, StopEnded
 from dbg_client.questions.inspection import ask_one
-from dbg_client.words.engine import Wish
+from dbg_client.words.config import Wish
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Mode, RankAnswer, StopInfo
 from dbg_wire.records.inspection import Inspection
@@ -27,6 +26,35 @@ MAX_SHOWN = 500
 
 AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that are answered at the frame at which the program looks."""
+
+
+class StopEnded(DbgError):
+    """Say that the stop has ended, so that nothing can be asked of it any more."""
+
+    exit_status = 7
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(address, why)
+        self.address = address
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"the stop of {printable(self.address)} is over ({printable(self.why)}); wait() returns at its next stop"
+
+
+class KeyboardTaken(DbgError):
+    """Say that another terminal types at the rank."""
+
+    exit_status = 5
+
+    def __init__(self, address: str, driver: str | None) -> None:
+        super().__init__(address, driver)
+        self.address = address
+        self.driver = driver
+
+    def __str__(self) -> str:
+        who = printable(self.driver) if self.driver else "another terminal"
+        return f"{who} types at {printable(self.address)}; attach with take=True to take the keyboard"
 
 
 class AsyncStop:
@@ -171,7 +199,7 @@ class AsyncStop:
         if self._seat.error is not None:
             raise self._seat.error
         if self._seat.is_over or report is None or report.stop is None:
-            raise StopEnded(self.rank.address, self._attachment.ended_by or "the rank went on")
+            raise StopEnded(self.rank.address, self._attachment.ending.by or "the rank went on")
         return report.stop
 
     def _next_stop(self) -> StopInfo | None:
@@ -195,7 +223,7 @@ class AsyncStop:
         await self._ask(Action.COMMAND, command, timeout=timeout)
         frames = await self.stack()
         if not frames:
-            raise StopEnded(self.rank.address, self._attachment.ended_by or "the rank went on")
+            raise StopEnded(self.rank.address, self._attachment.ending.by or "the rank went on")
         return frames[-1]
 
     async def _look(self, up: int) -> Place:

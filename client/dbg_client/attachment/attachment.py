@@ -11,9 +11,10 @@ from dbg_client.attachment.conversation import NO_KEYBOARD, Conversation
 from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, Open, Send, Wake
 from dbg_client.attachment.notices import Notices, Turn, who_types, why_blank
 from dbg_client.attachment.output import Drawing
+from dbg_client.attachment.state import Absence, Ending, Motion, Offer
 from dbg_client.attachment.unsettled_keys import Typed, UnsettledKeys
 from dbg_client.errors import RankEnded, RankStayedAway, why_refused
-from dbg_client.words.engine import NO_WISH, Wish
+from dbg_client.words.config import NO_WISH, Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_INPUT_PENDING
@@ -35,7 +36,7 @@ from dbg_wire.messages import (
     Seat,
     Take,
 )
-from dbg_wire.records.ranks import LIVE_STATES, Breakpoint, Place, RankInfo, RankState, fatal_error
+from dbg_wire.records.ranks import CRASH, LIVE_STATES, Breakpoint, RankInfo, RankState, fatal_error
 from dbg_wire.records.record import fitted
 from dbg_wire.tables.collectives import collective_of
 from dbg_wire.tables.engines import LINE_ENGINE
@@ -77,35 +78,18 @@ class Attachment:
         startup: deque[str] | None = None,
     ) -> None:
         self.rank = rank
-        self.mode = mode
         self.conversation = Conversation(startup)
-        self._wish = wish
-        self._frame = frame
         self.report: RankReport | None = None
         self.driver: str | None = None
-        self.link_down_since: float | None = None
-        self.link_down_reason = ""
-        self.broker_silent_since: float | None = None
-        self.absent_since: float | None = None
-        self.lost_since: float | None = None
-        self.moving_since: float | None = None
-        self._went_on_at: float | None = None
-        self.ended_by = ""
-        """What somebody else did that has ended the stop, in words; empty if nobody did."""
-        self.let_go = ""
-        """The exception after which the rank was kept, if that stop has just ended: ``ValueError: bad batch``."""
-        self.pulse: Place | None = None
-        self.waits_in = ""
-        """The collective that the rank's step is in, as far as its last pulse tells."""
-        self.heard = 0.0
-        (self._rows, self._columns), self._colors = size, colors
-        self._how_to_take = f"; {prefix} w takes the keyboard" if prefix else ""
+        self.away = Absence()
+        self.motion = Motion()
+        self.ending = Ending()
+        self.opened = self._seated = self._asked = False
+        self._offer = Offer(mode, *size, colors, wish, frame)
         self._keys = UnsettledKeys()
         self._early = b""
-        self.opened = self._seated = self._asked = False
         self._drawing = Drawing()
-        self._cropped = False
-        self._notices = Notices()
+        self._notices = Notices(f"; {prefix} w takes the keyboard" if prefix else "")
 
     @property
     def cropped(self) -> bool:
@@ -113,7 +97,7 @@ class Attachment:
         session = self.report.session if self.report else None
         if session is None or session.engine == LINE_ENGINE:
             return False
-        return session.rows > self._rows or session.columns > self._columns
+        return session.rows > self._offer.rows or session.columns > self._offer.columns
 
     @property
     def asks(self) -> bool:
@@ -147,7 +131,7 @@ class Attachment:
     @property
     def size(self) -> tuple[int, int]:
         """Return the (rows, columns) last offered to the rank."""
-        return self._rows, self._columns
+        return self._offer.rows, self._offer.columns
 
     @property
     def blank_text(self) -> str:
@@ -176,31 +160,31 @@ class Attachment:
         attach = fitted(
             Attach,
             key=self.rank.key,
-            mode=back_to if self.opened else self.mode,
-            rows=self._rows,
-            columns=self._columns,
-            colors=self._colors,
-            engine=self._wish.asked,
-            fallback_engine=self._wish.default,
+            mode=back_to if self.opened else self._offer.mode,
+            rows=self._offer.rows,
+            columns=self._offer.columns,
+            colors=self._offer.colors,
+            engine=self._offer.wish.asked,
+            fallback_engine=self._offer.wish.default,
             resume=self._keys.generation,
             # A debugger that is open shows what its user has chosen since.
-            frame="" if self.opened else self._frame,
+            frame="" if self.opened else self._offer.frame,
         )
         return [Send(attach)]
 
     def link_up(self, now: float) -> None:
         """Take note that the broker is back; its list of ranks follows."""
-        self.link_down_since = None
-        self.absent_since = now
+        self.away.link_down_since = None
+        self.away.absent_since = now
 
     def link_down(self, reason: str, now: float) -> None:
         """Take note that the broker is gone, or that another attempt to reach it failed."""
-        if self.link_down_since is None:
-            self.link_down_since = now
+        if self.away.link_down_since is None:
+            self.away.link_down_since = now
             self._notices.forget()
-        self.link_down_reason = reason
+        self.away.link_down_reason = reason
         self._seated = self._asked = False
-        self.lost_since = self.absent_since = None
+        self.away.clear_rank()
 
     def rank_listed(self, listed: RankInfo | None, now: float) -> Effects:
         """Take the rank as the broker's complete list has it now; None if it is not listed."""
@@ -210,9 +194,9 @@ class Attachment:
         if listed.state is RankState.EXITED:
             return [self._finish_with(listed, now)]
         if listed.state is RankState.LOST:
-            self.lost_since = now if self.lost_since is None else self.lost_since
+            self.away.lost_since = now if self.away.lost_since is None else self.away.lost_since
             return []
-        self.lost_since = self.absent_since = None
+        self.away.clear_rank()
         if listed.state in LIVE_STATES and not self._seated and not self._asked:
             return self.attach()
         return []
@@ -220,24 +204,24 @@ class Attachment:
     def message(self, message: Message, now: float) -> Effects:
         """Take a message about the rank."""
         if isinstance(message, Seat):
-            return self._take_seat(message, now)
+            return self._on_seat(message, now)
         if isinstance(message, Refusal):
-            return self._take_refusal(message, now)
+            return self._on_refusal(message, now)
         if not self._seated:
             return []  # about the rank that this terminal was at before
         if isinstance(message, (Report, Applied, Discarded, Pulse)):
-            self.heard = now  # these come from the rank itself
+            self.motion.heard = now  # these come from the rank itself
         if isinstance(message, Report):
-            return self._take_report(message.report, now)
+            return self._on_report(message.report, now)
         if isinstance(message, Applied):
             self._keys.settle(message.generation, message.offset)
         elif isinstance(message, Discarded):
             lost = self._keys.discard(message.generation, message.offset, message.count)
             return self._notices.discarded(lost, message.reason, now)
         elif isinstance(message, Pulse):
-            self.pulse = message.where
+            self.motion.pulse = message.where
             steps = self.report is not None and self.report.stop is not None and self.report.stepping
-            self.waits_in = collective_of(message.frames) if steps else ""
+            self.motion.waits_in = collective_of(message.frames) if steps else ""
         elif isinstance(message, Notice):
             if message.ends_stop:
                 self._notices.ends_stop(message.text, now)
@@ -249,7 +233,7 @@ class Attachment:
         """Take bytes of the debugger: of a log, or of a screen, where a hole is answered by asking for a repaint."""
         if not self._seated or self._drawing.is_over(frame.session):
             return []
-        self.heard = now
+        self.motion.heard = now
         # A line debugger may have something to say when its stop is over: that a temporary breakpoint is gone.
         if self.engine == LINE_ENGINE or (self.engine is None and self.conversation.follows(frame.session)):
             return self.conversation.output(frame, now)
@@ -261,15 +245,15 @@ class Attachment:
 
     def tick(self, now: float) -> Effects:
         """Do what is due by time alone."""
-        if self._went_on_at is not None and now - self._went_on_at >= self._patience:
+        if self.ending.went_on_at is not None and now - self.ending.went_on_at >= self._patience:
             return [Finish(None)]
-        if self.lost_since is not None and now - self.lost_since > LOST_SECONDS:
+        if self.away.lost_since is not None and now - self.away.lost_since > LOST_SECONDS:
             return [Finish(RankStayedAway(self.rank.address))]
         if self._may_ask_again():
             return self.attach()
         if not self._seated:
             return []
-        return self.ask_repaint(now) if self._drawing.owed else self.conversation.tick(now, self.heard)
+        return self.ask_repaint(now) if self._drawing.owed else self.conversation.tick(now, self.motion.heard)
 
     # -------------------------------------------------------------------------------------------------- the user's side
 
@@ -296,7 +280,7 @@ class Attachment:
 
     def refuse(self, now: float) -> Effects:
         """Tell a user who types without the keyboard that this has no effect."""
-        self.say(f"you only watch{self._how_to_take}", now)
+        self.say(f"you only watch{self._notices.how_to_take}", now)
         return [Bell()]
 
     def take_unsent(self) -> bytes:
@@ -318,7 +302,7 @@ class Attachment:
 
     def resize(self, rows: int, columns: int, now: float) -> Effects:
         """Offer another size to the rank."""
-        self._rows, self._columns = rows, columns
+        self._offer.rows, self._offer.columns = rows, columns
         if not self._seated and not self._asked:
             return []
         offer = Send(Resize(rows=rows, columns=columns))
@@ -338,32 +322,31 @@ class Attachment:
 
     @property
     def _patience(self) -> float:
-        return LET_GO_SECONDS if self.let_go else NEXT_STOP_SECONDS
+        return LET_GO_SECONDS if self.ending.let_go else NEXT_STOP_SECONDS
 
     def _may_ask_again(self) -> bool:
-        away = (self.link_down_since, self.absent_since, self.lost_since)
-        return self.opened and not self._seated and not self._asked and away == (None, None, None)
+        return self.opened and not self._seated and not self._asked and self.away.is_over
 
-    def _take_seat(self, seat: Seat, now: float) -> Effects:
+    def _on_seat(self, seat: Seat, now: float) -> Effects:
         if seat.rank.key != self.rank.key:
             return []
         first = not self.opened
         had, before = self.driving, self.driver
         self.opened, self._asked = True, False
-        self.heard, self.rank, self.driver = now, seat.rank, seat.driver
-        self.lost_since = self.absent_since = None
+        self.motion.heard, self.rank, self.driver = now, seat.rank, seat.driver
+        self.away.clear_rank()
         if not self._seated:
             self._drawing.forget()
         effects: Effects = [Open()] if first else []
         left = self._begin_generation(seat)
-        turn = Turn(first, had, self.driving, before, self.driver, self.mode is not Mode.WATCH)
-        if told := who_types(turn, self._how_to_take):
+        turn = Turn(first, had, self.driving, before, self.driver, self._offer.mode is not Mode.WATCH)
+        if told := who_types(turn, self._notices.how_to_take):
             self.say(told, now)
         # After the notice about the driver: a newer notice replaces an older one, and lost keys matter more.
         effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
         # No seat while the report is taken: keys that waited must not go out before those that are sent again.
         self._seated = False
-        effects += self._take_report(seat.report, now, anew=True)
+        effects += self._on_report(seat.report, now, anew=True)
         self._seated = True
         if first:
             self._tell_engine(now)
@@ -400,7 +383,7 @@ class Attachment:
             if typed.session is not None
         ]
 
-    def _take_report(self, report: RankReport, now: float, *, anew: bool = False) -> Effects:
+    def _on_report(self, report: RankReport, now: float, *, anew: bool = False) -> Effects:
         before, self.report = self.report, report
         self._keys.settle(report.generation, report.applied)
         self._keep_time(report, now)
@@ -430,17 +413,17 @@ class Attachment:
         """End the session; if its stop has just ended, only after a while without another stop or the rank's end."""
         if before is None:
             return [Finish(None)]
-        if self._went_on_at is not None:
+        if self.ending.went_on_at is not None:
             return []
-        self._went_on_at, self.ended_by = now, self._notices.take_ending(now)
-        if before.stop is not None and before.stop.reason == "crash":
-            self.let_go = before.stop.detail.partition("; ")[0]
-            self.say(f"let go after {printable(self.let_go)}; waiting for its end", now)
+        self.ending.went_on_at, self.ending.by = now, self._notices.take_ending(now)
+        if before.stop is not None and before.stop.reason == CRASH:
+            self.ending.let_go = before.stop.detail.partition("; ")[0]
+            self.say(f"let go after {printable(self.ending.let_go)}; waiting for its end", now)
         return [Wake(self._patience)]
 
     def _stay(self) -> None:
         """Take note that the rank stands, or has something left that stops it."""
-        self._went_on_at, self.ended_by, self.let_go = None, "", ""
+        self.ending = Ending()
 
     def _finish_with(self, ended: RankInfo, now: float) -> Finish:
         """End the session with its rank.
@@ -448,9 +431,9 @@ class Attachment:
         If the stop had ended before, the user is told that the rank went on, unless an exception has ended it: so ends
         a crash that was let go.
         """
-        went_on = self._went_on_at is not None and not fatal_error(ended)
-        if self._went_on_at is None:
-            self.ended_by = self._notices.take_ending(now)
+        went_on = self.ending.went_on_at is not None and not fatal_error(ended)
+        if self.ending.went_on_at is None:
+            self.ending.by = self._notices.take_ending(now)
         return Finish(None if went_on else RankEnded(ended))
 
     def _fit(self, before: RankReport | None, report: RankReport, now: float) -> Effects:
@@ -463,21 +446,20 @@ class Attachment:
 
     def _begin_cropping(self) -> bool:
         """Take note of whether the screen is cropped; return whether it is, or was until now."""
-        was, self._cropped = self._cropped, self.cropped
-        return was or self._cropped
+        was, self._offer.cropped = self._offer.cropped, self.cropped
+        return was or self._offer.cropped
 
     def _keep_time(self, report: RankReport, now: float) -> None:
         if report.state is not RankState.RUNNING:
-            self.moving_since = self.pulse = None
-            self.waits_in = ""
-        elif self.moving_since is None:
-            self.moving_since = now
+            self.motion.stands()
+        elif self.motion.since is None:
+            self.motion.since = now
 
-    def _take_refusal(self, refusal: Refusal, now: float) -> Effects:
+    def _on_refusal(self, refusal: Refusal, now: float) -> Effects:
         if refusal.code == RefusalCode.NOT_ATTACHED:
             return []  # the answer to a Detach from a rank that had ended by then
         if refusal.code == RefusalCode.ROLE:
-            self._how_to_take = ""
+            self._notices.how_to_take = ""
         # A broker of another release may refuse an attach by a code that is not known here: nothing else would follow.
         is_answer = refusal.code in _ANSWERS_TO_ATTACH or (not self.opened and refusal.code != RefusalCode.NOT_DRIVING)
         if not self._asked or not is_answer:
@@ -485,8 +467,8 @@ class Attachment:
         self._asked = False
         if refusal.code == RefusalCode.ROLE and self._waits_for_keyboard:
             return self._lose_turn(refusal.text, now) + self.attach()
-        if refusal.code == RefusalCode.ROLE and self.mode is Mode.DRIVE:
-            self.mode = Mode.WATCH
+        if refusal.code == RefusalCode.ROLE and self._offer.mode is Mode.DRIVE:
+            self._offer.mode = Mode.WATCH
             return self.attach()
         if not self.opened:
             return [Finish(why_refused(self.rank.address, refusal))]
@@ -510,6 +492,6 @@ class Attachment:
         return effects or [Bell()]
 
     def _tell_engine(self, now: float) -> None:
-        asked = self._wish.asked
+        asked = self._offer.wish.asked
         if asked is not None and self.engine not in (None, asked) and not self.driving and self.driver is not None:
             self.say(f"{printable(self.driver)} types in {self.engine}; attach with --take to change to {asked}", now)

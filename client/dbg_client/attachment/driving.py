@@ -13,7 +13,7 @@ from dbg_client.core.directory import LISTS
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.errors import TimedOut
-from dbg_client.words.engine import Wish
+from dbg_client.words.config import Wish
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
@@ -109,19 +109,19 @@ class Driving:
             else:
                 self._face.show(effect)
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Take what comes from the broker; an error is the face's."""
         if self._ticking is None:
             return  # another watcher of the same event has ended this one
         try:
-            self._take(event)
+            self._receive(event)
             await self._face.changed(event)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             self._face.failed(error)
 
-    def _take(self, event: Event) -> None:
+    def _receive(self, event: Event) -> None:
         now = self.now()
         if isinstance(event, Up):
             self.attachment.link_up(now)
@@ -136,7 +136,7 @@ class Driving:
 
     def _list_changed(self, now: float) -> None:
         directory = self._switchboard.directory
-        if directory.complete and self.attachment.link_down_since is None:
+        if directory.complete and self.attachment.away.link_down_since is None:
             self.perform(self.attachment.rank_listed(directory.by_key.get(self.attachment.rank.key), now))
 
     async def _tick(self) -> None:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from dbg_client.core.link import Down
+from dbg_client.core.patience import OpenAnswers, WaitingLine
 from dbg_client.core.switchboard import QuestionLine, Switchboard
-from dbg_client.core.waiting_line import OpenAnswers, WaitingLine
 from dbg_client.errors import Declined, TimedOut
 from dbg_dial.deadline import within
 from dbg_wire.errors import BadInput, printable
@@ -54,7 +54,7 @@ class Asker:
         self._size = size
         self._line = line or WaitingLine()
 
-    def tell(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """Send a message that nothing answers; it is lost while the link is down."""
         self._switchboard.send(message)
 
@@ -98,15 +98,10 @@ class Asker:
             look=look,
             asked=_answering(ranks, live=live),
         )
-        if question.text != text:
-            # A part of an expression is another expression.
-            is_long = len(text) > MAX_TEXT
-            what = f"has {len(text)} characters, above {MAX_TEXT}" if is_long else "is no text in UTF-8"
-            raise BadInput(f"the text of this question {what}", "give another one")
-        try:
-            checked(question)
-        except InvalidMessage as error:
-            raise BadInput(f"this can't be asked: {printable(str(error), 300)}", "ask for less at once") from None
+        _require_sendable(question, text)
+        return await self._put(question, ranks)
+
+    async def _put(self, question: Question, ranks: Sequence[RankInfo]) -> list[RankAnswer]:
         seconds = self.seconds + GRACE_SECONDS
         with self._switchboard.line() as line:
             pages = self._pages(question, [rank.key for rank in ranks])
@@ -134,6 +129,18 @@ class Asker:
             question.replace(request=self._switchboard.next_number(), keys=tuple(keys[start : start + PAGE]))
             for start in range(0, len(keys), PAGE)
         ]
+
+
+def _require_sendable(question: Question, text: str) -> None:
+    """Raise BadInput for a text that was cut, as a part of an expression is another one, and for too long a one."""
+    if question.text != text:
+        is_long = len(text) > MAX_TEXT
+        what = f"has {len(text)} characters, above {MAX_TEXT}" if is_long else "is no text in UTF-8"
+        raise BadInput(f"the text of this question {what}", "give another one")
+    try:
+        checked(question)
+    except InvalidMessage as error:
+        raise BadInput(f"this can't be asked: {printable(str(error), 300)}", "ask for less at once") from None
 
 
 async def _answers(line: QuestionLine, open_requests: set[int], open_answers: OpenAnswers) -> dict[str, RankAnswer]:

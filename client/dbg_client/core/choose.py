@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.directory import rank_order
 from dbg_client.core.roll_call import call_roll, ended_of_live_runs
 from dbg_client.errors import NeverCame, NotStopped, RankEnded, why_not_stopped
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
@@ -96,17 +97,14 @@ def may_be_picked(rank: RankInfo) -> bool:
 def neighbour(current: RankInfo, ranks: Sequence[RankInfo], step: int) -> RankInfo | None:
     """Return the next (``step`` 1) or previous (-1) stopped rank of the same job, around the end; None if alone."""
     stopped = sorted(
-        (rank for rank in ranks if rank.job == current.job and is_ready(rank) and rank.key != current.key), key=_order
+        (rank for rank in ranks if rank.job == current.job and is_ready(rank) and rank.key != current.key),
+        key=rank_order,
     )
     if not stopped:
         return None
     if step > 0:
-        return next((rank for rank in stopped if _order(rank) > _order(current)), stopped[0])
-    return next((rank for rank in reversed(stopped) if _order(rank) < _order(current)), stopped[-1])
-
-
-def _order(rank: RankInfo) -> tuple[int, int, str]:
-    return rank.rank, -1 if rank.child is None else rank.child, rank.key
+        return next((rank for rank in stopped if rank_order(rank) > rank_order(current)), stopped[0])
+    return next((rank for rank in reversed(stopped) if rank_order(rank) < rank_order(current)), stopped[-1])
 
 
 def _select_preferring(target: Target, ranks: Sequence[RankInfo], ended: RankInfo | None) -> Selection | None:
@@ -231,13 +229,9 @@ def next_stop(
     ]
     if not ready:
         return None, False
-    first = min(ready, key=lambda rank: (rank.key != back_to, *_order_of_stops(rank, wanted)))
+    preferred = wanted.rank if wanted is not None else None
+    first = min(ready, key=lambda rank: (rank.key != back_to, rank.rank != preferred, rank_order(rank)))
     return first, wanted is None or first.key == back_to or first.rank == wanted.rank or _is_gone(wanted, ranks)
-
-
-def _order_of_stops(rank: RankInfo, wanted: WantedRank | None) -> tuple[bool, int, int, str]:
-    is_wanted = wanted is not None and rank.rank == wanted.rank
-    return not is_wanted, rank.rank, -1 if rank.child is None else rank.child, rank.key
 
 
 def _is_gone(wanted: WantedRank, ranks: Sequence[RankInfo]) -> bool:

@@ -10,15 +10,22 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from dbg_client.core.process_groups import ProcessGroup, has_peer, inferred_group, process_groups
-from dbg_client.core.rank_evidence import RankEvidence, Roster, rosters
+from dbg_client.core.process_groups import (
+    ProcessGroup,
+    RankEvidence,
+    Roster,
+    has_peer,
+    inferred_group,
+    process_groups,
+    rosters,
+)
 from dbg_client.core.roll_call import Run
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.tables.collectives import collective_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class PendingCollective:
     """A collective, or a send or receive, in which ranks of one run wait. Ranks are told by their numbers.
 
     ``calls`` are those of the ranks that wait in it, ``came`` the ranks that have called it, those included that have
@@ -96,7 +103,7 @@ class Matched:
     run: Run
     roster: Roster
     groups: tuple[ProcessGroup, ...]
-    standings: tuple[Standing, ...]
+    standings: tuple[PendingCollective, ...]
 
 
 def match_collectives(everybody: Iterable[RankEvidence]) -> list[Matched]:
@@ -104,9 +111,9 @@ def match_collectives(everybody: Iterable[RankEvidence]) -> list[Matched]:
     return [_matched(run, roster) for run, roster in rosters(everybody).items()]
 
 
-def standing_of_each(matched: Iterable[Matched]) -> dict[str, Standing]:
+def pending_of_each(matched: Iterable[Matched]) -> dict[str, PendingCollective]:
     """Return by the rank's key what each rank waits in; of several the one that most others have not come to."""
-    found: dict[str, Standing] = {}
+    found: dict[str, PendingCollective] = {}
     for one in matched:
         for standing in sorted(one.standings, key=_importance):
             for number in standing.waiting:
@@ -114,7 +121,7 @@ def standing_of_each(matched: Iterable[Matched]) -> dict[str, Standing]:
     return found
 
 
-def _as_called_by(number: int, standing: Standing) -> Standing:
+def _as_called_by(number: int, standing: PendingCollective) -> PendingCollective:
     """Return a standing as one rank sees it: those that have called another collective in its place have not come."""
     name = standing.calls[number].name
     if not name or standing.has_peer or {call.name for call in standing.all_calls.values()} == {name}:
@@ -123,7 +130,7 @@ def _as_called_by(number: int, standing: Standing) -> Standing:
     return replace(standing, name=name, came=tuple(other for other in standing.came if other not in others))
 
 
-def _importance(standing: Standing) -> tuple[object, ...]:
+def _importance(standing: PendingCollective) -> tuple[object, ...]:
     return not standing.missing, -len(standing.missing), -(standing.age or 0.0), standing.group.label, standing.call
 
 
@@ -138,7 +145,7 @@ def _matched(run: Run, roster: Roster) -> Matched:
     return Matched(run=run, roster=roster, groups=tuple(groups), standings=tuple(standings))
 
 
-def _in_order(group: ProcessGroup, roster: Roster) -> list[Standing]:
+def _in_order(group: ProcessGroup, roster: Roster) -> list[PendingCollective]:
     """Return the collectives of a group, one for each number that is the first unfinished one of a rank."""
     first: defaultdict[tuple[int | None, str], dict[int, CollectiveSeen]] = defaultdict(dict)
     for number, member in group.members.items():
@@ -153,7 +160,7 @@ def _in_order(group: ProcessGroup, roster: Roster) -> list[Standing]:
 
 def _standing(
     group: ProcessGroup, sequence: int | None, calls: Mapping[int, CollectiveSeen], roster: Roster
-) -> Standing:
+) -> PendingCollective:
     came: list[int] = []
     missing: list[int] = []
     unheard: list[int] = []
@@ -175,7 +182,7 @@ def _standing(
             (missing if member.seen.completed is None and all(map(has_peer, member.calls)) else unheard).append(number)
         else:
             (came if member.called >= sequence else missing).append(number)
-    return Standing(
+    return PendingCollective(
         group=group,
         name=_usual_name(calls.values()),
         sequence=sequence,
@@ -211,7 +218,7 @@ def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> Collective
     )
 
 
-def _with_peers(group: ProcessGroup, roster: Roster) -> list[Standing]:
+def _with_peers(group: ProcessGroup, roster: Roster) -> list[PendingCollective]:
     """Return the sends and receives of a group that wait, the oldest one for each pair of ranks and direction."""
     found = []
     for number, member in group.members.items():
@@ -223,7 +230,7 @@ def _with_peers(group: ProcessGroup, roster: Roster) -> list[Standing]:
     return found
 
 
-def _exchange(group: ProcessGroup, number: int, call: CollectiveSeen, roster: Roster) -> Standing:
+def _exchange(group: ProcessGroup, number: int, call: CollectiveSeen, roster: Roster) -> PendingCollective:
     peer = call.peer
     if peer is None and len(group.numbers) == 2:
         peer = next((other for other in group.numbers if other != number), None)
@@ -232,7 +239,7 @@ def _exchange(group: ProcessGroup, number: int, call: CollectiveSeen, roster: Ro
     if peer is not None and not _answers(group, peer, number, call):
         told = peer in roster and roster[peer].would_tell_of(group.library)
         (missing if told else unheard).append(peer)
-    return Standing(
+    return PendingCollective(
         group=group,
         name=call.name,
         sequence=call.sequence,

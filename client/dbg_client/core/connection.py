@@ -9,7 +9,7 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 
-from dbg_client.core.deadline import in_thread
+from dbg_client.core.patience import in_thread
 from dbg_dial.deadline import within
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
 from dbg_dial.handover import SHUTDOWN
@@ -50,7 +50,7 @@ class Silence:
         """Note that the last ping is answered."""
         self._answered_at, self._is_owed = now, False
 
-    def look(self, now: float, heard: int) -> None:
+    def update(self, now: float, heard: int) -> None:
         """Note what has come: while much does, the answer is late behind it, and the wait for it begins anew."""
         if self._is_owed and heard - self._heard >= FLOWING_BYTES:
             self._asked_at = self._answered_at = now
@@ -152,7 +152,7 @@ class Connection:
     def ping_when_due(self) -> None:
         """Ask the broker for a sign of life, unless it was asked within PING_SECONDS or owes one."""
         now, heard = self._loop.time(), self._websocket.heard
-        self._silence.look(now, heard)
+        self._silence.update(now, heard)
         if not self._silence.wants_ping(now):
             return
         self._silence.pinged(now, heard)

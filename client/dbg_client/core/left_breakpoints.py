@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from dbg_dial.whole_file import write_whole
 from dbg_wire.records.ranks import Breakpoint
 from dbg_wire.records.record import checked, plain
 
@@ -18,9 +18,7 @@ MAX_FILE = 1024 * 1024
 def write_breakpoints(path: str, breakpoints: Sequence[Breakpoint]) -> None:
     """Replace the file as a whole; nothing happens where that is not possible, as after the end of the run. Blocks."""
     with contextlib.suppress(OSError):
-        new = Path(f"{path}.new")
-        new.write_text(json.dumps([plain(one) for one in breakpoints]), encoding="utf-8")
-        os.replace(new, path)  # noqa: PTH105 - of two names, one of which is a text
+        write_whole(Path(path), json.dumps([plain(one) for one in breakpoints]))
 
 
 def read_breakpoints(path: str) -> tuple[Breakpoint, ...]:

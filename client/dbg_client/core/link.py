@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbg_client.core.connection import Connection, Disconnected, dial
-from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.patience import read_in_thread
 from dbg_dial.find import Opening
 from dbg_dial.handover import Handover
 from dbg_wire.codec import Input, Output

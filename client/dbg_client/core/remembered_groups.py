@@ -55,7 +55,7 @@ class UnknownGroup(DbgError):
         if self.name == "@missing":
             return "no rank was missing from a collective in the last answer of this terminal; ask anew with `why`"
         if not self.known:
-            return f"no group {name} is remembered in this terminal; -e, -c and -w give their groups names"
+            return f"no group {name} is remembered in this terminal; eval, command and where give their groups names"
         more = ", …" if len(self.known) > 8 else ""
         known = f"the last answer in this terminal had no group {name}; it had {', '.join(self.known[:8])}{more}"
         # An unquoted @? is a pattern for the shell, which a file of two such letters fits.
@@ -76,18 +76,11 @@ class RememberedGroups:
 
     def save(self, groups: Mapping[str, Sequence[str]]) -> None:
         """Remember groups instead of those before, and forget other terminals of long ago. Raises OSError."""
-        import tempfile
+        from dbg_dial.whole_file import write_whole
 
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self.directory, prefix=".", suffix=".new")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump({"schema": 1, "groups": {name: list(keys) for name, keys in groups.items()}}, file)
-            Path(name).replace(self._path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
+        document = {"schema": 1, "groups": {name: list(keys) for name, keys in groups.items()}}
+        write_whole(self._path, json.dumps(document))
         self._forget_old()
 
     def load(self) -> dict[str, frozenset[str]]:

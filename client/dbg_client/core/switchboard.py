@@ -31,8 +31,8 @@ MAX_QUESTIONS = 15
 WATCHER = "watcher"
 """The role whose tokens let a terminal look and nothing else."""
 
-LOOK_SECONDS = 0.03
-"""Seconds from one look of those who wait to the next: each looks at all ranks, and a thousand may stop at once."""
+POLL_SECONDS = 0.03
+"""Seconds for which events are gathered (a debounce): who waits looks at all ranks, and a thousand may stop at once."""
 
 Tell = Callable[[str], None]
 """Takes a sentence for the user: that something is waited for, that the broker is gone, that it is back."""
@@ -45,7 +45,7 @@ def tell_nobody(sentence: str) -> None:
 class Watcher(Protocol):
     """A session, or another task that needs all that the broker says."""
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Take an event, which the directory knows already; nothing more is read until this returns."""
         ...
 
@@ -82,16 +82,16 @@ class QuestionLine:
 
 
 class _Wait:
-    """Something that is waited for: ``look`` is called after events, ``failed`` if no more comes.
+    """Something that is waited for: ``poll`` is called after events, ``failed`` if no more comes.
 
     ``note`` is called at once when the link goes up or down.
     """
 
     def __init__(
-        self, note: Callable[[Event], None], look: Callable[[], None], failed: Callable[[BaseException], None]
+        self, note: Callable[[Event], None], poll: Callable[[], None], failed: Callable[[BaseException], None]
     ) -> None:
         self.note = note
-        self.look = look
+        self.poll = poll
         self.failed = failed
 
 
@@ -112,8 +112,8 @@ class Switchboard:
         self._numbers = count()
         self._lines: list[QuestionLine] = []
         self._waits: list[_Wait] = []
-        self._next_look: asyncio.TimerHandle | None = None
-        self._last_look = -LOOK_SECONDS
+        self._next_poll: asyncio.TimerHandle | None = None
+        self._last_poll = -POLL_SECONDS
         self._turns = asyncio.Semaphore(MAX_QUESTIONS)
         self._open: set[int] = set()
         self._news: list[News] = []
@@ -185,8 +185,8 @@ class Switchboard:
         if reading is not None:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-        if self._next_look is not None:
-            self._next_look.cancel()
+        if self._next_poll is not None:
+            self._next_poll.cancel()
         self._fail(BrokerUnreachable(self._link.url, "this program has closed its connection"))
         await self._link.close()
 
@@ -239,7 +239,7 @@ class Switchboard:
             if not done.done():
                 done.set_exception(error)
 
-        def look() -> None:
+        def poll() -> None:
             try:
                 now = found()
             except Exception as error:
@@ -248,7 +248,7 @@ class Switchboard:
             if now is not None and not done.done():
                 done.set_result(now)
 
-        wait = _Wait(absence.note, look, failed)
+        wait = _Wait(absence.note, poll, failed)
         self._waits.append(wait)
         try:
             return await within(seconds, done)
@@ -285,13 +285,13 @@ class Switchboard:
     async def _read(self) -> None:
         try:
             while True:
-                await self._take(await self._link.next())
+                await self._receive(await self._link.next())
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             self._fail(error)
 
-    async def _take(self, event: Event) -> None:
+    async def _receive(self, event: Event) -> None:
         self._note(event)
         lines = self._lines_for(event)
         for line in lines:
@@ -299,24 +299,24 @@ class Switchboard:
         is_of_question = isinstance(event, Refusal) and event.request is not None
         if not is_of_question:
             for watcher in tuple(self._watchers):
-                await watcher.take(event)
+                await watcher.receive(event)
         # After the watchers: what is waited for may be something that one of them has learnt.
         if isinstance(event, (Up, Down)):
             for wait in tuple(self._waits):
                 wait.note(event)
-        self._look_soon()
+        self._poll_soon()
 
-    def _look_soon(self) -> None:
-        if self._waits and self._next_look is None:
+    def _poll_soon(self) -> None:
+        if self._waits and self._next_poll is None:
             loop = asyncio.get_running_loop()
-            pause = max(0.0, self._last_look + LOOK_SECONDS - loop.time())
-            self._next_look = loop.call_later(pause, self._look)
+            pause = max(0.0, self._last_poll + POLL_SECONDS - loop.time())
+            self._next_poll = loop.call_later(pause, self._poll)
 
-    def _look(self) -> None:
-        self._next_look = None
+    def _poll(self) -> None:
+        self._next_poll = None
         for wait in tuple(self._waits):
-            wait.look()
-        self._last_look = asyncio.get_running_loop().time()
+            wait.poll()
+        self._last_poll = asyncio.get_running_loop().time()
 
     def _note(self, event: Event) -> None:
         """Have the directory know an event, and listeners what it changes."""
@@ -330,7 +330,7 @@ class Switchboard:
             self.directory.cut_off(event.reason)
         elif not isinstance(event, Output):
             before = may_change(event, self.directory) if self._news else {}
-            self.directory.take(event)
+            self.directory.receive(event)
             for news in self._news:
                 news.changed(before, self.directory.by_key, whole=is_whole(event))
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from dbg_client.core.choose import Choice, choose_when_ready, is_ready
 from dbg_client.core.directory import Directory
 from dbg_client.core.link import Down, Event
+from dbg_client.core.patience import WaitingLine, count_states
 from dbg_client.core.switchboard import Switchboard, Tell, tell_nobody
-from dbg_client.core.waiting_line import WaitingLine, count_states
 from dbg_client.errors import CantDial, Declined, LostRank, RankEnded, RankVanished, TimedOut
 from dbg_wire.errors import BadTarget, BrokerUnreachable, DbgError, NoSuchRank, printable
 from dbg_wire.messages import Dial, Dialled, Refusal, RefusalCode
@@ -160,7 +160,7 @@ class _Dialling:
             raise self._error
         return self._switchboard.directory.by_key.get(self._key or "")
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Take what comes from the broker."""
         if isinstance(event, Dialled):
             self._key = event.key

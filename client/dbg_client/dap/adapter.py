@@ -10,13 +10,11 @@ from functools import partial
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.dap.breakpoints import Breakpoints
 from dbg_client.dap.console import COMMANDS, Console, LogTexts
-from dbg_client.dap.frames import Frames
-from dbg_client.dap.keyboard import Keyboard
 from dbg_client.dap.listing import Threads
-from dbg_client.dap.messages import CAPABILITIES, Client, Message, Request, Send, event, refusal, response
-from dbg_client.dap.moves import STEPS, Moves
-from dbg_client.dap.source import Paths, Sources, read_mappings
-from dbg_client.dap.values import Values
+from dbg_client.dap.messages import CAPABILITIES, USUAL_TARGET, Client, Message, Request, Send, event, refusal, response
+from dbg_client.dap.moves import STEPS, Keyboard, Moves
+from dbg_client.dap.source import Paths, SourceLocator, read_mappings
+from dbg_client.dap.values import Frames, Values
 from dbg_client.dap.window import Window
 from dbg_client.errors import bug
 from dbg_client.words.other_faces import in_words_of
@@ -38,7 +36,7 @@ class Session:
         self._client = client
         self.threads = Threads(window)
         self._keyboard = Keyboard(window)
-        self._sources = Sources(window, paths, knows_invalidated=client.knows_invalidated)
+        self._sources = SourceLocator(window, paths, knows_invalidated=client.knows_invalidated)
         self._breakpoints = Breakpoints(window, paths, self._sources, client.first_line)
         self._frames = Frames(window, self.threads, self._sources, client.first_line, client.first_column)
         self._values = Values(window, self.threads, self._frames, self._keyboard)
@@ -102,7 +100,7 @@ class Session:
 
     async def _moving(self, move: Do, arguments: Message) -> Message | None:
         # A rank may have come a moment ago; it must not pass by the IDE's breakpoints.
-        await self._breakpoints.reach(self.threads.standing(arguments.get("threadId")))
+        await self._breakpoints.reach(self.threads.stopped_rank(arguments.get("threadId")))
         return await move(arguments)
 
     async def _evaluate(self, arguments: Message) -> Message:
@@ -160,9 +158,6 @@ def _before(text: str, line: object, column: object, client: Client) -> str:
 MAX_OPEN = 256
 """Requests that are worked on at the same time; an IDE has some ten open."""
 
-USUAL_TARGET = "all"
-"""The ranks of a window if neither the command line nor the request to attach names some."""
-
 Connect = Callable[[str], Switchboard]
 """Returns a switchboard, not open yet, that greets the broker as a client of this name: ``VS Code``, say."""
 
@@ -198,7 +193,7 @@ class Adapter:
             "cancel": self._cancel,
         }
 
-    def take(self, request: Request) -> None:
+    def receive(self, request: Request) -> None:
         """Take a request; the answer comes when it is carried out, while others are taken."""
         if len(self._open) >= MAX_OPEN or request.seq in self._open:
             self._send(refusal(request, f"{MAX_OPEN} requests are open, or one has this number; wait for an answer"))

@@ -29,7 +29,7 @@ Spot = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ShownBreakpoint:
     """A breakpoint that the IDE shows. With ``is_told`` a rank's debugger has set it, and the IDE was told of it.
 
     ``is_listed`` tells that a list of the IDE has had it: a later list without it removes it.
@@ -52,7 +52,7 @@ class Plan:
 
     clear: tuple[LineOfFile, ...]
     set: tuple[BreakpointWish, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ShownBreakpoint, ...]
 
 
 class BreakpointTable:
@@ -60,7 +60,7 @@ class BreakpointTable:
 
     def __init__(self) -> None:
         self._ids = count(1)
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, ShownBreakpoint] = {}
         self._states: dict[str, tuple[BreakpointState, ...]] = {}
         self._by_place: dict[str, dict[Spot, BreakpointState]] = {}
         self._problems: dict[str, str] = {}
@@ -80,11 +80,11 @@ class BreakpointTable:
         """
         self._told_to = None
         before = {line.wish.line: line for line in self._lines.values() if line.wish.file == file}
-        lines: dict[int, Line] = {}
+        lines: dict[int, ShownBreakpoint] = {}
         for wish in wishes:
             known = before.get(wish.line)
             if known is None:
-                lines[wish.line] = Line(next(self._ids), wish, is_listed=True)
+                lines[wish.line] = ShownBreakpoint(next(self._ids), wish, is_listed=True)
             else:
                 # A breakpoint that a rank's debugger has set stays that rank's own until the IDE changes it.
                 lines[wish.line] = replace(
@@ -130,18 +130,18 @@ class BreakpointTable:
             for key in known.keys() - there:
                 del known[key]
 
-    def shown(self, line: Line, ranks: Sequence[RankInfo]) -> Message:
+    def shown(self, line: ShownBreakpoint, ranks: Sequence[RankInfo]) -> Message:
         """Return a breakpoint as the protocol tells it, and take note that the IDE is told."""
         shown = _Told(line, ranks, self._by_place, self._problems).message()
         self._shown[line.id] = shown
         return shown
 
-    def news(self, ranks: Sequence[RankInfo]) -> list[tuple[str, Line, Message]]:
+    def news(self, ranks: Sequence[RankInfo]) -> list[tuple[str, ShownBreakpoint, Message]]:
         """Return what the IDE is not told yet: ``new``, ``changed`` or ``removed``, with each breakpoint."""
         keys = tuple(rank.key for rank in ranks)
         if keys == self._told_to:
             return []
-        told: list[tuple[str, Line, Message]] = []
+        told: list[tuple[str, ShownBreakpoint, Message]] = []
         naming = Naming(ranks)
         for line in list(self._lines.values()):
             before = self._shown.get(line.id)
@@ -158,22 +158,24 @@ class BreakpointTable:
         self._told_to = keys
         return told
 
-    def _is_cleared(self, line: Line, before: Message | None, now: Message, ranks: Sequence[RankInfo]) -> bool:
+    def _is_cleared(
+        self, line: ShownBreakpoint, before: Message | None, now: Message, ranks: Sequence[RankInfo]
+    ) -> bool:
         """Tell whether every rank that had the breakpoint has answered without it."""
         if before is None or not before["verified"] or now["verified"]:
             return False
         answered = [rank.key for rank in ranks if rank.key in self._states and rank.key not in self._problems]
         return bool(answered) and not any(line.place in self._by_place[key] for key in answered)
 
-    def _unknown(self, ranks: Sequence[RankInfo]) -> list[Line]:
-        found: list[Line] = []
+    def _unknown(self, ranks: Sequence[RankInfo]) -> list[ShownBreakpoint]:
+        found: list[ShownBreakpoint] = []
         known = {line.place for line in self._lines.values()}
         for state in (state for rank in ranks for state in self._states.get(rank.key, ()) if state.is_set):
             if known.isdisjoint([(state.file, state.asked), (state.file, state.line)]):
                 wish = BreakpointWish(
                     file=state.file, line=state.line, condition=state.condition, hits=state.hits, log=state.log
                 )
-                line = Line(next(self._ids), wish, is_told=True)
+                line = ShownBreakpoint(next(self._ids), wish, is_told=True)
                 self._lines[line.id] = line
                 known.add(line.place)
                 found.append(line)
@@ -189,7 +191,7 @@ class _Told:
 
     def __init__(
         self,
-        line: Line,
+        line: ShownBreakpoint,
         ranks: Sequence[RankInfo],
         states: Mapping[str, Mapping[Spot, BreakpointState]],
         problems: Mapping[str, str],

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from dbg_client.core.directory import RankChange
 from dbg_client.core.link import Event
-from dbg_client.dap.breakpoint_table import BreakpointTable, Line, asked_file, asked_wishes, exception_answer
+from dbg_client.dap.breakpoint_table import BreakpointTable, ShownBreakpoint, asked_file, asked_wishes, exception_answer
 from dbg_client.dap.messages import Message
-from dbg_client.dap.source import Paths, Sources
+from dbg_client.dap.source import Paths, SourceLocator
 from dbg_client.dap.window import Window
 from dbg_client.questions.breakpoints import ask_breakpoints
 from dbg_wire.errors import BrokerUnreachable, DbgError
@@ -27,7 +27,7 @@ SECONDS = 2.0
 class Breakpoints:
     """What one IDE has set, and its ranks by :meth:`follow`; belongs to one event loop."""
 
-    def __init__(self, window: Window, paths: Paths, sources: Sources, first_line: int = 1) -> None:
+    def __init__(self, window: Window, paths: Paths, sources: SourceLocator, first_line: int = 1) -> None:
         self._window = window
         self._paths = paths
         self._sources = sources
@@ -54,7 +54,7 @@ class Breakpoints:
         async with self._turn:
             plan = self._table.replace(file, [wish for wish in asked if isinstance(wish, BreakpointWish)])
             ranks = self._ranks()
-            await self._tell([rank for rank in ranks if rank.key in self._greeted], plan.clear, plan.set)
+            await self._apply([rank for rank in ranks if rank.key in self._greeted], plan.clear, plan.set)
             await self._greet([rank for rank in ranks if rank.key not in self._greeted])
             if plan.set and ranks:
                 await self._compare(file, ranks)
@@ -85,9 +85,9 @@ class Breakpoints:
         async with self._turn:
             clear = [LineOfFile(file=wish.file, line=wish.line) for wish in self._table.wishes]
             if clear:
-                await self._tell(self._ranks(), clear, ())
+                await self._apply(self._ranks(), clear, ())
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Take what comes from the broker: a rank at which the window has its seat tells what its debugger sets."""
         if not isinstance(event, (Seat, Report)):
             return
@@ -145,14 +145,14 @@ class Breakpoints:
                 ranks = self._ranks()
                 self._table.keep_only(rank.key for rank in ranks)
                 new = [rank for rank in ranks if rank.key not in self._greeted]
-                await self._tell([rank for rank in ranks if rank.key in keys and rank.key in self._greeted], (), ())
+                await self._apply([rank for rank in ranks if rank.key in keys and rank.key in self._greeted], (), ())
                 await self._greet(new)
                 self._tell_ide(ranks)
 
     async def _greet(self, ranks: Sequence[RankInfo]) -> None:
         """Set all breakpoints of the IDE in ranks that have come since it set them."""
         wishes = self._table.wishes
-        await self._tell(ranks, (), wishes)
+        await self._apply(ranks, (), wishes)
         self._greeted.update(rank.key for rank in ranks)
         for file in {wish.file for wish in wishes if ranks}:
             await self._compare(file, ranks)
@@ -162,7 +162,7 @@ class Breakpoints:
         stopped = (rank for rank in ranks if rank.state is RankState.STOPPED)
         await self._sources.compared(next(stopped, ranks[0]), file, SECONDS)
 
-    async def _tell(
+    async def _apply(
         self, ranks: Sequence[RankInfo], clear: Sequence[LineOfFile], wishes: Sequence[BreakpointWish]
     ) -> None:
         """Clear and set in these ranks; with neither they are asked for what they have."""
@@ -189,10 +189,10 @@ class Breakpoints:
         for reason, line, told in self._table.news(ranks):
             self._window.event("breakpoint", {"reason": reason, "breakpoint": self._with_source(line, told)})
 
-    def _row(self, line: Line, ranks: Sequence[RankInfo]) -> Message:
+    def _row(self, line: ShownBreakpoint, ranks: Sequence[RankInfo]) -> Message:
         return self._with_source(line, self._table.shown(line, ranks))
 
-    def _with_source(self, line: Line, told: Message) -> Message:
+    def _with_source(self, line: ShownBreakpoint, told: Message) -> Message:
         path = self._paths.to_ide(line.wish.file)
         # The IDE's number of a line differs from ours where it counts from 0.
         number = {"line": told["line"] - 1 + self._first_line} if "line" in told else {}

@@ -12,12 +12,12 @@ from dbg_client.api.ranks import AsyncRanks
 from dbg_client.api.targets import Memory
 from dbg_client.core.directory import LISTS
 from dbg_client.core.link import Event
-from dbg_client.dap.keyboard import Keyboard
 from dbg_client.dap.listing import MAX_SHOWN, Threads
+from dbg_client.dap.moves import Keyboard
 from dbg_client.dap.window import Window
 from dbg_client.views.naming import Naming, clip
-from dbg_client.words.near import is_target
 from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL
+from dbg_client.words.verbs import is_target
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Logged
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -156,7 +156,7 @@ class LogTexts:
         self._left_out = 0
         self._due: asyncio.TimerHandle | None = None
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Gather the text of a rank of this window."""
         if isinstance(event, LISTS):
             self._ranks = None

@@ -6,15 +6,14 @@ import json
 import os
 import re
 import sys
-import tempfile
 import textwrap
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dbg_client.dap.messages import USUAL_TARGET
 from dbg_client.streams import write_result
-from dbg_client.words.settings import CommandSettings
+from dbg_dial.whole_file import write_whole
 from dbg_wire.errors import BadInput, printable
 
 _TOKEN = re.compile(
@@ -74,13 +73,11 @@ MAX_FILE = 1024 * 1024
 
 FILE = Path(".vscode/launch.json")
 
-USUAL_TARGET = "all"
-
 Entry = dict[str, Any]
 
 _OTHERS = """\
 
-PyCharm ("Attach to DAP"): run `dbg-attach {target} --dap` and give it the host, the port and the secret that are shown.
+PyCharm ("Attach to DAP"): run `dbg-attach dap {target} --port 0` and give it the host, port and secret that are shown.
 
 nvim-dap:
     local dap = require('dap')
@@ -107,12 +104,12 @@ def entry_for(target: str) -> Entry:
     }
 
 
-def write_entry(settings: CommandSettings) -> int:
+def write_entry(target: str | None) -> int:
     """Put the entry into the launch.json of the present folder, say how for others, and return the exit status.
 
     Raises BadInput, with the entry to put in by hand, for a file that can't be changed without harm.
     """
-    target = settings.target or USUAL_TARGET
+    target = target or USUAL_TARGET
     entry = entry_for(target)
     before = _content(FILE, entry)
     after = with_entry(before, entry)
@@ -193,16 +190,7 @@ def _replace(file: Path, text: str, entry: Entry) -> None:
         file.parent.mkdir(exist_ok=True)
         real = file.resolve()
         mode = real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~_umask()
-        descriptor, name = tempfile.mkstemp(dir=real.parent, prefix=".launch-")
-        try:
-            with open(descriptor, "w", encoding="utf-8") as opened:  # noqa: PTH123 - a descriptor, not a path
-                opened.write(text)
-            os.chmod(name, mode)  # noqa: PTH101
-            os.replace(name, real)  # noqa: PTH105
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)  # noqa: PTH108
-            raise
+        write_whole(real, text, mode=mode)
     except OSError as error:
         raise BadInput(
             f"{file} can't be written ({error.strerror})", f"put this into its list `configurations`:\n{_shown(entry)}"

@@ -52,12 +52,12 @@ class Threads:
     def begin(self) -> None:
         """Tell the IDE of the ranks that stand, and from now on of all changes."""
         self._is_begun = True
-        self.look()
+        self.refresh()
         self._unseen = set(self._told_at)
 
     # ------------------------------------------------------------------------------------------------------ the broker
 
-    async def take(self, event: Event) -> None:
+    async def receive(self, event: Event) -> None:
         """Take what comes from the broker."""
         if isinstance(event, Down):
             if not self._is_away:
@@ -70,11 +70,11 @@ class Threads:
             # A broker that was started anew lists ranks as they come back, which are the same ones.
             loop = asyncio.get_running_loop()
             self._patient_until = loop.time() + LOST_SECONDS
-            self._late = loop.call_later(LOST_SECONDS, self.look)
+            self._late = loop.call_later(LOST_SECONDS, self.refresh)
         elif isinstance(event, LISTS) and self._due is None:
-            self._due = asyncio.get_running_loop().call_later(COALESCE_SECONDS, self.look)
+            self._due = asyncio.get_running_loop().call_later(COALESCE_SECONDS, self.refresh)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Tell the IDE at once what has changed since the last look."""
         if self._due is not None:
             self._due.cancel()
@@ -86,7 +86,7 @@ class Threads:
         except DbgError as error:
             self._window.tell(str(error), "important")
             return
-        for told in self.table.look(ranks):
+        for told in self.table.update(ranks):
             self._tell(told)
         self._tell_of_passed(ranks)
         self._tell_of_end(ranks)
@@ -102,7 +102,7 @@ class Threads:
 
     async def threads(self, arguments: Message) -> Message:
         """Answer ``threads``."""
-        self.look()
+        self.refresh()
         listed = self.table.listed
         several = len({rank.job for rank in listed}) > 1
         rows = [
@@ -139,7 +139,7 @@ class Threads:
             raise BadInput("this rank is not there any more", "choose another thread")
         return rank
 
-    def standing(self, thread: object) -> RankInfo:
+    def stopped_rank(self, thread: object) -> RankInfo:
         """Return the rank with this number, which stands. Raises BadInput if it runs or is not there."""
         rank = self.rank(thread)
         if not self.table.stands(rank.key):

@@ -100,6 +100,9 @@ def _shown(value: object) -> str:
 MAX_NAME = 40
 """Characters of a client's name."""
 
+USUAL_TARGET = "all"
+"""The ranks of a window if neither the command line nor the request to attach names some."""
+
 UNNAMED = "IDE"
 """The name of a client that tells none."""
 

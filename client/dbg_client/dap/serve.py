@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TextIO
 
-from dbg_client.core.deadline import read_in_thread
+from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.dap.adapter import Adapter, admit_anybody
@@ -31,7 +31,7 @@ from dbg_client.dap.messages import (
     refusal,
 )
 from dbg_client.streams import tell
-from dbg_client.words.settings import CommandSettings
+from dbg_client.words.settings import BrokerOptions, Dap
 from dbg_dial.deadline import within
 from dbg_wire.errors import BadInput
 from dbg_wire.targets.selection import Target
@@ -61,9 +61,10 @@ class Admission:
         given = arguments.get("secret")
         if self._secret is not None and not _is_same(given, self._secret):
             what = "this port asks for a secret, and none was sent" if given is None else "the secret is not the one"
-            raise BadInput(what, 'add `"secret": "…"` as the terminal of `dbg-attach --dap` shows it')
+            raise BadInput(what, 'add `"secret": "…"` as the terminal of `dbg-attach dap --port` shows it')
         if self._is_taken:
-            raise BadInput("another IDE is attached at this port", "disconnect it, or run a second `dbg-attach --dap`")
+            what = "another IDE is attached at this port"
+            raise BadInput(what, "disconnect it, or run a second `dbg-attach dap --port 0`")
         self._is_taken = True
 
     def leave(self) -> None:
@@ -142,16 +143,16 @@ class Conversation:
                 if isinstance(one, Garbled):
                     self.send(output(f"a message of this IDE was left out: {one.problem}", "important"))
                 else:
-                    self._take(one)
+                    self._receive(one)
 
-    def _take(self, document: Message) -> None:
+    def _receive(self, document: Message) -> None:
         try:
             request = read_request(document)
         except BadMessage as bad:
             self._refuse(document, str(bad))
             return
         if request is not None:
-            self.adapter.take(request)
+            self.adapter.receive(request)
 
     def _refuse(self, document: Message, sentence: str) -> None:
         seq, command = document.get("seq"), document.get("command")
@@ -196,12 +197,12 @@ STRANGER_SECONDS = 30.0
 """Seconds in which a client has to attach: an IDE does in one."""
 
 
-async def serve_dap(settings: CommandSettings) -> int:
+async def serve_dap(settings: Dap) -> int:
     """Serve IDEs until stdin ends, or for ever on a port; return the exit status. Raises LostFrames or BadInput."""
     target = await _target(settings)
-    connect = _Connect(settings)
+    connect = _Connect(settings.broker)
     if settings.port is not None:
-        await _Port(connect, target, settings).serve(settings.port)
+        await _Port(connect, target, no_secret=settings.no_secret).serve(settings.port)
         return 0
     if sys.stdin.isatty():
         tell("dbg-attach dap is spoken to by an IDE: see `dbg-attach dap --vscode`. Ctrl-D ends it.")
@@ -210,33 +211,33 @@ async def serve_dap(settings: CommandSettings) -> int:
     return 0
 
 
-async def _target(settings: CommandSettings) -> Target | None:
+async def _target(settings: Dap) -> Target | None:
     if settings.target is None:
         return None
-    return await read_in_thread(partial(read_target, settings.target, os.environ), settings.timeout)
+    return await read_in_thread(partial(read_target, settings.target, os.environ), settings.broker.timeout)
 
 
 class _Connect:
-    """Makes links to the broker of these settings."""
+    """Makes links to the broker."""
 
-    def __init__(self, settings: CommandSettings) -> None:
-        self._settings = settings
+    def __init__(self, broker: BrokerOptions) -> None:
+        self._broker = broker
 
     def __call__(self, client: str) -> Switchboard:
         """Return a link, not open yet, whose user is shown with the IDE that acts."""
-        return switchboard_to(self._settings.broker, self._settings.timeout, program=client, logs=True)
+        return switchboard_to(self._broker.address, self._broker.timeout, program=client, logs=True)
 
 
 class _Port:
     """The port and those who have come to it."""
 
-    def __init__(self, connect: _Connect, target: Target | None, settings: CommandSettings) -> None:
+    def __init__(self, connect: _Connect, target: Target | None, *, no_secret: bool) -> None:
         self._connect = connect
         self._target = target
         self._number = 0
         self._strangers: dict[asyncio.StreamWriter, None] = {}
         self._talks: set[asyncio.Task[None]] = set()
-        self._admission = Admission(self._tell_secret, None if settings.no_secret else random_secret)
+        self._admission = Admission(self._tell_secret, None if no_secret else random_secret)
 
     async def serve(self, number: int) -> None:
         """Listen until cancelled. Raises BadInput for a port that can't be had."""

@@ -15,6 +15,7 @@ from typing import Any
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
 from dbg_client.questions.inspection import source_lines
+from dbg_client.views.tree import is_library
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.limits import MAX_PATH
 from dbg_wire.records.ranks import RankInfo
@@ -114,8 +115,6 @@ MAX_FILES = 2000
 MAX_COMPARED = 1024 * 1024
 """Bytes of a local file that is compared with the rank's; a longer one counts as the same."""
 
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3")
-
 
 @dataclass(slots=True)
 class _File:
@@ -131,7 +130,7 @@ class _File:
     comparing: asyncio.Task[None] | None = None
 
 
-class Sources:
+class SourceLocator:
     """The files in the stacks of one window; belongs to one event loop."""
 
     def __init__(self, window: Window, paths: Paths, *, knows_invalidated: bool = False) -> None:
@@ -150,7 +149,7 @@ class Sources:
             "name": printable(path.rpartition("/")[2] or path),
             "path": printable(self._local(path), MAX_PATH),
         }
-        if _is_library(path):
+        if is_library(path):
             told["presentationHint"] = "deemphasize"
         if file.is_ours:
             return told
@@ -197,7 +196,7 @@ class Sources:
         if len(self._files) >= MAX_FILES:
             del self._files[next(iter(self._files))]
         self._files[path] = file
-        if stamp is not None and not _is_library(path):
+        if stamp is not None and not is_library(path):
             task = file.comparing = asyncio.create_task(self._compare(file, local))
             self._comparing.add(task)
             task.add_done_callback(self._comparing.discard)
@@ -221,10 +220,6 @@ class Sources:
     async def _text(self, rank: RankInfo, path: str) -> str:
         lines, _ = await source_lines(self._window.asker(), self._window.now(rank), path)
         return "\n".join(lines)
-
-
-def _is_library(path: str) -> bool:
-    return any(part in path for part in _LIBRARIES) or path.startswith("<frozen")
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -7,17 +7,14 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.choose import is_ready, may_be_picked
-from dbg_client.views.naming import order
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_client.core.directory import rank_order
+from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState
 
 MAX_LISTED = 64
 """Ranks that are threads of one window: IDEs get slow with some hundred threads, and nobody reads more."""
 
 REST = 1
 """The number of the thread that stands for all ranks that are not listed."""
-
-CRASH = "crash"
-"""Why a rank is stopped that is kept after an exception that nothing has caught."""
 
 _REASONS = {"interrupt": "pause", CRASH: "exception"}
 """The protocol's words for reasons; the others are the same."""
@@ -121,7 +118,7 @@ class ThreadTable:
         seen = self._seen.get(key)
         return seen is not None and seen.moment is not None and not seen.is_moving
 
-    # ----------------------------------------------------------------------------------------------- the window's deeds
+    # ------------------------------------------------------------------------------------------------- this window acts
 
     def hush(self, key: str, *, on: bool) -> None:
         """Tell nothing of a rank while its debugger is opened for a move, or after all that has failed tell it."""
@@ -160,7 +157,7 @@ class ThreadTable:
 
     # --------------------------------------------------------------------------------------------- what the broker says
 
-    def look(self, ranks: Sequence[RankInfo]) -> list[ThreadEvent]:
+    def update(self, ranks: Sequence[RankInfo]) -> list[ThreadEvent]:
         """Take all ranks of the target as they are now, and return what the IDE is to be told."""
         self._forget_but({rank.key for rank in ranks})
         for rank in ranks:
@@ -219,8 +216,8 @@ def choose_listed(ranks: Sequence[RankInfo], most: int) -> list[RankInfo]:
 
     def rating(rank: RankInfo) -> tuple[object, ...]:
         if not is_ready(rank):
-            return (1 if may_be_picked(rank) else 2, False, 0, order(rank))
-        return (0, rank.reason != CRASH, places[rank.where], order(rank))
+            return (1 if may_be_picked(rank) else 2, False, 0, rank_order(rank))
+        return (0, rank.reason != CRASH, places[rank.where], rank_order(rank))
 
     alive = [rank for rank in ranks if rank.state in LIVE_STATES]
     return sorted(alive, key=rating)[:most]

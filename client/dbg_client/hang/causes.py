@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dbg_client.core.collective_matching import Matched, Standing
+from dbg_client.core.collective_matching import Matched, PendingCollective
 from dbg_client.core.process_groups import has_peer
 from dbg_client.hang.condition import Condition
 from dbg_client.hang.verdict import VerdictKind
@@ -29,10 +29,10 @@ class Cause:
     ``also`` are others that wait for the same ranks, and ``behind`` those that wait for ranks that wait here.
     """
 
-    standing: Standing
+    standing: PendingCollective
     culprits: tuple[int, ...]
-    also: list[Standing] = field(default_factory=list)
-    behind: list[Standing] = field(default_factory=list)
+    also: list[PendingCollective] = field(default_factory=list)
+    behind: list[PendingCollective] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,12 +45,12 @@ class Causes:
     """
 
     missing: list[Cause] = field(default_factory=list)
-    conflicts: list[Standing] = field(default_factory=list)
-    lonely: list[Standing] = field(default_factory=list)
-    circles: list[tuple[Standing, ...]] = field(default_factory=list)
-    doubtful: list[Standing] = field(default_factory=list)
-    complete: list[Standing] = field(default_factory=list)
-    peerless: list[Standing] = field(default_factory=list)
+    conflicts: list[PendingCollective] = field(default_factory=list)
+    lonely: list[PendingCollective] = field(default_factory=list)
+    circles: list[tuple[PendingCollective, ...]] = field(default_factory=list)
+    doubtful: list[PendingCollective] = field(default_factory=list)
+    complete: list[PendingCollective] = field(default_factory=list)
+    peerless: list[PendingCollective] = field(default_factory=list)
 
 
 def find_causes(matched: Matched, conditions: Mapping[int, Condition]) -> Causes:
@@ -58,12 +58,12 @@ def find_causes(matched: Matched, conditions: Mapping[int, Condition]) -> Causes
     return _Finding(matched, conditions).causes()
 
 
-def named_differently(standing: Standing) -> bool:
+def named_differently(standing: PendingCollective) -> bool:
     """Return whether ranks call it by different names."""
     return len({call.name for call in standing.all_calls.values() if call.name}) > 1
 
 
-def is_certain_conflict(standing: Standing) -> bool:
+def is_certain_conflict(standing: PendingCollective) -> bool:
     """Return whether ranks call it by different names and their library records name and number together.
 
     Its age makes no difference then. A rank's count and its stack are read one after the other, and may not agree.
@@ -72,7 +72,7 @@ def is_certain_conflict(standing: Standing) -> bool:
     return is_recorded and not standing.has_peer and named_differently(standing)
 
 
-def payload(standing: Standing, number: int) -> tuple[str, int | str]:
+def payload(standing: PendingCollective, number: int) -> tuple[str, int | str]:
     """Return what must be equal in all ranks: the types, and the size or else the shapes; nothing for a free one."""
     call = standing.all_calls[number]
     if call.name.lower().replace("_", "").strip() not in _ALIKE:
@@ -80,7 +80,7 @@ def payload(standing: Standing, number: int) -> tuple[str, int | str]:
     return call.types, call.size if call.size is not None else call.shapes
 
 
-def _is_conflict(standing: Standing) -> bool:
+def _is_conflict(standing: PendingCollective) -> bool:
     if standing.has_peer:
         return False
     # A library may let ranks finish that have passed less data than others, which then wait for the rest.
@@ -88,7 +88,7 @@ def _is_conflict(standing: Standing) -> bool:
     return named_differently(standing) or len(payloads) > 1
 
 
-def _is_lonely(standing: Standing, matched: Matched) -> bool:
+def _is_lonely(standing: PendingCollective, matched: Matched) -> bool:
     group = standing.group
     size = max([len(group.numbers), *(member.seen.size or 0 for member in group.members.values())])
     others = [number for number in group.numbers if number not in group.members]
@@ -124,9 +124,9 @@ class _Finding:
                 self._follow(index)
         return self._found
 
-    def _sort(self, index: int, standing: Standing) -> bool:
+    def _sort(self, index: int, standing: PendingCollective) -> bool:
         """Put a standing where its own ranks tell what it is; return whether the ranks in it wait."""
-        head: list[Standing] | None = None
+        head: list[PendingCollective] | None = None
         if _is_conflict(standing):
             head = self._found.conflicts
         elif _is_lonely(standing, self._matched):
@@ -144,7 +144,7 @@ class _Finding:
             self._heads.add(index)
         return head is not None
 
-    def _is_met(self, standing: Standing) -> bool:
+    def _is_met(self, standing: PendingCollective) -> bool:
         """Tell whether another rank of the group is in the other half of a send or receive whose peer is unknown."""
         return any(
             other.group is standing.group
@@ -153,7 +153,7 @@ class _Finding:
             for other in self._matched.standings
         )
 
-    def _suspects_of(self, standing: Standing) -> tuple[int, ...]:
+    def _suspects_of(self, standing: PendingCollective) -> tuple[int, ...]:
         gone = [number for number in standing.unheard if self._is_gone(number)]
         return tuple(sorted({*standing.missing, *gone}))
 
@@ -240,6 +240,6 @@ class _Finding:
         return walked[walked.index(index) :]
 
 
-def _weight(standing: Standing) -> tuple[object, ...]:
+def _weight(standing: PendingCollective) -> tuple[object, ...]:
     """Order the standings with most ranks waiting, and the oldest, first."""
     return -len(standing.calls), -(standing.age or 0.0), standing.group.label, standing.call, standing.waiting

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.rank_evidence import Roster
+from dbg_client.core.process_groups import Roster
 from dbg_client.hang.collective_verdicts import Scene
 from dbg_client.hang.verdict import MAX_EVIDENCE, Verdict, VerdictKind
 from dbg_wire.errors import printable

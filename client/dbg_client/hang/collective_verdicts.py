@@ -6,11 +6,20 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.core.collective_matching import Matched, Standing
+from dbg_client.core.collective_matching import Matched, PendingCollective
 from dbg_client.hang.causes import Cause, Causes, named_differently, payload
 from dbg_client.hang.condition import Condition, rank_lines, thread_lines
-from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_client.hang.wording import NamedRanks, full_name, other_roots, payload_of, short_name, since, time_left
+from dbg_client.hang.verdict import (
+    NamedRanks,
+    Verdict,
+    VerdictKind,
+    full_name,
+    other_roots,
+    payload_of,
+    short_name,
+    since,
+    time_left,
+)
 from dbg_client.views.waits import tag_of
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankState
@@ -46,7 +55,7 @@ class Scene:
     def lines(
         self,
         numbers: Sequence[int],
-        standing: Standing | None = None,
+        standing: PendingCollective | None = None,
         *,
         is_cause_told: bool = False,
         told: Sequence[str] = (),
@@ -85,7 +94,7 @@ class Scene:
             holder = self.holder(holder)
         return holder in others
 
-    def _waits(self, told: Standing | None) -> dict[int, str]:
+    def _waits(self, told: PendingCollective | None) -> dict[int, str]:
         """Return what each rank waits in, apart from what the sentence has told."""
         found: dict[int, str] = {}
         for standing in self.matched.standings:
@@ -95,9 +104,9 @@ class Scene:
         return found
 
 
-def collective_verdicts(scene: Scene, causes: Causes) -> list[tuple[Verdict, tuple[Standing, ...]]]:
+def collective_verdicts(scene: Scene, causes: Causes) -> list[tuple[Verdict, tuple[PendingCollective, ...]]]:
     """Return the verdicts on a run's collectives, each with the collectives that it is about."""
-    found: list[tuple[Verdict, tuple[Standing, ...]]] = []
+    found: list[tuple[Verdict, tuple[PendingCollective, ...]]] = []
     for cause in causes.missing:
         verdict = _no_partner(scene, cause) if cause.standing.has_peer else _missing(scene, cause)
         found.append((verdict, (cause.standing,)))
@@ -110,7 +119,9 @@ def collective_verdicts(scene: Scene, causes: Causes) -> list[tuple[Verdict, tup
     return found
 
 
-def _about(scene: Scene, kind: VerdictKind, sentence: str, standing: Standing, ranks: Sequence[int]) -> Verdict:
+def _about(
+    scene: Scene, kind: VerdictKind, sentence: str, standing: PendingCollective, ranks: Sequence[int]
+) -> Verdict:
     others = tuple(number for number in standing.waiting if number not in ranks)
     return Verdict(
         kind=kind,
@@ -129,7 +140,7 @@ def _with(verdict: Verdict, evidence: Sequence[str], command: tuple[str | None, 
     return replace(verdict, evidence=tuple(evidence), next=command[0], purpose=command[1])
 
 
-def _who_waits(standing: Standing) -> str:
+def _who_waits(standing: PendingCollective) -> str:
     of = len(standing.group.numbers)
     waiting = len(standing.calls)
     return f"{waiting} of {of} ranks wait" if waiting > 1 or of > 2 else f"rank {standing.waiting[0]} waits"
@@ -215,7 +226,7 @@ def _others(scene: Scene, cause: Cause) -> list[str]:
     return lines
 
 
-def _sides(standing: Standing) -> list[tuple[str, list[int]]]:
+def _sides(standing: PendingCollective) -> list[tuple[str, list[int]]]:
     """Return the different calls of one collective with their ranks, the usual one first."""
     by_name = named_differently(standing)
     sides: defaultdict[str, list[int]] = defaultdict(list)
@@ -231,11 +242,11 @@ def _sides(standing: Standing) -> list[tuple[str, list[int]]]:
     return sorted(sides.items(), key=lambda side: (-len(side[1]), side[1][0]))
 
 
-def _alone(standing: Standing, number: int) -> Standing:
+def _alone(standing: PendingCollective, number: int) -> PendingCollective:
     return replace(standing, calls={number: standing.all_calls[number]}, finished={})
 
 
-def _conflict(scene: Scene, standing: Standing) -> Verdict:
+def _conflict(scene: Scene, standing: PendingCollective) -> Verdict:
     sides = _sides(standing)
     culprits = sorted(number for _, numbers in sides[1:] for number in numbers)
     by_name = named_differently(standing)
@@ -267,7 +278,7 @@ def _conflict(scene: Scene, standing: Standing) -> Verdict:
     return _with(replace(verdict, others=others), evidence, scene.names.looking(looked_at))
 
 
-def _lonely(scene: Scene, standing: Standing) -> Verdict:
+def _lonely(scene: Scene, standing: PendingCollective) -> Verdict:
     number = standing.waiting[0]
     sentence = (
         f"{scene.names.described([number])} waits in {full_name(standing)}{since(standing.age)}, a group that no other "
@@ -279,7 +290,7 @@ def _lonely(scene: Scene, standing: Standing) -> Verdict:
     return _with(verdict, evidence, scene.names.entering([number]))
 
 
-def _circle(scene: Scene, circle: tuple[Standing, ...]) -> Verdict:
+def _circle(scene: Scene, circle: tuple[PendingCollective, ...]) -> Verdict:
     ranks = sorted({number for standing in circle for number in standing.waiting})
     pieces = []
     for standing, following in zip(circle, (*circle[1:], circle[0]), strict=True):
@@ -308,7 +319,7 @@ def _circle(scene: Scene, circle: tuple[Standing, ...]) -> Verdict:
     return _with(verdict, evidence, scene.names.looking(first))
 
 
-def _tag(standing: Standing) -> str:
+def _tag(standing: PendingCollective) -> str:
     tag = tag_of(standing)
     return f" ({tag})" if tag else ""
 
@@ -344,7 +355,7 @@ def _no_partner(scene: Scene, cause: Cause) -> Verdict:
     return _with(verdict, evidence, names.looking(both) if tag_of(standing) else names.entering([peer]))
 
 
-def _does_not(standing: Standing) -> str:
+def _does_not(standing: PendingCollective) -> str:
     """Say what the peer of a send or receive lacks; what was sent with another tag does not count."""
     (call,) = standing.calls.values()
     if call.tag is not None and call.tag >= 0:
@@ -355,7 +366,7 @@ def _does_not(standing: Standing) -> str:
     return "has not sent" if standing.is_receive else "does not receive"
 
 
-def _peerless(scene: Scene, standing: Standing) -> Verdict:
+def _peerless(scene: Scene, standing: PendingCollective) -> Verdict:
     number = standing.waiting[0]
     other = "sends" if standing.is_receive else "receives"
     sentence = (
@@ -367,7 +378,7 @@ def _peerless(scene: Scene, standing: Standing) -> Verdict:
     return _with(verdict, evidence, scene.names.entering([number]))
 
 
-def _doubtful(scene: Scene, standing: Standing) -> Verdict:
+def _doubtful(scene: Scene, standing: PendingCollective) -> Verdict:
     silent = len(standing.unheard)
     sentence = (
         f"{_who_waits(standing)} in {full_name(standing)}{since(standing.age)}; "
@@ -380,7 +391,7 @@ def _doubtful(scene: Scene, standing: Standing) -> Verdict:
     return _with(verdict, evidence, command)
 
 
-def _complete(scene: Scene, standing: Standing) -> Verdict:
+def _complete(scene: Scene, standing: PendingCollective) -> Verdict:
     ranks = sorted({*standing.waiting, *([standing.peer] if standing.peer is not None else [])})
     who = {1: scene.names.described(ranks), 2: f"both {_few(ranks)}"}.get(len(ranks), f"all {len(ranks)} ranks")
     are = "is" if len(ranks) == 1 else "are"

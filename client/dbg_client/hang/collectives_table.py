@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.collective_matching import Matched, Standing
-from dbg_client.core.process_groups import Member, ProcessGroup, world_size
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.collective_matching import Matched, PendingCollective
+from dbg_client.core.process_groups import Member, ProcessGroup, RankEvidence, world_size
 from dbg_client.hang.collective_verdicts import Scene
 from dbg_client.hang.own_verdicts import lacks
-from dbg_client.hang.wording import NamedRanks, show_bytes
-from dbg_client.views.ages import show_age
+from dbg_client.hang.verdict import NamedRanks, show_bytes
 from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip
-from dbg_client.views.width import text_width
+from dbg_client.views.table import table
+from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
@@ -101,7 +100,7 @@ def _last(group: ProcessGroup) -> GroupRow:
     )
 
 
-def _unnumbered(standing: Standing) -> GroupRow:
+def _unnumbered(standing: PendingCollective) -> GroupRow:
     return GroupRow(
         group=standing.group,
         name=standing.name,
@@ -115,7 +114,7 @@ def _unnumbered(standing: Standing) -> GroupRow:
     )
 
 
-def _exchange(standing: Standing) -> GroupRow:
+def _exchange(standing: PendingCollective) -> GroupRow:
     return GroupRow(
         group=standing.group,
         name=standing.name,
@@ -159,19 +158,12 @@ def _block(matched: Matched, *, named: bool, color: bool) -> str:
     lines = [f"{printable(matched.run[0], 200)}:"] if named else []
     if not rows:
         lines.append("no rank tells of a process group" if matched.roster else "no rank has answered")
-    cells = [_cells(row) for row in rows[:MAX_ROWS]]
-    if cells:
-        used = [any(row[column] for row in cells) for column in range(len(HEADERS))]
-        table = [HEADERS, *cells]
-        widths = [max(text_width(row[column]) for row in table) for column in range(len(HEADERS))]
-        for index, row in enumerate(table):
-            line = "  ".join(
-                cell + " " * (width - text_width(cell))
-                for cell, width, is_used in zip(row, widths, used, strict=True)
-                if is_used
-            ).rstrip()
-            is_odd = index > 0 and bool(rows[index - 1].missing)
-            lines.append(paint(line, "1;33") if is_odd and color else line)
+    if rows:
+        header, *shown = table(HEADERS, [_cells(row) for row in rows[:MAX_ROWS]])
+        lines.append(header)
+        lines += [
+            paint(line, "1;33") if row.missing and color else line for row, line in zip(rows, shown, strict=False)
+        ]
     if len(rows) > MAX_ROWS:
         lines.append(f"and {len(rows) - MAX_ROWS} more; --json has them all")
     silent = [one for one in matched.roster.values() if not _tells(one)]

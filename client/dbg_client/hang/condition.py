@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.core.process_groups import ProcessGroup, has_peer
-from dbg_client.core.rank_evidence import RankEvidence, Roster
+from dbg_client.core.process_groups import ProcessGroup, RankEvidence, Roster, has_peer
 from dbg_client.hang.verdict import MAX_EVIDENCE, VerdictKind
-from dbg_client.views.ages import Age, age_of, of_about_one_age, show_age, told_for
 from dbg_client.views.naming import clip
 from dbg_client.views.tree import is_library
+from dbg_client.views.waits import Age, age_of, of_about_one_age, show_age, told_for
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, ThreadWait, WaitKind

@@ -10,9 +10,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dbg_client.core.collective_matching import Matched, Standing, match_collectives
-from dbg_client.core.process_groups import world_size
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.collective_matching import Matched, PendingCollective, match_collectives
+from dbg_client.core.process_groups import RankEvidence, world_size
 from dbg_client.core.roll_call import Run
 from dbg_client.hang.causes import find_causes, is_certain_conflict
 from dbg_client.hang.code_differences import code_table, different_verdict
@@ -27,10 +26,9 @@ from dbg_client.hang.own_verdicts import (
     silence_verdict,
     unmoved_verdict,
 )
-from dbg_client.hang.verdict import HARMLESS, IN_COLLECTIVES, Verdict, VerdictKind, worst_first
-from dbg_client.hang.wording import NamedRanks, short_name
-from dbg_client.views.ages import show_age
+from dbg_client.hang.verdict import HARMLESS, IN_COLLECTIVES, NamedRanks, Verdict, VerdictKind, short_name, worst_first
 from dbg_client.views.groups import paint
+from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CodePart, WaitKind
@@ -208,7 +206,7 @@ class _RunVerdicts:
                 judged.certain.append(verdict)
         return judged
 
-    def _is_old(self, standing: Standing, verdict: Verdict) -> bool:
+    def _is_old(self, standing: PendingCollective, verdict: Verdict) -> bool:
         if is_certain_conflict(standing):
             return True
         if self._has_two and _key(standing) not in self._seen:
@@ -216,7 +214,7 @@ class _RunVerdicts:
             return False
         return max(standing.age or 0.0, self._seconds) >= OLD_SECONDS or self._is_held_up(standing, verdict)
 
-    def _is_held_up(self, standing: Standing, verdict: Verdict) -> bool:
+    def _is_held_up(self, standing: PendingCollective, verdict: Verdict) -> bool:
         """Tell whether those that have not come are known to wait elsewhere, however new the collective is."""
         conditions = [self._scene.conditions.get(number) for number in standing.missing]
         if not conditions and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER):
@@ -229,12 +227,12 @@ class _RunVerdicts:
             for one in conditions
         )
 
-    def _keep_open(self, judged: _Judged, standings: Sequence[Standing]) -> None:
+    def _keep_open(self, judged: _Judged, standings: Sequence[PendingCollective]) -> None:
         judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))
         if not self._has_two or any(_key(standing) in self._seen for standing in standings):
             judged.is_open = True
 
-    def _may_work(self, verdict: Verdict, standings: Sequence[Standing]) -> bool:
+    def _may_work(self, verdict: Verdict, standings: Sequence[PendingCollective]) -> bool:
         """Tell whether those that others wait for seem to work, or the data still goes to and fro."""
         if verdict.kind is VerdictKind.UNKNOWN:
             return bool(self._moved.data & set(verdict.others + verdict.ranks))
@@ -247,7 +245,7 @@ class _RunVerdicts:
             return False
         return not self._has_two or set(verdict.ranks) <= self._working
 
-    def _note_work(self, judged: _Judged, verdict: Verdict, standings: Sequence[Standing]) -> None:
+    def _note_work(self, judged: _Judged, verdict: Verdict, standings: Sequence[PendingCollective]) -> None:
         judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))
         if not self._has_two:
             judged.is_open = True
@@ -287,7 +285,7 @@ def _is_environment_alone(different: Verdict) -> bool:
     return "with other environment variables than" in different.sentence
 
 
-def _key(standing: Standing) -> tuple[object, ...]:
+def _key(standing: PendingCollective) -> tuple[object, ...]:
     name = standing.name if standing.sequence is None or standing.has_peer else ""
     waiting = standing.waiting if standing.has_peer else ()
     return standing.group.library, standing.group.name, standing.group.numbers, standing.sequence, name, waiting

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbg_client.core.collective_matching import Matched
-from dbg_client.core.process_groups import ProcessGroup
-from dbg_client.core.rank_evidence import RankEvidence, Roster
+from dbg_client.core.process_groups import ProcessGroup, RankEvidence, Roster
 from dbg_client.hang.collective_verdicts import Scene
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.views.tree import is_library

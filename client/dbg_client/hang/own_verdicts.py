@@ -7,13 +7,12 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from dbg_client.core.process_groups import world_size
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.process_groups import RankEvidence, world_size
 from dbg_client.hang.collective_verdicts import Scene
 from dbg_client.hang.condition import MAX_TEXT, Condition
 from dbg_client.hang.moving import Movement
 from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_client.views.ages import show_age
+from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.ranks import LIVE_STATES, RankState

@@ -1,10 +1,20 @@
-"""What is said of a job that may hang: the kinds of verdicts, and one verdict. Pure."""
+"""A verdict on a job that may hang: its kinds, and ranks, sizes and ages in the words of its sentence. Pure."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from dbg_client.core.collective_matching import PendingCollective
+from dbg_client.core.process_groups import Roster
+from dbg_client.core.roll_call import Run
+from dbg_client.views.naming import clip
+from dbg_client.views.waits import root_of, show_age, tag_of
+from dbg_wire.errors import printable
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.grammar import JOB_NAME
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_EVIDENCE = 12
 """Lines of evidence of one verdict: more ranks than that are told in groups."""
@@ -92,3 +102,132 @@ def exit_status(verdicts: Sequence[Verdict]) -> int:
 def _order(verdict: Verdict) -> tuple[object, ...]:
     waiting = -len(verdict.others), -len(verdict.ranks)
     return _BADNESS[verdict.kind], *waiting, -(verdict.age or 0.0), verdict.job, verdict.ranks, verdict.sentence
+
+
+MAX_NAMES = 40
+"""Columns for the ranks of one sentence; JSON has them all."""
+
+MAX_WORD = 60
+"""Characters of a name that a rank has told."""
+
+
+class NamedRanks:
+    """Name the ranks of one run; where ``several_jobs`` are asked, a command names the job, too."""
+
+    def __init__(self, run: Run, roster: Roster, *, several_jobs: bool) -> None:
+        self._job = run[0]
+        self._roster = roster
+        self._several_jobs = several_jobs
+        self._hosts = {one.rank.host for one in roster.values()}
+
+    def ranks(self, numbers: Iterable[int]) -> str:
+        """Return ``rank 11`` or ``ranks 0-3,5``."""
+        several = sorted(set(numbers))
+        return f"rank{'s' if len(several) != 1 else ''} {clip(format_ranks(several), MAX_NAMES)}"
+
+    def described(self, numbers: Sequence[int]) -> str:
+        """Return the ranks, and for a single one in brackets where it is: ``rank 11 (dp 2, tp 3, gpu013)``."""
+        one = self._roster.get(numbers[0]) if len(set(numbers)) == 1 else None
+        where = self._place(one.rank) if one is not None else ""
+        return f"{self.ranks(numbers)} ({where})" if where else self.ranks(numbers)
+
+    def target(self, numbers: Iterable[int]) -> str | None:
+        """Return what a command is to name these ranks by; None if one of them can't be named."""
+        several = set(numbers)
+        if not several or not all(number in self._roster for number in several):
+            return None
+        if not self._several_jobs:
+            return format_ranks(several)
+        return f"{self._job}/{format_ranks(several)}" if JOB_NAME.fullmatch(self._job) else None
+
+    def _place(self, rank: RankInfo) -> str:
+        axes = [f"{printable(one.axis, MAX_WORD)} {one.index}" for one in rank.coordinates]
+        return ", ".join([*axes, printable(rank.host, MAX_WORD)])
+
+    def entering(self, numbers: Sequence[int]) -> tuple[str | None, str]:
+        """Return the command that opens the debugger of the first of these ranks, and what it does."""
+        number = numbers[0]
+        one, target = self._roster.get(number), self.target([number])
+        if one is None or target is None:
+            return None, ""
+        state = one.rank.state
+        if state in (RankState.EXITED, RankState.LOST):
+            return f"dbg-attach where {target} --all", "shows its last stack"
+        if state is RankState.STOPPED:
+            return f"dbg-attach {target}", "opens the debugger in which it stands"
+        if state is RankState.UNRESPONSIVE:
+            return f"dbg-attach where {target}", "shows its stack"
+        return f"dbg-attach interrupt {target}", "breaks in, and opens the debugger there"
+
+    def looking(self, numbers: Sequence[int], *, threads: bool = False) -> tuple[str | None, str]:
+        """Return the command that shows the stacks of these ranks, and what it does."""
+        target = self.target(numbers)
+        if target is None:
+            return None, ""
+        return f"dbg-attach where {target}{' --threads' if threads else ''}", "shows their stacks"
+
+
+MAX_TYPES = 40
+"""Characters of the types of one collective."""
+
+
+def show_bytes(count: int) -> str:
+    """Return a number of bytes as ``40 B``, ``1.2 GiB``."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{_short(size)} {unit}"
+        size /= 1024
+    return f"{_short(size)} TiB"
+
+
+def _short(size: float) -> str:
+    return f"{size:.1f}".removesuffix(".0") if size < 10 else f"{size:.0f}"
+
+
+def payload_of(standing: PendingCollective) -> str:
+    """Return what the first waiting rank exchanges, as ``float32, 1.2 GiB``; empty if unknown."""
+    call = standing.calls[min(standing.calls)]
+    size = show_bytes(call.size) if call.size is not None else printable(call.shapes, MAX_TYPES)
+    return ", ".join(piece for piece in (printable(call.types, MAX_TYPES), size) if piece)
+
+
+def full_name(standing: PendingCollective) -> str:
+    """Return the collective with its group and payload: ``all_reduce #3172 of group dp_0 (float32, 1.2 GiB)``.
+
+    The tag of a send or receive stands there, too, and the root that all ranks have passed.
+    """
+    group = f" of group {printable(standing.group.label, 100)}" if standing.group.label else ""
+    payload = ", ".join(filter(None, [tag_of(standing), root_of(standing), payload_of(standing)]))
+    return f"{printable(standing.call, 80)}{group}" + (f" ({payload})" if payload else "")
+
+
+def other_roots(standing: PendingCollective) -> list[str]:
+    """Return the line that says which ranks have passed which root, if these differ."""
+    roots = standing.roots
+    said = "; ".join(f"root {root} in {clip(format_ranks(some), MAX_TYPES)}" for root, some in sorted(roots.items()))
+    return [f"their calls differ: {said}"] if len(roots) > 1 else []
+
+
+def short_name(standing: PendingCollective) -> str:
+    """Return the collective with its group."""
+    return printable(standing.label, 180)
+
+
+def since(age: float | None) -> str:
+    """Return `` since 4 min 12 s``; empty if the age is unknown."""
+    return f" since {show_age(age)}" if age is not None and age >= 1 else ""
+
+
+def time_left(standing: PendingCollective) -> list[str]:
+    """Return the line that says when the library gives up, if that is known."""
+    seconds = standing.seconds_left
+    if seconds is None:
+        return []
+    member = next(iter(standing.group.members.values()))
+    library = printable(member.seen.backend or standing.group.library, 40)
+    article = "an" if library[:1] in "aeio" else "a"
+    # NCCL is spelt: an N begins with a vowel.
+    article = "an" if library.lower().startswith(("nccl", "mpi")) else article
+    what = "send or receive" if standing.has_peer else "collective"
+    return [f"{article} {library} {what} of these ranks times out in {show_age(seconds)}"]

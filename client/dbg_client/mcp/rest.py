@@ -71,7 +71,7 @@ def _more(name: str, shown: int, all_of_them: int) -> str:
 
 # A line of a rank is indented, and can't look like this one.
 _NEXT = re.compile(
-    r"^try: dbg-attach (?:([^/\s]+)/)?(\S+)(?: (-i|-w)(?: (--all|--threads))?)?(?:\s+\(.*\))?$", re.MULTILINE
+    r"^try: dbg-attach (?:(interrupt|where) )?(?:([^/\s]+)/)?(\S+)(?: (--all|--threads))?(?:\s+\(.*\))?$", re.MULTILINE
 )
 
 TOOLS_OF_COMMANDS = {
@@ -94,9 +94,9 @@ def with_tools(text: str, *, may_change: bool) -> str:
 
 
 def _tool(found: re.Match[str], may_change: bool) -> str:
-    job, ranks, verb, option = found.groups()
+    verb, job, ranks, option = found.groups()
     given = f"ranks={ranks!r}" + (f", job={job!r}" if job else "")
-    if verb == "-i" and may_change:
+    if verb == "interrupt" and may_change:
         return f"try: `interrupt` with {given}, then `variables` or `eval`; other ranks wait until it is continued"
     if verb is None and may_change:
         return f"try: `where` with {given}, then `variables` or `eval`: it is stopped"

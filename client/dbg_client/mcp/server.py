@@ -31,10 +31,9 @@ from dbg_client.mcp.protocol import (
     text_result,
 )
 from dbg_client.mcp.rest import TOOLS_OF_COMMANDS, Rests
-from dbg_client.mcp.tool import Tool
-from dbg_client.mcp.tools import TOOLS
+from dbg_client.mcp.tools import TOOLS, Tool
 from dbg_client.words.other_faces import in_words_of
-from dbg_client.words.settings import CommandSettings
+from dbg_client.words.settings import BrokerOptions
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.version import RELEASE
 
@@ -85,7 +84,7 @@ class McpServer:
         self._rests = Rests()
         self._open: dict[RequestId, asyncio.Task[None]] = {}
 
-    async def take(self, line: bytes) -> None:
+    async def receive(self, line: bytes) -> None:
         """Take a line of the client. Calls of tools go on after this returns."""
         try:
             call = read_call(line)
@@ -95,13 +94,13 @@ class McpServer:
         if call is None:
             return
         try:
-            await self._take(call)
+            await self._receive(call)
         except Exception as error:
             # Whatever fails, the client's other calls go on, and this one is answered.
             if call.id is not None:
                 self._write(error_line(call.id, INTERNAL_ERROR, bug(error)))
 
-    async def _take(self, call: Call) -> None:
+    async def _receive(self, call: Call) -> None:
         if call.id is None:
             self._notified(call)
         elif call.method == "tools/call":
@@ -220,7 +219,7 @@ def _client_name(info: object) -> str:
     return name.strip() if isinstance(name, str) else ""
 
 
-async def serve_mcp(settings: CommandSettings) -> int:
+async def serve_mcp(options: BrokerOptions) -> int:
     """Serve one client on stdin and stdout until stdin ends; return the exit status."""
     from dbg_client.api.broker import open_broker
 
@@ -230,13 +229,13 @@ async def serve_mcp(settings: CommandSettings) -> int:
     output = sys.stdout.fileno()
 
     def connect(program: str) -> Awaitable[AsyncBroker]:
-        return open_broker(settings.broker, settings.timeout, program=program)
+        return open_broker(options.address, options.timeout, program=program)
 
     server = McpServer(connect, lambda line: _write_all(output, line))
     try:
         while line := await _next_line(reader):
             if line.strip():
-                await server.take(line)
+                await server.receive(line)
     finally:
         transport.close()
         await server.end()

@@ -2,8 +2,86 @@
 
 from __future__ import annotations
 
-from dbg_client.mcp import deeds
-from dbg_client.mcp.tool import Tool, flag, text, whole
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dbg_client.api.broker import AsyncBroker
+from dbg_client.mcp import tool_functions
+from dbg_client.mcp.tool_functions import Given
+from dbg_wire.errors import BadInput, printable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool. ``changes`` says that a program may move or end by it: a watcher's token has no such tool."""
+
+    name: str
+    help: str
+    takes: Mapping[str, Mapping[str, Any]]
+    needs: tuple[str, ...] = ()
+    changes: bool = False
+    do: Callable[[AsyncBroker, Given], Awaitable[str]]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of what it takes."""
+        return {
+            "type": "object",
+            "properties": dict(self.takes),
+            "required": list(self.needs),
+            "additionalProperties": False,
+        }
+
+    def document(self) -> dict[str, Any]:
+        """Return the tool as ``tools/list`` tells it."""
+        hints = {"readOnlyHint": not self.changes, "openWorldHint": False}
+        return {"name": self.name, "description": self.help, "inputSchema": self.schema, "annotations": hints}
+
+    def check(self, given: Given) -> None:
+        """Raise BadInput for arguments that the tool does not take."""
+        for name in self.needs:
+            if name not in given:
+                raise BadInput(f"{self.name} needs {name}", f"it takes {', '.join(self.takes)}")
+        for name, value in given.items():
+            if name not in self.takes:
+                known = ", ".join(self.takes) or "nothing"
+                raise BadInput(f"{self.name} takes no {printable(name)!r}", f"it takes {known}")
+            if not _fits(value, str(self.takes[name]["type"])):
+                raise BadInput(
+                    f"{name} of {self.name} is {printable(repr(value), 60)}", f"give a {self.takes[name]['type']}"
+                )
+
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+}
+
+
+def _fits(value: object, kind: str) -> bool:
+    if kind == "array":
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, _KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def text(help: str) -> dict[str, Any]:  # noqa: A002 - what JSON schema calls description
+    """Return the schema of a text."""
+    return {"type": "string", "description": help}
+
+
+def flag(help: str) -> dict[str, Any]:  # noqa: A002
+    """Return the schema of a true or false."""
+    return {"type": "boolean", "description": help}
+
+
+def whole(help: str) -> dict[str, Any]:  # noqa: A002
+    """Return the schema of a whole number."""
+    return {"type": "integer", "description": help}
+
 
 RANKS = text(
     "which ranks: all, 0-7,12 or 0-1023/8, stopped, held, running, crashed, gpu01:*, !5, or a group of the last answer "
@@ -19,7 +97,7 @@ TOOLS: tuple[Tool, ...] = (
         name="ranks",
         help="List the ranks of the training jobs: which are there, in which state, where they stand, who is missing.",
         takes={"ranks": RANKS, "job": JOB},
-        do=deeds.list_ranks,
+        do=tool_functions.list_ranks,
     ),
     Tool(
         name="where",
@@ -30,20 +108,20 @@ TOOLS: tuple[Tool, ...] = (
             "threads": flag("all threads of each rank"),
             "seconds": SECONDS,
         },
-        do=deeds.show_where,
+        do=tool_functions.show_where,
     ),
     Tool(
         name="why",
         help="Say why a job does not go on: who has not come to which collective, who is dead, stuck or deadlocked, "
         "or that everybody is busy; with the evidence and what to do next. Stops nobody. Ask this first of a hang.",
         takes={"ranks": RANKS, "job": JOB},
-        do=deeds.say_why,
+        do=tool_functions.say_why,
     ),
     Tool(
         name="collectives",
         help="Show the last collective of each process group, and which ranks are in it.",
         takes={"ranks": RANKS, "job": JOB},
-        do=deeds.show_collectives,
+        do=tool_functions.show_collectives,
     ),
     Tool(
         name="eval",
@@ -60,7 +138,7 @@ TOOLS: tuple[Tool, ...] = (
         },
         needs=("expression",),
         changes=True,
-        do=deeds.evaluate,
+        do=tool_functions.evaluate,
     ),
     Tool(
         name="command",
@@ -68,7 +146,7 @@ TOOLS: tuple[Tool, ...] = (
         takes={"command": text("a command of pdb"), "ranks": RANKS, "job": JOB, "seconds": SECONDS},
         needs=("command",),
         changes=True,
-        do=deeds.run_command,
+        do=tool_functions.run_command,
     ),
     Tool(
         name="interrupt",
@@ -77,14 +155,14 @@ TOOLS: tuple[Tool, ...] = (
         takes={"ranks": RANKS, "job": JOB, "seconds": SECONDS},
         needs=("ranks",),
         changes=True,
-        do=deeds.break_in,
+        do=tool_functions.break_in,
     ),
     Tool(
         name="continue",
         help="Let stopped ranks go on; without `ranks` all that are stopped.",
         takes={"ranks": RANKS, "job": JOB},
         changes=True,
-        do=deeds.let_go_on,
+        do=tool_functions.let_go_on,
     ),
     Tool(
         name="wait_for_stop",
@@ -96,7 +174,7 @@ TOOLS: tuple[Tool, ...] = (
             "each": flag("wait until all of these ranks are stopped"),
             "seconds": {"type": "number", "description": "up to 300, 30 by default"},
         },
-        do=deeds.wait_for_stop,
+        do=tool_functions.wait_for_stop,
     ),
     Tool(
         name="variables",
@@ -113,7 +191,7 @@ TOOLS: tuple[Tool, ...] = (
         },
         needs=("rank",),
         changes=True,
-        do=deeds.show_variables,
+        do=tool_functions.show_variables,
     ),
     Tool(
         name="source",
@@ -127,7 +205,7 @@ TOOLS: tuple[Tool, ...] = (
         },
         needs=("rank",),
         changes=True,
-        do=deeds.show_source,
+        do=tool_functions.show_source,
     ),
     Tool(
         name="breakpoints",
@@ -146,13 +224,13 @@ TOOLS: tuple[Tool, ...] = (
             "seconds": SECONDS,
         },
         changes=True,
-        do=deeds.set_breakpoints,
+        do=tool_functions.set_breakpoints,
     ),
     Tool(
         name="crashes",
         help="List the ranks that are kept after a crash, with their exceptions, and those that have ended badly.",
         takes={"job": JOB},
-        do=deeds.list_crashes,
+        do=tool_functions.list_crashes,
     ),
     Tool(
         name="run",
@@ -166,6 +244,6 @@ TOOLS: tuple[Tool, ...] = (
         },
         needs=("command",),
         changes=True,
-        do=deeds.start_program,
+        do=tool_functions.start_program,
     ),
 )

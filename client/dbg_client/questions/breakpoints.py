@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.asking import Asker
-from dbg_client.views.groups import Said
+from dbg_client.views.groups import RankAndAnswer
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
@@ -35,7 +35,7 @@ class BreakpointAnswer:
     set just now and could not set. ``said`` has an answer for each rank that was asked, of whatever kind.
     """
 
-    said: tuple[Said, ...]
+    said: tuple[RankAndAnswer, ...]
     states: States
 
     def at(self, line: LineOfFile) -> dict[str, BreakpointState]:
@@ -47,7 +47,7 @@ class BreakpointAnswer:
                 found[key] = max(near, key=lambda one: one.asked == line.line)
         return found
 
-    def said_of(self, asked: LineOfFile) -> tuple[Said, ...]:
+    def said_of(self, asked: LineOfFile) -> tuple[RankAndAnswer, ...]:
         """Return what each rank says of the breakpoint of a line, as answers that can be grouped.
 
         A rank that can't set it answers with an error; one that has moved it tells its line.
@@ -58,7 +58,7 @@ class BreakpointAnswer:
             for rank, answer in self.said
         )
 
-    def said_of_all(self) -> tuple[Said, ...]:
+    def said_of_all(self) -> tuple[RankAndAnswer, ...]:
         """Return the breakpoints of each rank, one on a line, as answers that can be grouped."""
         return tuple(
             (rank, _said(answer, Kind.VALUE, _listed(self.states[rank.key])))

@@ -4,24 +4,90 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.collective_matching import match_collectives
-from dbg_client.core.rank_evidence import RankEvidence, read_evidence, rosters
+from dbg_client.core.collective_matching import Matched, match_collectives
+from dbg_client.core.patience import Show, show_nobody
+from dbg_client.core.process_groups import RankEvidence, Roster, read_evidence, rosters
 from dbg_client.core.roll_call import Run, ended_of_live_runs, live_runs
-from dbg_client.core.waiting_line import Show, show_nobody
 from dbg_client.hang.code_differences import MAX_VERSIONS, code_versions, differing
 from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
-from dbg_client.hang.nccl_ras import ras_lines, uses_nccl, with_ras
 from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_wire.errors import DbgError
+from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Kind, Look
 from dbg_wire.records.evidence import CodePart
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.records.ras import RasStatus, status_in
+from dbg_wire.records.ras import MISSING, RasRank, RasStatus, status_in
+
+NCCL = "nccl"
+
+MAX_LINES = 8
+"""Lines that are added to a verdict."""
+
+
+def uses_nccl(matched: Matched) -> bool:
+    """Return whether a group of the run has NCCL as its backend."""
+    return any(NCCL in member.seen.backend for group in matched.groups for member in group.members.values())
+
+
+def ras_lines(status: RasStatus, roster: Roster) -> list[str]:
+    """Return a line for each state of ranks that RAS does not reach, and for each operation that ranks lag in."""
+    lines = [*_unreached(status, roster), *_behind(status, roster)]
+    left_out = len(lines) - MAX_LINES
+    shown = [f"NCCL's RAS: {line}" for line in lines[:MAX_LINES]]
+    return [*shown, f"NCCL's RAS: and {left_out} more"] if left_out > 0 else shown
+
+
+def with_ras(found: Explanation, run: Run, lines: Sequence[str]) -> Explanation:
+    """Return the verdicts with these lines below the worst one on a run's job that is not busy."""
+    verdicts = list(found.verdicts)
+    for index, verdict in enumerate(verdicts):
+        if verdict.job == run[0] and verdict.kind is not VerdictKind.BUSY:
+            verdicts[index] = replace(verdict, evidence=(*verdict.evidence, *lines))
+            break
+    return replace(found, verdicts=tuple(verdicts))
+
+
+def _unreached(status: RasStatus, roster: Roster) -> list[str]:
+    states: defaultdict[str, list[str]] = defaultdict(list)
+    for rank in status.ranks:
+        if rank.state in MISSING:
+            states[rank.state].append(_name(rank.host, rank.pid, roster) or f"rank {rank.rank} of {rank.communicator}")
+    for process in status.processes:
+        states[process.state].append(_name(process.host, process.pid, roster) or f"{process.host} pid {process.pid}")
+    return [f"{printable(state, 40)}: {_few(names)}" for state, names in sorted(states.items())]
+
+
+def _behind(status: RasStatus, roster: Roster) -> list[str]:
+    launched: defaultdict[tuple[str, str], list[tuple[RasRank, int]]] = defaultdict(list)
+    for rank in status.ranks:
+        for operation in rank.counts:
+            launched[rank.communicator, operation.name].append((rank, operation.count))
+    lines = []
+    for (communicator, name), counts in sorted(launched.items(), key=lambda item: item[0]):
+        usual = Counter(count for _, count in counts).most_common(1)[0][0]
+        late = [(rank, count) for rank, count in counts if count < usual]
+        if late:
+            shown = _few([f"{_name(one.host, one.pid, roster) or f'rank {one.rank}'}: {count}" for one, count in late])
+            lines.append(f"{printable(name, 40)} of {printable(communicator, 40)}, most: {usual}, {shown}")
+    return lines
+
+
+def _name(host: str, pid: int | None, roster: Roster) -> str:
+    """Return the rank with this process; empty if none or several of the run may be it."""
+    same = [number for number, one in roster.items() if pid is not None and one.rank.pid == pid]
+    here = [number for number in same if roster[number].rank.host == host.partition(".")[0]]
+    found = here or same
+    return f"rank {found[0]}" if len(found) == 1 else ""
+
+
+def _few(names: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(printable(name, 80) for name in names))
+    return ", ".join(unique[:4]) + (f" and {len(unique) - 4} more" if len(unique) > 4 else "")
+
 
 MAX_HOSTS = 3
 """Hosts that are asked, one after the other, until one answers: each answer tells of the whole job."""
@@ -63,7 +129,7 @@ BETWEEN_SECONDS = 1.0
 """Seconds between two looks: shorter than that, a rank that works may be where it was."""
 
 
-async def look_for_cause(
+async def find_cause(
     asker: Asker,
     chosen: Sequence[RankInfo],
     known: Sequence[RankInfo],
@@ -79,7 +145,7 @@ async def look_for_cause(
     ranks = ranks_of_runs(chosen, known)
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    looks = [JobLook(at=0.0, everybody=await _look(asker, ranks))]
+    looks = [JobLook(at=0.0, everybody=await _ask_evidence(asker, ranks))]
     found = explain(looks, time.time())
     while not found.is_settled and loop.time() - begun < longest:
         show("looking again, to tell waiting from working")
@@ -88,7 +154,7 @@ async def look_for_cause(
         finally:
             show(None)
         at = loop.time() - begun
-        looks = [looks[0], JobLook(at=at, everybody=await _look(asker, ranks))]
+        looks = [looks[0], JobLook(at=at, everybody=await _ask_evidence(asker, ranks))]
         found = explain(looks, time.time())
     if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):
         found = explain(looks, time.time(), await ask_parts(asker, looks[-1].everybody))
@@ -145,7 +211,7 @@ async def ask_parts(asker: Asker, everybody: Sequence[RankEvidence]) -> dict[Run
     return parts
 
 
-async def _look(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankEvidence]:
+async def _ask_evidence(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankEvidence]:
     return read_evidence(ranks, await asker.ask(Action.WHERE, ranks, look=Look.EVIDENCE))
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from dbg_client.core.asking import Asker
-from dbg_client.questions.errors import RankError
-from dbg_wire.errors import BadInput, printable
+from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.limits import MAX_PATH, MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.messages.rows import AnyInquiry
@@ -32,6 +31,20 @@ def given(make: Callable[P, R], *args: P.args, **values: P.kwargs) -> R:
         return checked(make(*args, **values))  # type: ignore[type-var] # a record's class
     except InvalidMessage as error:
         raise BadInput(error.suffix.strip().lstrip("."), "give another one") from None
+
+
+class RankError(DbgError):
+    """Say what one rank has answered instead of a value: the exception of an expression, or that it runs."""
+
+    def __init__(self, address: str, text: str, kind: str) -> None:
+        super().__init__(address, text, kind)
+        self.address = address
+        self.text = text
+        self.kind = kind
+        """``error``, ``running``, ``silent`` or ``lost``, as in the JSON of the command line."""
+
+    def __str__(self) -> str:
+        return f"{printable(self.address)}: {printable(self.text)}"
 
 
 async def ask_one(

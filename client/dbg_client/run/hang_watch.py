@@ -6,17 +6,17 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from dbg_client.actions.many import ask_many
+from dbg_client.actions.many import show_stacks_of
 from dbg_client.actions.why import show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
 from dbg_client.streams import tell
-from dbg_client.views.ages import show_age
-from dbg_client.words.settings import CommandSettings, Format, Verb
+from dbg_client.views.waits import show_age
+from dbg_client.words.settings import BrokerOptions, Where, Why
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.records.evidence import CollectiveState, Evidence, evidence_in
@@ -24,6 +24,15 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 SLACK_SECONDS = 0.25
 """Seconds by which a look may come too early: ranks and terminal count the time between two looks on their own."""
+
+LOOKS = 3
+"""Looks within the time after which a job counts as hanging."""
+
+SHORTEST_SECONDS = 1.0
+"""Seconds between two looks at least: a look makes each rank read its flight recorder, which takes milliseconds."""
+
+LONGEST_SECONDS = 60.0
+"""Seconds between two looks at most, so that a hang is told soon after it counts as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,28 +115,17 @@ def _place_of(answer: RankAnswer, evidence: Evidence | None) -> Hashable:
     return answer.frames, groups, collectives
 
 
-LOOKS = 3
-"""Looks within the time after which a job counts as hanging."""
-
-SHORTEST_SECONDS = 1.0
-"""Seconds between two looks at least: a look makes each rank read its flight recorder, which takes milliseconds."""
-
-LONGEST_SECONDS = 60.0
-"""Seconds between two looks at most, so that a hang is told soon after it counts as one."""
-
-
 class HangWatch:
     """Watch one job over a link of its own, beside sessions that its user may have.
 
     What is found is appended to the job's output, which the terminal of the run shows and the home keeps.
     """
 
-    def __init__(self, settings: CommandSettings, job: str, output: str, seconds: float) -> None:
-        self._switchboard = switchboard_to(settings.broker, settings.timeout)
+    def __init__(self, broker: BrokerOptions, job: str, output: str, seconds: float) -> None:
+        self._switchboard = switchboard_to(broker.address, broker.timeout)
         self._directory = self._switchboard.directory
         self._asker = Asker(self._switchboard)
         self._job, self._output, self._seconds = job, output, seconds
-        self._settings = settings
         self._standstill = Standstill(seconds)
 
     async def go(self) -> None:
@@ -171,14 +169,13 @@ class HangWatch:
     async def _why(self, ranks: Sequence[RankInfo]) -> str:
         """Return why these ranks don't move, as text for people; empty if one moves after all."""
         known = self._directory.ranks
-        asked = replace(self._settings, verb=Verb.WHY, format=Format.TABLE, target=None, color=False)
-        why = await show_why(asked, self._asker, ranks, known, stands=True)
+        why = await show_why(Why(), self._asker, ranks, known, stands=True)
         if why.status == BUSY_STATUS:
             return ""
         if why.status != UNKNOWN_STATUS:
             return why.text
         # What can't be told at once may be seen from the stacks, which are no longer there in the morning.
-        where = await ask_many(replace(asked, verb=Verb.WHERE), self._asker, ranks, None, known=known)
+        where = await show_stacks_of(Where(), self._asker, ranks, known=known)
         return why.text + where.text
 
     def _write(self, why: str) -> None:

@@ -32,9 +32,8 @@ from dbg_client.run.progress import panes_beside, progress, way_back
 from dbg_client.run.run_socket import RunSocket, read_task
 from dbg_client.streams import has_cursor, tell
 from dbg_client.terminal.attach import Attaching
-from dbg_client.terminal.outcome import End, SessionOutcome, how_it_ended
-from dbg_client.terminal.startup import read_startup
-from dbg_client.words.settings import CommandSettings
+from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
+from dbg_client.words.settings import Attach
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
 from dbg_wire.messages.run_terminal import Task, Told
@@ -61,14 +60,14 @@ DIAL_EVERY_SECONDS = 1.0
 """Seconds between two attempts to reach the broker, as long as none has succeeded."""
 
 
-async def follow_job(settings: CommandSettings, descriptor: int) -> int:
+async def follow_job(settings: Attach) -> int:
     """Follow the job of the run at the other end of a socket until it is over; return the exit status.
 
     Blocks until the run knows what to do. Raises PeerError if it says something else than a task.
     """
-    connection = socket.socket(fileno=descriptor)
+    connection = socket.socket(fileno=settings.run)
     task, rest = read_task(connection)
-    settings = replace(settings, commands=task.commands)
+    settings = replace(settings, attach=replace(settings.attach, commands=task.commands))
     run = RunSocket(connection, task)
     if rest:
         run.over.set()
@@ -101,19 +100,19 @@ def _has_cursor(task: Task) -> bool:
     return False
 
 
-def _watch_for_hang(settings: CommandSettings, task: Task) -> asyncio.Future[None] | None:
+def _watch_for_hang(settings: Attach, task: Task) -> asyncio.Future[None] | None:
     """Begin to watch for a hang of the job, if that is asked for."""
     if task.hang_after is None:
         return None
     from dbg_client.run.hang_watch import HangWatch  # hardly any run asks for it
 
-    return asyncio.ensure_future(HangWatch(settings, task.job, task.output, task.hang_after).go())
+    return asyncio.ensure_future(HangWatch(settings.broker, task.job, task.output, task.hang_after).go())
 
 
-async def _follow(settings: CommandSettings, run: RunSocket, output: JobOutput) -> None:
-    home = os.environ.get("HOME") if settings.rc else None
+async def _follow(settings: Attach, run: RunSocket, output: JobOutput) -> None:
+    home = os.environ.get("HOME") if settings.attach.rc else None
     try:
-        startup = await asyncio.to_thread(read_startup, home, settings.commands)
+        startup = await asyncio.to_thread(read_startup, home, settings.attach.commands)
         switchboard = await _opened(settings, run, output)
     except DbgError as error:
         tell(f"dbg-attach: {error}; the job goes on without this terminal")
@@ -129,7 +128,7 @@ async def _follow(settings: CommandSettings, run: RunSocket, output: JobOutput) 
         await switchboard.close()
 
 
-async def _opened(settings: CommandSettings, run: RunSocket, output: JobOutput) -> Switchboard | None:
+async def _opened(settings: Attach, run: RunSocket, output: JobOutput) -> Switchboard | None:
     """Return a switchboard that knows the ranks; None if the job is over before the broker answers.
 
     A broker that is suspended, or slow, keeps the stops of its ranks, so this terminal has to come to them later. Raise
@@ -138,7 +137,7 @@ async def _opened(settings: CommandSettings, run: RunSocket, output: JobOutput) 
     over = asyncio.ensure_future(run.over.wait())
     try:
         while not over.done():
-            switchboard = switchboard_to(settings.broker, settings.timeout)
+            switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
             opening = asyncio.ensure_future(switchboard.open())
             await asyncio.wait([opening, over], return_when=asyncio.FIRST_COMPLETED)
             try:
@@ -160,13 +159,13 @@ class _Following:
 
     def __init__(
         self,
-        settings: CommandSettings,
+        settings: Attach,
         run: RunSocket,
         output: JobOutput,
         switchboard: Switchboard,
         attaching: Attaching,
     ) -> None:
-        self._settings, self._run, self._output = settings, run, output
+        self._run, self._output = run, output
         self._switchboard, self._attaching, self._directory = switchboard, attaching, switchboard.directory
         self._target = parse_target(run.task.ranks)
         self._left: dict[str, float] = {}
@@ -367,8 +366,8 @@ class _Following:
         if left := len(await self._wait_for_goodbyes()):
             several = f"{left} ranks of it are" if left > 1 else "a rank of it is"
             self._output.say(
-                f"The command has ended, and {several} still there: `dbg-attach {job}/all --list` shows where, "
-                f"`dbg-attach {job}/all --kill` ends what is left."
+                f"The command has ended, and {several} still there: `dbg-attach list {job}/all` shows where, "
+                f"`dbg-attach kill {job}/all` ends what is left."
             )
 
     async def _end_who_is_left(self) -> None:
@@ -399,14 +398,14 @@ class _Following:
         return [rank for rank in ranks if rank.state in LIVE_STATES]
 
 
-def _panes(settings: CommandSettings, output: JobOutput) -> RankPanes | None:
+def _panes(settings: Attach, output: JobOutput) -> RankPanes | None:
     """Return the panes beside this one; None where this terminal is not in tmux after all."""
     from dbg_client.tmux.panes import RankPanes  # hardly ever needed
 
     pane = os.environ.get("TMUX_PANE")
     if not pane:
         return None
-    return RankPanes(settings, pane, output.say, tempfile.mkdtemp(prefix="dbg-panes-"))
+    return RankPanes(settings.broker, settings.attach, pane, output.say, tempfile.mkdtemp(prefix="dbg-panes-"))
 
 
 async def _end(*futures: asyncio.Future[Any]) -> None:

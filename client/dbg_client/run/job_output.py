@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from dbg_client.streams import tell, terminal_size
 from dbg_client.terminal.screen import CALM
-from dbg_client.views.width import char_width
+from dbg_client.views.table import char_width
 from dbg_dial.growth import watch_growth
 from dbg_wire.errors import printable
 from dbg_wire.sequences import QueryFilter
@@ -31,6 +31,18 @@ _LOSES_THE_ROW = frozenset(b"HfdrsuLMSTp")
 """Final bytes of sequences after which the job's row is unknown: absolute moves, regions, saved places, scrolling."""
 
 _OTHER_SCREEN = re.compile(rb"\x1b\[\?[0-9;]*(?:47|1047|1048|1049)[0-9;]*[hl]")
+
+READ_BYTES = 64 * 1024
+"""Bytes of one read: between two of them the event loop looks at what else has happened."""
+
+LOOK_SECONDS = 0.2
+"""Seconds between two looks where the kernel tells nothing: its watches are used up, or it has none."""
+
+MAX_BEHIND = 1024 * 1024
+"""Bytes printed during a session that a terminal shows afterwards; of more only the end: nobody reads the rest."""
+
+END_SHOWN = 64 * 1024
+"""Bytes of that end: a few thousand lines."""
 
 
 class LastLine:
@@ -148,13 +160,6 @@ def clipped(text: str, columns: int) -> str:
     return text
 
 
-READ_BYTES = 64 * 1024
-"""Bytes of one read: between two of them the event loop looks at what else has happened."""
-
-LOOK_SECONDS = 0.2
-"""Seconds between two looks where the kernel tells nothing: its watches are used up, or it has none."""
-
-
 class GrowingFile:
     """Call ``take`` with what is in a file and what is appended to it, while it is started.
 
@@ -223,13 +228,6 @@ class GrowingFile:
             self._next = self._loop.call_soon(self._read) if self._started else None
         elif self._watch is None:
             self._next = self._loop.call_later(LOOK_SECONDS, self._read)
-
-
-MAX_BEHIND = 1024 * 1024
-"""Bytes printed during a session that a terminal shows afterwards; of more only the end: nobody reads the rest."""
-
-END_SHOWN = 64 * 1024
-"""Bytes of that end: a few thousand lines."""
 
 
 class JobOutput:

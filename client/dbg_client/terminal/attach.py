@@ -14,20 +14,25 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dbg_client.core.choose import Choice, choose, choose_when_ready
-from dbg_client.core.deadline import read_in_thread
 from dbg_client.core.directory import Directory
 from dbg_client.core.left_breakpoints import Breakpoints, write_breakpoints
+from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import Stock, dial_stock, open_and_list, parse_stock, wait_for_stop, with_signal
-from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import NoTerminal, RankEnded
 from dbg_client.streams import has_cursor, show_waiting, tell
-from dbg_client.terminal.options import SessionOptions
-from dbg_client.terminal.outcome import MAX_DEED, End, SessionOutcome, how_it_ended
+from dbg_client.terminal.options import (
+    MAX_DEED,
+    End,
+    SessionOptions,
+    SessionOutcome,
+    Startup,
+    how_it_ended,
+    read_startup,
+)
 from dbg_client.terminal.session import Picked, Session
-from dbg_client.terminal.startup import Startup, read_startup
-from dbg_client.words.settings import CommandSettings
+from dbg_client.words.settings import Attach
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.selection import Target, parse_target, unique_target
@@ -42,7 +47,7 @@ _FEW_COLORS = ("linux", "vt", "ansi", "dumb", "cons", "screen.linux")
 """Beginnings of the TERM of terminals that know eight or sixteen colours."""
 
 
-async def attach(settings: CommandSettings) -> int:
+async def attach(settings: Attach) -> int:
     """Attach to the target, or to what the user picks, and return the exit status.
 
     Raises DbgError if no session begins, or if one ends badly.
@@ -51,10 +56,10 @@ async def attach(settings: CommandSettings) -> int:
     stock = parse_stock(settings.target)
     target = None
     if settings.target is not None and stock is None:
-        target = await read_in_thread(partial(read_target, settings.target, os.environ), settings.timeout)
-    home = os.environ.get("HOME") if settings.rc else None
-    startup = await asyncio.to_thread(read_startup, home, settings.commands)
-    switchboard = switchboard_to(settings.broker, settings.timeout)
+        target = await read_in_thread(partial(read_target, settings.target, os.environ), settings.broker.timeout)
+    home = os.environ.get("HOME") if settings.attach.rc else None
+    startup = await asyncio.to_thread(read_startup, home, settings.attach.commands)
+    switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
     attaching = Attaching(settings, switchboard, startup)
     try:
         await open_and_list(switchboard, attaching.line)
@@ -69,13 +74,13 @@ def require_terminal() -> None:
         if not stream.isatty():
             raise NoTerminal(
                 f"{name} is not a terminal, and attaching needs one",
-                "use --screen to print the debugger's screen, or --list for the ranks",
+                "use `screen` to print the debugger's screen, or `list` for the ranks",
             )
     if not has_cursor(os.environ):
         term = printable(os.environ.get("TERM") or "not set")
         raise NoTerminal(
             f"TERM is {term}, and attaching needs a terminal whose cursor can be moved",
-            "set it, e.g. TERM=xterm-256color; or use --list, -w, -e, -c or --screen, which print text",
+            "set it, e.g. TERM=xterm-256color; or use list, where, eval, command or screen, which print text",
         )
 
 
@@ -83,13 +88,13 @@ class Attaching:
     """One session after another over one link; ``may_run_again`` if this terminal belongs to a run of the job."""
 
     def __init__(
-        self, settings: CommandSettings, switchboard: Switchboard, startup: Startup, *, may_run_again: bool = False
+        self, settings: Attach, switchboard: Switchboard, startup: Startup, *, may_run_again: bool = False
     ) -> None:
         self._settings = settings
         self._startup = startup
         self._switchboard = switchboard
         self._may_run_again = may_run_again
-        path = settings.breakpoints_to
+        path = settings.attach.breakpoints_to
         self._breakpoints = Breakpoints(None if path is None else partial(write_breakpoints, path))
         self._session: Session | None = None
         self.directory = switchboard.directory
@@ -127,7 +132,7 @@ class Attaching:
     async def _first_choice(self, target: Target) -> Choice:
         if self._settings.wait is not None:
             return await self._wait(target, self._settings.wait)
-        if self._settings.follow:
+        if self._settings.attach.follow:
             return await self._wait(target, math.inf)
         return choose(target, self.directory.ranks)
 
@@ -142,15 +147,16 @@ class Attaching:
 
     async def session(self, choice: Choice) -> SessionOutcome:
         """Hold one session, and return how it ended."""
+        asked = self._settings.attach
         options = SessionOptions(
-            mode=choice.mode(self._settings.mode),
-            prefix=self._settings.prefix,
-            status=self._settings.status,
+            mode=choice.mode(asked.mode),
+            prefix=asked.prefix,
+            status=asked.status,
             colors=_colors(),
             color=self._settings.color,
-            vi=self._settings.vi,
-            wish=self._settings.wish,
-            frame=self._settings.frame,
+            vi=asked.vi,
+            wish=asked.wish,
+            frame=asked.frame,
             startup=self._startup,
             note=choice.note,
             may_run_again=self._may_run_again,
@@ -173,7 +179,7 @@ class Attaching:
             self._session.detach()
 
     def _goes_on(self, outcome: SessionOutcome) -> bool:
-        if not self._settings.follow or outcome.end is End.DETACHED:
+        if not self._settings.attach.follow or outcome.end is End.DETACHED:
             return False
         return outcome.opened or outcome.end is End.WENT_ON
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
@@ -14,11 +13,11 @@ from dbg_client.actions.in_session import Answered, Answering, NeedsYes
 from dbg_client.core.choose import Choice
 from dbg_client.core.config_file import read_config
 from dbg_client.terminal.command_row import CommandRow, terminal_output
-from dbg_client.terminal.key_presses import key_bytes, key_presses
 from dbg_client.terminal.pager import Pager
-from dbg_client.words.commands import parse_command
+from dbg_client.terminal.prompt_keys import key_bytes, key_presses
 from dbg_client.words.help import session_help
-from dbg_client.words.settings import CommandSettings
+from dbg_client.words.session_line import parse_command
+from dbg_client.words.settings import Attach, RankSettings
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.records.ranks import RankInfo
 
@@ -85,13 +84,15 @@ class SessionCommandLine:
         settings = parse_command(text, os.environ, await asyncio.to_thread(read_config, os.environ))
         if settings is None:
             return Answered(session_help())
-        settings = replace(settings, color=self._color)
+        if isinstance(settings, RankSettings):
+            settings = settings.with_color(self._color)
         try:
             return await self._wait(text, settings)
         except NeedsYes as needed:
+            settings = needed.agreed
             if not await self._row.agrees(needed.question):
                 return Answered("Nothing was done.\n")
-        return await self._wait(text, replace(settings, yes=True))
+        return await self._wait(text, settings)
 
-    async def _wait(self, text: str, settings: CommandSettings) -> Answered | None:
+    async def _wait(self, text: str, settings: Attach | RankSettings) -> Answered | None:
         return await self._row.wait(printable(text, MAX_SHOWN), self._answering.answer(settings, self._rank))

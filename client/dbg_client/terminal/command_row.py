@@ -22,8 +22,8 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, 
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor
 from prompt_toolkit.output import Output
 
-from dbg_client.terminal.key_presses import ESCAPE_SECONDS
-from dbg_client.terminal.lines.prompt import LineOutput
+from dbg_client.terminal.line_prompt import LineOutput
+from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS
 from dbg_client.words.help import session_hint
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dbg_client.words.escape_key import DEFAULT_PREFIX
+from dbg_client.words.config import DEFAULT_PREFIX
 
 HELP = "?"
 COMMANDS = frozenset("d.?rnpw:R")

@@ -11,7 +11,6 @@ from prompt_toolkit.filters import Condition, Filter
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.formatted_text.utils import split_lines
 from prompt_toolkit.input import Input
-from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -20,8 +19,8 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output import Output
 
-from dbg_client.terminal.key_presses import ESCAPE_SECONDS, key_bytes
-from dbg_client.views.width import char_width
+from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS, PrefixKey, key_bytes
+from dbg_client.views.table import char_width
 from dbg_wire.command_line.look_alikes import look_alike
 from dbg_wire.errors import printable
 
@@ -149,10 +148,9 @@ class Pager:
         self._text = PageText(look_alike(text, screen.encoding()))
         self._source = source
         self._screen = screen
-        self._prefix = prefix
+        self._prefix_key = PrefixKey(prefix)
         self._sought: str | None = None  # what is being typed behind `/`
         self._note = ""
-        self._pending = False
         self._dropped_at = float("-inf")
         body = FormattedTextControl(self._body, focusable=True, show_cursor=False)
         footer = FormattedTextControl(self._footer)
@@ -177,7 +175,7 @@ class Pager:
         rest = key_bytes(get_typeahead(self._source))
         if asked:
             return asked + rest
-        at = rest.find(self._prefix) if self._prefix is not None else -1
+        at = rest.find(self._prefix_key.prefix) if self._prefix_key.prefix is not None else -1
         return rest[at:] if at >= 0 else b""
 
     def leave(self) -> None:
@@ -200,7 +198,7 @@ class Pager:
             return f" /{printable(self._sought)}   Enter searches, Esc gives up"
         if self._note:
             return f" q goes back   {self._note}"
-        more = "/ searches   : another command" if self._prefix is not None else "/ searches"
+        more = "/ searches   : another command" if self._prefix_key.prefix is not None else "/ searches"
         if self._text.fits:
             return f" q goes back   {more}"
         rows = f"rows {self._text.top + 1}-{self._text.end} of {self._text.count}"
@@ -211,15 +209,14 @@ class Pager:
     def _bindings(self) -> KeyBindings:
         keys = KeyBindings()
         searching = Condition(lambda: self._sought is not None)
-        pending = Condition(lambda: self._pending)
+        pending = Condition(lambda: self._prefix_key.pending)
         keys.add(Keys.Any)(self._drop)
         self._bind_moves(keys, ~searching & ~pending)
         self._bind_search(keys, searching & ~pending)
         for name in ("c-c", "<sigint>"):
             keys.add(name, eager=True)(lambda event: event.app.exit(result=b""))
         keys.add("escape", eager=True, filter=~searching & ~pending)(lambda event: event.app.exit(result=b""))
-        if self._prefix is not None:
-            self._bind_prefix(keys, self._prefix, pending)
+        self._prefix_key.bind_for_session(keys, lambda event, typed: event.app.exit(result=typed))
         return keys
 
     def _bind_moves(self, keys: KeyBindings, when: Filter) -> None:
@@ -238,8 +235,8 @@ class Pager:
             for name in names:
                 keys.add(name, filter=when)(lambda event, act=act: self._act(event, act))
         keys.add("q", filter=when)(self._leave)
-        keys.add(COMMAND_KEY, filter=when & Condition(lambda: self._prefix is not None))(
-            lambda event: event.app.exit(result=(self._prefix or b"") + COMMAND_KEY.encode())
+        keys.add(COMMAND_KEY, filter=when & Condition(lambda: self._prefix_key.prefix is not None))(
+            lambda event: event.app.exit(result=(self._prefix_key.prefix or b"") + COMMAND_KEY.encode())
         )
 
     def _bind_search(self, keys: KeyBindings, when: Filter) -> None:
@@ -250,20 +247,6 @@ class Pager:
         keys.add("backspace", filter=when)(lambda event: self._search_for((self._sought or "")[:-1]))
         keys.add("enter", filter=when)(lambda event: self._search())
         keys.add("escape", eager=True, filter=when)(lambda event: self._search_for(None))
-
-    def _bind_prefix(self, keys: KeyBindings, prefix: bytes, pending: Filter) -> None:
-        byte = prefix.decode("latin-1")
-        key = ANSI_SEQUENCES.get(byte, byte)
-
-        @keys.add(*(key if isinstance(key, tuple) else (key,)), eager=True, filter=~pending)
-        def _begin(event: KeyPressEvent) -> None:
-            self._pending = True
-
-        @keys.add(Keys.Any, eager=True, filter=pending)
-        def _second(event: KeyPressEvent) -> None:
-            self._pending = False
-            if len(event.data) == 1 and event.data.isprintable() and event.data != "]":
-                event.app.exit(result=prefix + event.data.encode())
 
     @property
     def _in_word(self) -> bool:
@@ -279,7 +262,7 @@ class Pager:
     def _drop(self, event: KeyPressEvent) -> None:
         self._dropped_at = time.monotonic()
         if event.data.isprintable():
-            command = ", : types a command" if self._prefix is not None else ""
+            command = ", : types a command" if self._prefix_key.prefix is not None else ""
             self._note = f"{printable(event.data, MAX_NAMED)!r} does nothing here{command}"
 
     def _leave(self, event: KeyPressEvent) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.filters import Condition, Filter
-from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from dbg_client.views.pick_list import PickList
+from dbg_client.terminal.prompt_keys import PrefixKey
+
+if TYPE_CHECKING:
+    from dbg_client.terminal.picker import Picker
 
 LETTERS = "weci"
 """The letters that ask ranks: where, a value, a pdb command, a break-in."""
@@ -27,53 +29,7 @@ class Mode(enum.Enum):
     BUSY = enum.auto()
 
 
-class Meant(Protocol):
-    """Do what keys mean."""
-
-    mode: Mode
-    list: PickList
-    prefix: bytes | None
-
-    @property
-    def height(self) -> int:
-        """Return how many rows the list has."""
-        ...
-
-    def update(self) -> None:
-        """Take the ranks as they are now."""
-
-    def pick(self) -> None:
-        """Take the chosen rank."""
-
-    def act(self, letter: str) -> None:
-        """Do what a letter means for the ranks that are meant."""
-
-    def entered(self) -> None:
-        """Ask what was typed at the prompt."""
-
-    def answered(self, yes: bool) -> None:
-        """Take the answer to a question."""
-
-    def to_list(self) -> None:
-        """Let the keys be for the list again."""
-
-    def give_up(self) -> None:
-        """Give up what is being asked."""
-
-    def show_help(self) -> None:
-        """Show which keys there are."""
-
-    def leave(self) -> None:
-        """End without a rank."""
-
-    def leave_with(self, keys: bytes) -> None:
-        """End without a rank, and hand keys to the session."""
-
-    def interrupt(self) -> None:
-        """End as Ctrl-C does."""
-
-
-def pick_keys(picker: Meant) -> KeyBindings:
+def pick_keys(picker: Picker) -> KeyBindings:
     """Return the keys of a picker."""
     keys = KeyBindings()
 
@@ -89,12 +45,11 @@ def pick_keys(picker: Meant) -> KeyBindings:
         keys.add(key, filter=when(Mode.QUESTION))(lambda event: picker.answered(event.data in ("y", "Y")))
     keys.add("escape", filter=when(Mode.BUSY))(lambda event: picker.give_up())
     keys.add("c-c", eager=True)(lambda event: picker.interrupt())
-    if picker.prefix is not None:
-        _bind_prefix(keys, picker, picker.prefix)
+    PrefixKey(picker.prefix).bind_for_session(keys, lambda event, typed: picker.leave_with(typed))
     return keys
 
 
-def _bind_list(keys: KeyBindings, picker: Meant, when: Filter) -> None:
+def _bind_list(keys: KeyBindings, picker: Picker, when: Filter) -> None:
     keys.add("enter", filter=when)(lambda event: picker.pick())
     keys.add("q", filter=when)(lambda event: picker.leave())
     keys.add("?", filter=when)(lambda event: picker.show_help())
@@ -118,7 +73,7 @@ def _bind_list(keys: KeyBindings, picker: Meant, when: Filter) -> None:
             picker.leave()
 
 
-def _bind_filter(keys: KeyBindings, picker: Meant, when: Filter) -> None:
+def _bind_filter(keys: KeyBindings, picker: Picker, when: Filter) -> None:
     @keys.add(Keys.Any, filter=when)
     def _type(event: KeyPressEvent) -> None:
         if event.data.isprintable():
@@ -137,7 +92,7 @@ def _bind_filter(keys: KeyBindings, picker: Meant, when: Filter) -> None:
     keys.add("backspace", filter=when)(lambda event: _narrow(picker, picker.list.filter[:-1]))
 
 
-def _bind_moves(keys: KeyBindings, picker: Meant, in_list: Filter, anywhere: Filter) -> None:
+def _bind_moves(keys: KeyBindings, picker: Picker, in_list: Filter, anywhere: Filter) -> None:
     moves: tuple[tuple[str, Callable[[], int]], ...] = (
         ("down", lambda: 1),
         ("up", lambda: -1),
@@ -153,25 +108,6 @@ def _bind_moves(keys: KeyBindings, picker: Meant, in_list: Filter, anywhere: Fil
     keys.add("tab", filter=anywhere)(lambda event: picker.list.select())
 
 
-def _bind_prefix(keys: KeyBindings, picker: Meant, prefix: bytes) -> None:
-    """Hand the prefix and the key behind it to the session."""
-    pending = False
-    byte = prefix.decode("latin-1")
-    key = ANSI_SEQUENCES.get(byte, byte)
-
-    @keys.add(*(key if isinstance(key, tuple) else (key,)), eager=True, filter=Condition(lambda: not pending))
-    def _begin(event: KeyPressEvent) -> None:
-        nonlocal pending
-        pending = True
-
-    @keys.add(Keys.Any, eager=True, filter=Condition(lambda: pending))
-    def _second(event: KeyPressEvent) -> None:
-        nonlocal pending
-        pending = False
-        if len(event.data) == 1 and event.data.isprintable() and event.data != "]":
-            picker.leave_with(prefix + event.data.encode())
-
-
-def _narrow(picker: Meant, text: str) -> None:
+def _narrow(picker: Picker, text: str) -> None:
     picker.list.filter = text
     picker.update()

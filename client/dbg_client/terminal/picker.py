@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -26,25 +26,27 @@ from dbg_client.core.choose import Choice, may_be_picked
 from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.terminal.command_row import terminal_output
-from dbg_client.terminal.key_presses import ESCAPE_SECONDS, key_bytes, key_presses
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.pager import Pager
 from dbg_client.terminal.pick_keys import Mode, pick_keys
+from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS, key_bytes, key_presses
+from dbg_client.terminal.screen import release_signals
 from dbg_client.views.naming import name_few
 from dbg_client.views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
-from dbg_client.words.arguments import Arguments
-from dbg_client.words.settings import settle
+from dbg_client.words.command_line import parse
+from dbg_client.words.settings import RankSettings
+from dbg_client.words.settle import settle
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.records.ranks import RankInfo
 
 PROMPTS: Mapping[str, str] = {"e": "expression", "c": "pdb command"}
 """The letters that need a text, and how it is asked for."""
 
-_ARGUMENTS: Mapping[str, Callable[[str], Arguments]] = {
-    "w": lambda text: Arguments(where=True),
-    "e": lambda text: Arguments(expression=text),
-    "c": lambda text: Arguments(command=text),
-    "i": lambda text: Arguments(interrupt=True),
+_WORDS: Mapping[str, Callable[[str], Sequence[str]]] = {
+    "w": lambda text: ("where",),
+    "e": lambda text: ("eval", "--", text),
+    "c": lambda text: ("command", "all", "--", text),
+    "i": lambda text: ("interrupt",),
 }
 
 
@@ -52,23 +54,30 @@ class PickActions:
     """Ask ranks for the picker, one question at a time."""
 
     def __init__(self, answering: Answering, *, color: bool) -> None:
+        self.color = color
         self._answering = answering
-        self._color = color
 
     async def answer(self, letter: str, text: str, ranks: Sequence[RankInfo]) -> str:
         """Return the page that answers a letter; what is wrong with the question is a page, too."""
         try:
-            settings = settle(_ARGUMENTS[letter](text), os.environ, stdout_is_tty=True)
-            return await self._answering.answer_for(replace(settings, color=self._color), ranks)
+            settings = _settings(_WORDS[letter](text))
+            return await self._answering.answer_for(settings.with_color(self.color), ranks)
         except DbgError as error:
             return f"{error}\n"
 
     async def stop(self, rank: RankInfo) -> Answered:
         """Break into a rank; return it once it has stopped, or as a page why it does not."""
         try:
-            return await self._answering.break_in(rank, settle(Arguments(), os.environ, stdout_is_tty=True).timeout)
+            return await self._answering.break_in(rank, _settings(_WORDS["i"]("")).broker.timeout)
         except DbgError as error:
             return Answered(f"{error}\n")
+
+
+def _settings(words: Sequence[str]) -> RankSettings:
+    settings = settle(parse(words), os.environ, stdout_is_tty=True)
+    if not isinstance(settings, RankSettings):
+        raise TypeError(f"{settings.name} asks no ranks")
+    return settings
 
 
 REFRESH_SECONDS = 1.0
@@ -85,7 +94,7 @@ async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[Choice | 
     """
     directory = switchboard.directory
     actions = PickActions(Answering(switchboard), color=color)
-    picker = Picker(directory, switchboard.url, actions, color=color)
+    picker = Picker(directory, switchboard.url, actions)
     loop = asyncio.get_running_loop()
     choice: Choice | None = None
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -93,21 +102,10 @@ async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[Choice | 
     try:
         choice, unused = await picker.run(b"")
     finally:
-        _release_signals(loop, ends=choice is None)
+        release_signals(loop, signal.SIGTERM, ignores_hangup=choice is None)
     if picker.interrupted:
         raise KeyboardInterrupt
     return choice, unused
-
-
-def _release_signals(loop: asyncio.AbstractEventLoop, *, ends: bool) -> None:
-    # The end of input from a window that closes may come before its SIGHUP, which comes twice. The default of SIGHUP
-    # must not end a process that leaves by itself. SIGHUP is blocked, so that it can't come between the two handlers.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.remove_signal_handler(number)
-    if ends:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
 
 async def pick_in_session(
@@ -115,7 +113,7 @@ async def pick_in_session(
 ) -> tuple[Choice | None, bytes]:
     """Let the user pick another rank from within a session, which reads the link meanwhile and keeps the signals."""
     actions = PickActions(answering, color=options.color)
-    picker = Picker(directory, "the broker", actions, color=options.color, prefix=options.prefix)
+    picker = Picker(directory, "the broker", actions, prefix=options.prefix)
     return await picker.run(typed_ahead)
 
 
@@ -128,6 +126,14 @@ class Left:
     keys: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What stands in the last row: a question, with what follows a yes, or what is waited for."""
+
+    text: str
+    agreed: Callable[[], None]
+
+
 class Picker:
     """Show the ranks until one is picked; ``interrupted`` tells that Ctrl-C ended it."""
 
@@ -137,7 +143,6 @@ class Picker:
         url: str,
         actions: PickActions,
         *,
-        color: bool = False,
         prefix: bytes | None = None,
         source: Input | None = None,
         screen: Output | None = None,
@@ -149,22 +154,18 @@ class Picker:
         self._directory = directory
         self._url = url
         self._actions = actions
-        self._color = color
         self._letter = ""
-        self._asked = ""
-        self._agreed: Callable[[], None] = self.to_list
+        self._asked = _Asked("", self.to_list)
         self._work: asyncio.Task[None] | None = None
         self._pager: Pager | None = None
         self._left = False
         self._buffer = Buffer(multiline=False)
-        self._source = source or create_input()
-        self._screen = screen or terminal_output()
         self._application: Application[Left] = Application(
             layout=self._layout(),
             key_bindings=pick_keys(self),
             full_screen=True,
-            input=self._source,
-            output=self._screen,
+            input=source or create_input(),
+            output=screen or terminal_output(),
             refresh_interval=REFRESH_SECONDS,
         )
         self._application.ttimeoutlen = ESCAPE_SECONDS
@@ -172,14 +173,14 @@ class Picker:
 
     async def run(self, typed_ahead: bytes) -> tuple[Choice | None, bytes]:
         """Return which rank was picked, or None, and the keys typed after that; ``typed_ahead`` is typed first."""
-        store_typeahead(self._source, key_presses(typed_ahead))
+        store_typeahead(self._application.input, key_presses(typed_ahead))
         self.update()
         self._directory.on_change = self._refresh
         try:
             while True:
                 left = await self._application.run_async(handle_sigint=False)
                 if not left.page:
-                    return left.choice, left.keys + key_bytes(get_typeahead(self._source))
+                    return left.choice, left.keys + key_bytes(get_typeahead(self._application.input))
                 keys = await self._show(left.page)
                 if keys or self._left:
                     return None, keys
@@ -191,7 +192,7 @@ class Picker:
             await self._give_up()
 
     async def _show(self, page: str) -> bytes:
-        self._pager = Pager(page, self._source, self._screen, self.prefix)
+        self._pager = Pager(page, self._application.input, self._application.output, self.prefix)
         try:
             return await self._pager.run()
         finally:
@@ -205,13 +206,12 @@ class Picker:
         prompt = BufferControl(self._buffer, input_processors=[BeforeInput(self._prompt)])
         foot = Window(FormattedTextControl(self._footer), height=1, style="reverse")
         self._body_window = Window(body, always_hide_cursor=True)
-        self._prompt_window = Window(prompt, height=1)
         return Layout(
             HSplit(
                 [
                     Window(FormattedTextControl(self._title), height=1, style="reverse"),
                     self._body_window,
-                    ConditionalContainer(self._prompt_window, prompting),
+                    ConditionalContainer(Window(prompt, height=1), prompting),
                     ConditionalContainer(foot, ~prompting),
                 ]
             ),
@@ -235,9 +235,9 @@ class Picker:
 
     def _footer(self) -> str:
         if self.mode is Mode.QUESTION:
-            return f" {self._asked} [y/N]"
+            return f" {self._asked.text} [y/N]"
         if self.mode is Mode.BUSY:
-            return f" {self._asked}   Esc gives up"
+            return f" {self._asked.text}   Esc gives up"
         return " " + footer_text(
             self._application.output.get_size().columns - 1,
             away=self._directory.away,
@@ -247,7 +247,7 @@ class Picker:
         )
 
     def _body(self) -> StyleAndTextTuples:
-        shown = self.list.show(self.height, time.time(), color=self._color)
+        shown = self.list.show(self.height, time.time(), color=self._actions.color)
         if not shown.lines:
             text = empty_text(
                 known=len(self._directory.ranks),
@@ -268,7 +268,7 @@ class Picker:
     @property
     def height(self) -> int:
         """Return how many rows the list has."""
-        return max(1, self._screen.get_size().rows - _AROUND)
+        return max(1, self._application.output.get_size().rows - _AROUND)
 
     def update(self) -> None:
         """Take the ranks as they are now."""
@@ -321,7 +321,7 @@ class Picker:
         if letter in PROMPTS:
             self._letter, self.mode = letter, Mode.PROMPT
             self._buffer.reset()
-            self._application.layout.focus(self._prompt_window)
+            self._application.layout.focus(self._buffer)
         elif letter == "i" and len(ranks) > 1:
             self._ask(f"Break into {name_few(ranks)}?", lambda: self._put(letter, "", ranks))
         else:
@@ -336,7 +336,7 @@ class Picker:
 
     def answered(self, yes: bool) -> None:
         """Take the answer to a question."""
-        agreed = self._agreed
+        agreed = self._asked.agreed
         self.to_list()
         if yes:
             agreed()
@@ -353,13 +353,13 @@ class Picker:
         self.to_list()
 
     def _ask(self, question: str, agreed: Callable[[], None]) -> None:
-        self._asked, self._agreed, self.mode = question, agreed, Mode.QUESTION
+        self._asked, self.mode = _Asked(question, agreed), Mode.QUESTION
 
     def _put(self, letter: str, text: str, ranks: Sequence[RankInfo]) -> None:
         self._begin(f"asking {name_few(ranks)}", self._page(self._actions.answer(letter, text, ranks)))
 
     def _begin(self, doing: str, work: Awaitable[None]) -> None:
-        self._asked, self.mode = doing, Mode.BUSY
+        self._asked, self.mode = _Asked(doing, self.to_list), Mode.BUSY
         self._work = asyncio.ensure_future(self._finish(work))
 
     async def _finish(self, work: Awaitable[None]) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+from typing import TYPE_CHECKING
 
 from dbg_client.attachment.effects import Bell, Blank, Effect, Show
 from dbg_client.terminal.canvas import Canvas
-from dbg_client.terminal.display import HostSession
 from dbg_client.terminal.escape import Command, EscapeParser, Keys
 from dbg_client.terminal.screen import RawTerminal
-from dbg_client.views.session_status import status_of
-from dbg_client.views.status_line import render
-from dbg_client.words.escape_key import key_name
+from dbg_client.views.status_line import render, status_of
+from dbg_client.words.config import key_name
 from dbg_wire.records.ranks import RankState
+
+if TYPE_CHECKING:
+    from dbg_client.terminal.session import Session
 
 READ_SIZE = 32 * 1024
 """Bytes of one read of the keyboard: a large paste in a few frames, each well below MAX_DATA_BYTES."""
@@ -24,7 +26,7 @@ STDIN = 0
 class RawDisplay:
     """Pass keys and bytes on, and keep the last row for a status line. The terminal is raw while this is open."""
 
-    def __init__(self, host: HostSession, terminal: RawTerminal) -> None:
+    def __init__(self, host: Session, terminal: RawTerminal) -> None:
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._terminal = terminal

@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import os
 import select
+import signal
 import termios
 import time
 import tty
@@ -83,7 +84,7 @@ class RawTerminal:
             self._saved = termios.tcgetattr(self._fd_in)
         except termios.error:
             raise BadInput(
-                "standard input is not a terminal", "run dbg-attach in one, or ask with --list, --screen or -e"
+                "standard input is not a terminal", "run dbg-attach in one, or ask with list, screen or eval"
             ) from None
         self._own_out, self._write_size = _open_own(self._fd_out)
         atexit.register(self.restore)
@@ -266,3 +267,18 @@ def _write_patiently(fd: int, data: bytes, size: int) -> None:
         while data and _writable(fd, max(0.0, deadline - time.monotonic())):
             with contextlib.suppress(BlockingIOError):
                 data = data[os.write(fd, data[:size]) :]
+
+
+def release_signals(loop: asyncio.AbstractEventLoop, *numbers: signal.Signals, ignores_hangup: bool) -> None:
+    """Handle these signals and SIGHUP no more.
+
+    A window that closes sends SIGHUP twice, maybe after the end of its input. The first one detaches; with
+    ``ignores_hangup`` the second one does not end the process, before the broker has the Detach. SIGHUP is blocked
+    meanwhile, so that it can't come between the two handlers.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    for number in (*numbers, signal.SIGHUP):
+        loop.remove_signal_handler(number)
+    if ignores_hangup:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})

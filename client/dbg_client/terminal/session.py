@@ -17,15 +17,12 @@ from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.streams import tell
 from dbg_client.terminal.canvas import help_text
-from dbg_client.terminal.display import Display
 from dbg_client.terminal.escape import HELP
-from dbg_client.terminal.options import SessionOptions
-from dbg_client.terminal.outcome import End, SessionOutcome
+from dbg_client.terminal.options import End, SessionOptions, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
-from dbg_client.terminal.screen import RawTerminal
-from dbg_client.views.session_status import Others, count_others
-from dbg_client.words.engine import COMMON_NAMES
-from dbg_client.words.escape_key import key_name
+from dbg_client.terminal.screen import RawTerminal, release_signals
+from dbg_client.views.status_line import Others, count_others
+from dbg_client.words.config import COMMON_NAMES, key_name
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
@@ -34,6 +31,10 @@ from dbg_wire.tables.engines import DEFAULT_ENGINE, LINE_ENGINE
 
 if TYPE_CHECKING:
     from dbg_client.actions.in_session import Answering
+    from dbg_client.terminal.line_display import LineDisplay
+
+if TYPE_CHECKING:
+    Display = RawDisplay | LineDisplay
 
 STDIN, STDOUT = 0, 1
 
@@ -57,7 +58,6 @@ class Session:
         self.options = options
         self.others = Others()
         self._switchboard = switchboard
-        self._directory = switchboard.directory
         self._answering: Answering | None = None
         self._pick_rank = picker
         self._loop = asyncio.get_running_loop()
@@ -99,7 +99,7 @@ class Session:
                 await _end(self._lending)
                 if self._display is not None:
                     await self._display.close()
-                self._release_signals()
+                release_signals(self._loop, signal.SIGWINCH, signal.SIGTERM, ignores_hangup=self._detached)
 
     @property
     def ended(self) -> bool:
@@ -110,16 +110,6 @@ class Session:
         self._loop.add_signal_handler(signal.SIGWINCH, self._resized)
         self._loop.add_signal_handler(signal.SIGHUP, self.detach)
         self._loop.add_signal_handler(signal.SIGTERM, self.detach)
-
-    def _release_signals(self) -> None:
-        # A window that closes sends SIGHUP twice. The first one detaches; the second one must not end the process
-        # before the broker has the Detach. SIGHUP is blocked, so that it can't come between the two handlers.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-        for number in (signal.SIGWINCH, signal.SIGHUP, signal.SIGTERM):
-            self._loop.remove_signal_handler(number)
-        if self._detached:
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
     @property
     def _detached(self) -> bool:
@@ -154,7 +144,7 @@ class Session:
     def opened(self) -> None:
         """Show the rank from its beginning."""
         moved, self._back = self._back is not None, None
-        self.others = count_others(self.attachment.rank, self._directory.ranks)
+        self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
         if self._display is not None:
             address = self.attachment.rank.address
             if moved:
@@ -189,7 +179,7 @@ class Session:
         self._display.begin(attachment.rank.address)
 
     def _line_display(self) -> Display:
-        from dbg_client.terminal.lines.display import LineDisplay  # what it needs is not loaded for PuDB
+        from dbg_client.terminal.line_display import LineDisplay  # what it needs is not loaded for PuDB
 
         return LineDisplay(self)
 
@@ -216,10 +206,10 @@ class Session:
     def _end(self, end: End, error: DbgError | None = None) -> None:
         if not self._done.done():
             # The rank as the list has it now: a later search knows the ended stop by that.
-            rank = self._directory.by_key.get(self.attachment.rank.key, self.attachment.rank)
+            rank = self._switchboard.directory.by_key.get(self.attachment.rank.key, self.attachment.rank)
             attachment = self.attachment
-            loss, by = attachment.unread_loss(self.now()), "" if end is End.DETACHED else attachment.ended_by
-            opened, let_go = attachment.opened, attachment.let_go
+            loss, by = attachment.unread_loss(self.now()), "" if end is End.DETACHED else attachment.ending.by
+            opened, let_go = attachment.opened, attachment.ending.let_go
             self._done.set_result(SessionOutcome(end, rank, opened, error, loss, self.breakpoints, by, let_go))
 
     async def watched(self, part: Awaitable[None]) -> None:
@@ -243,12 +233,12 @@ class Session:
         """Show what has changed: the debugger that is open, and the status line."""
         if event is None:
             # Here and not at each change: among thousands of ranks there is always one that changes.
-            self.others = count_others(self.attachment.rank, self._directory.ranks)
+            self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
         if not isinstance(event, (Up, Down, Output)):
             self._note_breakpoints()
             await self._show_display(guess=event is None)
         if self._display is not None:
-            self.attachment.broker_silent_since = self._switchboard.silent_since
+            self.attachment.away.broker_silent_since = self._switchboard.silent_since
             self._display.paint()
 
     def perform(self, effects: Effects) -> None:
@@ -281,7 +271,7 @@ class Session:
         return True
 
     def _go_to_neighbour(self, step: int) -> None:
-        rank = neighbour(self.attachment.rank, self._directory.ranks, step)
+        rank = neighbour(self.attachment.rank, self._switchboard.directory.ranks, step)
         if rank is None:
             self.attachment.say("no other rank of this job is stopped", self.now())
             self.perform([Bell()])
@@ -325,7 +315,7 @@ class Session:
         return self._answering
 
     async def _pick(self, typed_ahead: bytes) -> Picked:
-        return await self._pick_rank(self._directory, self._answers(), self.options, typed_ahead)
+        return await self._pick_rank(self._switchboard.directory, self._answers(), self.options, typed_ahead)
 
     async def _command(self, typed_ahead: bytes) -> Picked:
         from dbg_client.terminal.command_line import SessionCommandLine

@@ -1,57 +1,78 @@
-"""``--tmux``: find the ranks of a set, and open a window of tmux in which each has a pane attached to it.
+"""Panes of tmux with an attach in each: a window for the ranks of a set, or one beside a run's output for each stop.
 
-A server of tmux has the environment of the shell that started it, days ago perhaps, and its arguments are for all
-users of the host to see. So a pane is told nothing but where to ask: this process waits on a socket in a directory of
-its own, and hands each pane environment, directory and command line. No secret is in an argument or on a disk.
+The arguments of a server of tmux are for all users of the host to see. So a pane runs a script of ``sh`` with
+environment, directory and one command line. It lies in a folder that only this user can enter, in the host's memory,
+and removes itself first of all: no secret is in an argument or on a disk.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import math
 import os
+import shlex
 import shutil
-import socket
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from dbg_client.core.choose import find
-from dbg_client.core.deadline import read_in_thread
 from dbg_client.core.left_breakpoints import read_breakpoints
+from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list
-from dbg_client.core.waiting_line import WaitingLine
-from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded, TimedOut
+from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
 from dbg_client.streams import show_waiting
-from dbg_client.tmux import pane_process
 from dbg_client.tmux.tmux import (
     MAX_PANES,
     TmuxPane,
-    WindowPlace,
     attach_session,
     kill_pane,
     living_panes,
     open_window,
     plain_name,
     split_beside,
-    with_loader_path,
 )
-from dbg_client.words.settings import CommandSettings
+from dbg_client.words.settings import AttachOptions, BrokerOptions, Tmux
+from dbg_dial.whole_file import directory_in_memory
 from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.finding.environment import pane_environment
 from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import Breakpoint, RankInfo, RankState
 from dbg_wire.targets.selection import unique_target
 
-START_SECONDS = 60.0
-"""Seconds for all panes to have started: each is a Python, on a login node with a cold cache perhaps."""
+_ATTACH = "import sys; del sys.path[0]; from dbg_client.cli import main; sys.exit(main())"
+"""``python -m dbg_client`` without the present directory on its path: it would import a user's ``random.py`` there."""
+
+_SCRIPT = r"""
+rm -rf -- "${{0%/*}}"
+{directory}
+trap : INT
+enter='
+'
+while :; do
+    {attach}
+    status=$?
+    how="ended with status $status"
+    [ $status -le 128 ] || [ $status = 130 ] || how="was killed by signal $((status - 128))"
+    modes=$(stty -g) || exit
+    # What was typed before was meant for the debugger, and is dropped.
+    stty -icanon -echo min 0 time 0
+    dd bs=65536 count=1 >/dev/null 2>&1
+    stty min 1
+    printf '\r\ndbg-attach %s %s. Enter attaches again, q closes the pane.\r\n' {title} "$how"
+    while :; do
+        case $(dd bs=1 count=1 2>/dev/null; echo .) in
+        "$enter".) break ;;
+        [qQ]. | "$(printf '\004')". | .) exit ;;
+        esac
+    done
+    stty "$modes"
+done
+"""
+"""What a pane runs behind its environment. Ctrl-C is for the attach; a key that is no answer is passed over."""
 
 
 class TooManyPanes(BadInput):
@@ -60,7 +81,7 @@ class TooManyPanes(BadInput):
     def __init__(self, target: str, ranks: int) -> None:
         super().__init__(
             f"{printable(target)} has {ranks} ranks, and {MAX_PANES} panes are the most that can be read in a window",
-            "name fewer, or ask all of them with -w, -e or -c",
+            "name fewer, or ask all of them with where, eval or command",
         )
 
 
@@ -72,64 +93,55 @@ class PanePlan:
     words: tuple[str, ...]
 
 
-def open_panes(settings: CommandSettings) -> int:
+def open_panes(settings: Tmux) -> int:
     """Open the window and return the exit status; outside of tmux become a terminal of the new session.
 
     Raises DbgError, with nothing left behind.
     """
     if settings.target is None:
-        raise NeedsTarget(settings.called)
-    place = _place(os.environ)
-    ranks, known = asyncio.run(_find(settings, settings.target))
-    plans = plan_panes(settings, settings.target, ranks, known)
-    with _listening() as listener:
-        window = open_window(place, settings.target, _panes(plans, listener.getsockname()))
-        try:
-            if place.inside:
-                window.show()
-            _hand_over(listener, plans)
-            window.has_begun()
-        except BaseException:
-            window.kill()
-            raise
-    if not place.inside:
-        attach_session(window.session)
+        raise NeedsTarget(settings.name)
+    size = _size(os.environ)
+    ranks, known = asyncio.run(_find(settings.broker, settings.target))
+    panes: list[TmuxPane] = []
+    try:
+        panes += map(_pane, plan_panes(settings, settings.target, ranks, known))
+        session = open_window(settings.target, panes, size)
+    except BaseException:
+        _remove_scripts(panes)
+        raise
+    if size is not None:
+        attach_session(session)
     return 0
 
 
-def open_pane_beside(
-    settings: CommandSettings, rank: RankInfo, known: Sequence[RankInfo], behind: str, *, is_first: bool
-) -> str:
+def open_pane_beside(settings: Tmux, rank: RankInfo, known: Sequence[RankInfo], behind: str, *, is_first: bool) -> str:
     """Return the id of a new pane that follows a rank, at the side of a pane or below one. Blocks; raises DbgError."""
-    plan = _plan(settings, rank, known, follow=True)
-    with _listening() as listener:
-        (pane,) = _panes([plan], listener.getsockname())
-        made = split_beside(behind, pane, sideways=is_first)
-        try:
-            _hand_over(listener, [plan])
-        except BaseException:
-            kill_pane(made)
-            raise
-    return made
+    pane = _pane(_plan(settings, rank, known, follow=True))
+    try:
+        return split_beside(behind, pane, sideways=is_first)
+    except BaseException:
+        _remove_scripts([pane])
+        raise
 
 
-def _place(environ: Mapping[str, str]) -> WindowPlace:
+def _size(environ: Mapping[str, str]) -> tuple[int, int] | None:
+    """Return columns and rows of this terminal; None inside of tmux. Raises NoTerminal."""
     if environ.get("TMUX"):
-        return WindowPlace(0, 0, inside=True)
+        return None
     try:
         os.ttyname(sys.stdin.fileno())
         columns, rows = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):
         raise NoTerminal(
-            "--tmux needs a terminal to show its window in", "type it in a terminal, or in a pane of tmux"
+            "tmux needs a terminal to show its window in", "type it in a terminal, or in a pane of tmux"
         ) from None
-    return WindowPlace(columns or 80, rows or 24, inside=False)
+    return columns or 80, rows or 24
 
 
-async def _find(settings: CommandSettings, text: str) -> tuple[tuple[RankInfo, ...], tuple[RankInfo, ...]]:
+async def _find(broker: BrokerOptions, text: str) -> tuple[tuple[RankInfo, ...], tuple[RankInfo, ...]]:
     """Return the ranks of the target, and all that are known."""
-    target = await read_in_thread(partial(read_target, text, os.environ), settings.timeout)
-    switchboard = switchboard_to(settings.broker, settings.timeout)
+    target = await read_in_thread(partial(read_target, text, os.environ), broker.timeout)
+    switchboard = switchboard_to(broker.address, broker.timeout)
     try:
         await open_and_list(switchboard, WaitingLine(show_waiting))
     finally:
@@ -138,9 +150,7 @@ async def _find(settings: CommandSettings, text: str) -> tuple[tuple[RankInfo, .
     return find(target, known).ranks, known
 
 
-def plan_panes(
-    settings: CommandSettings, text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]
-) -> list[PanePlan]:
+def plan_panes(settings: Tmux, text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[PanePlan]:
     """Return a plan for each rank. Raises RankEnded if all have exited, and TooManyPanes."""
     if all(rank.state is RankState.EXITED for rank in ranks):
         raise RankEnded(ranks[0])
@@ -152,16 +162,16 @@ def plan_panes(
     return [_plan(settings, rank, known, follow=follow) for rank in ranks]
 
 
-def _plan(settings: CommandSettings, rank: RankInfo, known: Sequence[RankInfo], *, follow: bool) -> PanePlan:
+def _plan(settings: Tmux, rank: RankInfo, known: Sequence[RankInfo], *, follow: bool) -> PanePlan:
     short = unique_target(rank, known)
     # With its job, so that a job which comes later doesn't make it ambiguous.
     target = short if "/" in short else f"{rank.job}/{short}"
-    return PanePlan(plain_name(short), (*attach_words(settings, follow=follow), "--", target))
+    return PanePlan(plain_name(short), (*attach_words(settings.broker, settings.attach, follow=follow), "--", target))
 
 
-def attach_words(settings: CommandSettings, *, follow: bool) -> list[str]:
+def attach_words(broker: BrokerOptions, settings: AttachOptions, *, follow: bool) -> list[str]:
     """Return the options that give a pane's dbg-attach these settings."""
-    words = [f"--timeout={settings.timeout!r}", f"--escape={_escape(settings.prefix)}"]
+    words = [f"--timeout={broker.timeout!r}", f"--escape={_escape(settings.prefix)}"]
     flags = (
         ("--follow", follow or settings.follow),
         ("--watch", settings.mode is Mode.WATCH),
@@ -172,13 +182,11 @@ def attach_words(settings: CommandSettings, *, follow: bool) -> list[str]:
         ("--verbose", settings.verbose),
     )
     words += [name for name, given in flags if given]
-    if settings.wait is not None and math.isfinite(settings.wait):
-        words.append(f"--wait={settings.wait!r}")
     if settings.frame:
         words.append(f"--frame={settings.frame}")
     for name, value in (
         ("--engine=", settings.wish.asked),
-        ("--broker=", settings.broker),
+        ("--broker=", broker.address),
         ("-x", settings.commands),
         ("--breakpoints-to=", settings.breakpoints_to),
     ):
@@ -191,59 +199,34 @@ def _escape(prefix: bytes | None) -> str:
     return "none" if prefix is None else f"^{chr(prefix[0] ^ 0x40)}"
 
 
-def _panes(plans: Sequence[PanePlan], socket_path: str) -> list[TmuxPane]:
-    python = [sys.executable, "-I", "-S", pane_process.__file__, socket_path]
-    return [
-        TmuxPane(plan.title, with_loader_path([*python, str(number)], os.environ)) for number, plan in enumerate(plans)
-    ]
-
-
-@contextlib.contextmanager
-def _listening() -> Iterator[socket.socket]:
-    """Listen where no other user can connect; the socket's file is removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="dbg-") as folder, socket.socket(socket.AF_UNIX) as listener:
-        path = str(Path(folder) / "s")
-        try:
-            listener.bind(path)
-        except OSError as error:
-            raise BadInput(
-                f"no socket can be made at {printable(path)} ({printable(str(error))})",
-                "set TMPDIR to a directory of this host with a short name",
-            ) from None
-        listener.listen(MAX_PANES)
-        yield listener
-
-
-def _hand_over(listener: socket.socket, plans: Sequence[PanePlan]) -> None:
-    document = json.dumps(
-        {
-            "environ": dict(os.environ),
-            "directory": _directory(),
-            "panes": [(plan.title, plan.words) for plan in plans],
-        }
-    ).encode()
-    remaining = _until(START_SECONDS)
-    for started in range(len(plans)):
-        try:
-            listener.settimeout(remaining())
-            connection, _ = listener.accept()
-            with connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its pane has been closed
-                connection.settimeout(remaining())
-                connection.sendall(document)
-        except TimeoutError:
-            raise TimedOut(f"only {started} of {len(plans)} panes started within {START_SECONDS:g} s") from None
-
-
-def _until(seconds: float) -> Callable[[], float]:
-    deadline = time.monotonic() + seconds
-    return lambda: max(0.001, deadline - time.monotonic())
-
-
-def _directory() -> str | None:
+def _pane(plan: PanePlan) -> TmuxPane:
+    """Return a pane with its script written. Raises BadInput where that can't be."""
+    script = pane_environment(os.environ) + _SCRIPT.format(
+        directory=_to_directory(),
+        attach=shlex.join([sys.executable, "-c", _ATTACH, *plan.words]),
+        title=shlex.quote(plan.title),
+    )
     try:
-        return str(Path.cwd())
+        path = directory_in_memory(os.environ) / "pane"
+        path.write_text(script, encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise BadInput(
+            f"no file can be made for a pane ({error.strerror})", "set TMPDIR to another directory"
+        ) from None
+    return TmuxPane(plan.title, ("sh", str(path)))
+
+
+def _remove_scripts(panes: Sequence[TmuxPane]) -> None:
+    for pane in panes:
+        shutil.rmtree(Path(pane.command[-1]).parent, ignore_errors=True)
+
+
+def _to_directory() -> str:
+    """Return the line that goes to the present directory, empty where that was removed."""
+    try:
+        return f"cd -- {shlex.quote(str(Path.cwd()))}"
     except OSError:
-        return None
+        return ""
 
 
 class RankPanes:
@@ -252,8 +235,10 @@ class RankPanes:
     ``folder`` is for files of the panes, and is removed at the end.
     """
 
-    def __init__(self, settings: CommandSettings, own_pane: str, say: Callable[[str], None], folder: str) -> None:
-        self._settings = settings
+    def __init__(
+        self, broker: BrokerOptions, attach: AttachOptions, own_pane: str, say: Callable[[str], None], folder: str
+    ) -> None:
+        self._broker, self._attach = broker, attach
         self._own = own_pane
         self._say = say
         self._panes: dict[str, str] = {}
@@ -278,7 +263,7 @@ class RankPanes:
             raise TooManyStopped(rank.address)
         last = next(reversed(self._panes.values()), None)
         file = self._files.setdefault(rank.key, str(Path(self._folder, f"{len(self._files)}.json")))
-        settings = replace(self._settings, breakpoints_to=file)
+        settings = Tmux(broker=self._broker, attach=replace(self._attach, breakpoints_to=file))
         self._panes[rank.key] = open_pane_beside(settings, rank, known, last or self._own, is_first=last is None)
 
     def breakpoints(self) -> tuple[Breakpoint, ...]:

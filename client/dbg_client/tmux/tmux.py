@@ -1,14 +1,11 @@
-"""Open a window of tmux with one pane for each of several commands, and end it if it can't be made whole.
-
-The commands to tmux are made by pure functions; :class:`Window` alone runs them.
-"""
+"""Commands to tmux: a window with one pane for each of several commands, and single panes beside others."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbg_wire.errors import DbgError, printable
@@ -22,8 +19,11 @@ MAX_NAME = 40
 ANSWER_SECONDS = 20.0
 """Seconds for one answer of tmux: it takes milliseconds, and a server that is suspended takes for ever."""
 
-_LOADER_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""Variables without which an interpreter from an environment module does not even start."""
+_OPTIONS = (
+    ("pane-border-status", "top"),
+    ("pane-border-format", "#{?pane_active,#[reverse],} #{pane_title} #[default]"),
+)
+"""What makes a window easier to read; a tmux that is too old for one of them does without."""
 
 
 class NoTmux(DbgError):
@@ -63,106 +63,38 @@ class TmuxPane:
     command: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WindowPlace:
-    """Where the window is to be: in the session that this terminal shows, or in a new one of this size."""
-
-    columns: int
-    rows: int
-    inside: bool
-
-
 def plain_name(text: str, limit: int = MAX_NAME) -> str:
     """Return a name that tmux shows as it is: ``#`` begins a format, and formats run commands."""
     return printable(text, limit).replace("#", "?")
 
 
-def with_loader_path(command: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command with the loader's variables, which a server of tmux that was started earlier may lack."""
-    needed = [f"{name}={environ[name]}" for name in _LOADER_PATHS if environ.get(name)]
-    return ("env", *needed, *command) if needed else tuple(command)
+def open_window(name: str, panes: Sequence[TmuxPane], size: tuple[int, int] | None) -> str:
+    """Return the session of a new window with these panes, tiled in their order.
 
-
-def open_command(place: WindowPlace, name: str, pane: TmuxPane) -> list[str]:
-    """Return what makes the window with its first pane, and prints the ids of session, window and pane."""
-    ids = ["-d", "-P", "-F", "#{session_id} #{window_id} #{pane_id}", "-n", _literal(plain_name(name))]
-    size = ["-x", str(place.columns), "-y", str(place.rows)]
-    made = ["new-window", *ids] if place.inside else ["new-session", *ids, *size]
-    return [*made, *map(_literal, pane.command)]
-
-
-def split_command(behind: str, pane: TmuxPane) -> list[str]:
-    """Return what makes one more pane behind another, and prints its id."""
-    return ["split-window", "-d", "-P", "-F", "#{pane_id}", "-t", behind, *map(_literal, pane.command)]
-
-
-def tile_command(window: str) -> list[str]:
-    """Return what gives all panes the same size: a split halves one pane, and the sixth would find no room."""
-    return ["select-layout", "-t", window, "tiled"]
-
-
-def title_command(pane: str, title: str) -> list[str]:
-    """Return what names a pane."""
-    return ["select-pane", "-t", pane, "-T", _literal(plain_name(title))]
-
-
-def option_commands(window: str) -> list[list[str]]:
-    """Return what makes the window easier to read; a tmux that is too old for one of them does without."""
-    border = "#{?pane_active,#[reverse],} #{pane_title} #[default]"
-    return [
-        # A pane whose program could not even start must stay, with what it wrote.
-        ["set-option", "-w", "-t", window, "remain-on-exit", "failed"],
-        ["set-option", "-w", "-t", window, "pane-border-status", "top"],
-        ["set-option", "-w", "-t", window, "pane-border-format", border],
-    ]
-
-
-def _literal(argument: str) -> str:
-    # tmux takes a semicolon at the end of any argument for the end of a command.
-    return f"{argument[:-1]}\\;" if argument.endswith(";") else argument
-
-
-class Window:
-    """A window that :func:`open_window` has made."""
-
-    def __init__(self, session: str, window: str) -> None:
-        self.session = session
-        self.window = window
-
-    def show(self) -> None:
-        """Show the window in its session. Raises TmuxRefused."""
-        _run("show the window", ["select-window", "-t", self.window])
-
-    def has_begun(self) -> None:
-        """Take note that all programs run: from now on a pane goes when its program ends.
-
-        With ``failed``, tmux 3.3 at times keeps the pane of a program that has ended well, and nobody can leave it.
-        """
-        _try(["set-option", "-w", "-t", self.window, "remain-on-exit", "off"])
-
-    def kill(self) -> None:
-        """End the window with all that runs in it; a window that is gone already is no error."""
-        _try(["kill-window", "-t", self.window])
-
-
-def open_window(place: WindowPlace, name: str, panes: Sequence[TmuxPane]) -> Window:
-    """Return a window with these panes, tiled in their order, which is not shown yet.
-
+    ``size`` is in columns and rows, for a session of its own; None shows the window in the session of this terminal.
     Blocks while tmux works. Raises NoTmux, and TmuxRefused or NoRoom with nothing left behind.
     """
-    session, window, last = _ids(_run("open a window", open_command(place, name, panes[0])))
-    made = Window(session, window)
+    first, *others = panes
+    made = ["new-window"] if size is None else ["new-session", "-x", str(size[0]), "-y", str(size[1])]
+    ids = ["-d", "-P", "-F", "#{session_id} #{window_id} #{pane_id}", "-n", plain_name(name)]
+    printed = _run("open a window", [*made, *ids, *first.command])
+    if len(printed.split()) != 3:
+        raise TmuxRefused("open a window", f"it said {printed.strip()!r} instead of what it made")
+    session, window, last = printed.split()
     try:
-        for command in option_commands(window):
-            _try(command)
-        _try(title_command(last, panes[0].title))
-        for pane in panes[1:]:
-            last = _split(window, last, pane, len(panes))
-            _try(title_command(last, pane.title))
+        for option in _OPTIONS:
+            _try(["set-option", "-w", "-t", window, *option])
+        _give_title(last, first.title)
+        for pane in others:
+            last = _split(last, pane, [], len(panes))
+            # A split halves one pane, so that the sixth would find no room.
+            _run("tile the window", ["select-layout", "-t", window, "tiled"])
+        if size is None:
+            _run("show the window", ["select-window", "-t", window])
     except BaseException:
-        made.kill()
+        _try(["kill-window", "-t", window])
         raise
-    return made
+    return session
 
 
 def attach_session(session: str) -> None:
@@ -178,12 +110,7 @@ def split_beside(behind: str, pane: TmuxPane, *, sideways: bool) -> str:
 
     Raises NoTmux, and TmuxRefused or NoRoom with nothing left behind.
     """
-    words = split_command(behind, pane)
-    try:
-        made = _run("split the window", [words[0], "-h" if sideways else "-v", *words[1:]]).strip()
-    except TmuxRefused as refused:
-        raise NoRoom(1, refused.reason) if "no space" in refused.reason else refused from None
-    _try(title_command(made, pane.title))
+    made = _split(behind, pane, ["-h" if sideways else "-v"], 1)
     if not sideways:
         _try(["select-layout", "-E", "-t", made])
     return made
@@ -199,27 +126,30 @@ def kill_pane(pane: str) -> None:
     _try(["kill-pane", "-t", pane])
 
 
-def _split(window: str, last: str, pane: TmuxPane, total: int) -> str:
+def _split(behind: str, pane: TmuxPane, way: Sequence[str], total: int) -> str:
+    words = ["split-window", *way, "-d", "-P", "-F", "#{pane_id}", "-t", behind, *pane.command]
     try:
-        made = _run("split the window", split_command(last, pane)).strip()
-        _run("tile the window", tile_command(window))
+        made = _run("split the window", words).strip()
     except TmuxRefused as refused:
         raise NoRoom(total, refused.reason) if "no space" in refused.reason else refused from None
+    _give_title(made, pane.title)
     return made
 
 
-def _ids(printed: str) -> tuple[str, str, str]:
-    words = printed.split()
-    if len(words) != 3:
-        raise TmuxRefused("open a window", f"it said {printed.strip()!r} instead of what it made")
-    return words[0], words[1], words[2]
+def _give_title(pane: str, title: str) -> None:
+    _try(["select-pane", "-t", pane, "-T", plain_name(title)])
+
+
+def literal(argument: str) -> str:
+    """Return an argument that tmux takes as it is: a semicolon at its end would be the end of a command."""
+    return f"{argument[:-1]}\\;" if argument.endswith(";") else argument
 
 
 def _run(what: str, command: Sequence[str]) -> str:
     """Return what tmux prints. Raises NoTmux, and TmuxRefused if tmux fails or does not answer."""
     try:
         done = subprocess.run(
-            ["tmux", *command],
+            ["tmux", *map(literal, command)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",

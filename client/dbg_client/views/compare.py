@@ -9,8 +9,11 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from dbg_client.views.groups import MAX_LINE, Said, counted, normal
+import msgspec
+
+from dbg_client.views.groups import MAX_LINE, RankAndAnswer, counted, normal
 from dbg_client.views.naming import Naming, clip
 from dbg_client.views.tolerance import read_floats
 from dbg_wire.errors import BadInput, printable
@@ -26,14 +29,20 @@ MAX_NAMES = 40
 _COMPARED = frozenset({Kind.VALUE.value, Kind.ERROR.value})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedAnswer:
+class SavedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One rank's answer of another time."""
 
+    rank: str
     kind: str
     text: str
     digest: str
     exact: str
+
+
+class _SavedFile(msgspec.Struct, frozen=True):
+    schema: Literal[1]
+    command: str
+    answers: list[SavedAnswer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +78,7 @@ class Comparison:
         return bool(self.changes or self.new or self.missing)
 
 
-def save_answers(command: str, said: Sequence[Said], naming: Naming) -> str:
+def save_answers(command: str, said: Sequence[RankAndAnswer], naming: Naming) -> str:
     """Return the answers as the text of a file."""
     answers = [
         {
@@ -89,25 +98,26 @@ def save_answers(command: str, said: Sequence[Said], naming: Naming) -> str:
 def load_answers(text: str, path: str) -> SavedAnswers:
     """Return what :func:`save_answers` wrote. Raises BadInput for any other text."""
     try:
-        document = json.loads(text)
-        if document["schema"] != 1:
-            raise ValueError
-        answers = {
-            str(item["rank"]): SavedAnswer(
-                kind=str(item["kind"]), text=str(item["text"]), digest=str(item["digest"]), exact=str(item["exact"])
-            )
-            for item in document["answers"]
-        }
-        return SavedAnswers(command=str(document["command"]), answers=answers)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        saved = msgspec.convert(json.loads(text), _SavedFile)
+        return SavedAnswers(command=saved.command, answers={one.rank: one for one in saved.answers})
+    except (ValueError, RecursionError):
         raise BadInput(f"{printable(path)} has no answers that --save has written", "name another file") from None
 
 
 def compare_answers(
-    saved: SavedAnswers, said: Sequence[Said], naming: Naming, *, exact: bool = False, tolerance: float | None = None
+    saved: SavedAnswers,
+    said: Sequence[RankAndAnswer],
+    naming: Naming,
+    *,
+    exact: bool = False,
+    tolerance: float | None = None,
 ) -> Comparison:
     """Return how values and exceptions differ from those before; a rank that has neither now is missing."""
-    now = {naming.name(rank): (rank, _kept(answer)) for rank, answer in said if answer.kind.value in _COMPARED}
+    now = {
+        naming.name(rank): (rank, _kept(naming.name(rank), answer))
+        for rank, answer in said
+        if answer.kind.value in _COMPARED
+    }
     before = {name: kept for name, kept in saved.answers.items() if kept.kind in _COMPARED}
     changes: defaultdict[tuple[str, str], list[RankInfo]] = defaultdict(list)
     equal: list[RankInfo] = []
@@ -172,8 +182,8 @@ def show_comparison(comparison: Comparison, path: str, naming: Naming) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _kept(answer: RankAnswer) -> SavedAnswer:
-    return SavedAnswer(kind=answer.kind.value, text=answer.text, digest=answer.digest, exact=answer.exact)
+def _kept(name: str, answer: RankAnswer) -> SavedAnswer:
+    return SavedAnswer(rank=name, kind=answer.kind.value, text=answer.text, digest=answer.digest, exact=answer.exact)
 
 
 def _is_equal(before: SavedAnswer, now: SavedAnswer, *, exact: bool, tolerance: float | None) -> bool:

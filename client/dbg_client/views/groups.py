@@ -10,15 +10,16 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dbg_client.core.directory import rank_order
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.naming import Naming, clip, order
+from dbg_client.views.naming import Naming, clip
+from dbg_client.views.table import padded
 from dbg_client.views.tolerance import merge_near
-from dbg_client.views.width import text_width
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo
 
-Said = tuple[RankInfo, RankAnswer]
+RankAndAnswer = tuple[RankInfo, RankAnswer]
 """A rank and its answer, or the broker's answer for it."""
 
 NOT_COMPARED = "values not compared"
@@ -78,7 +79,7 @@ class AnswerGroup:
 
 
 def group_answers(
-    said: Sequence[Said], *, exact: bool = False, tolerance: float | None = None, compare: bool = True
+    said: Sequence[RankAndAnswer], *, exact: bool = False, tolerance: float | None = None, compare: bool = True
 ) -> list[AnswerGroup]:
     """Return the groups of answers, the biggest first, each under a name of its own.
 
@@ -86,7 +87,7 @@ def group_answers(
     run, are silent or are lost make one group of each kind. The text of a value without a digest says that the value
     was not compared; without ``compare`` only if that text may be cut.
     """
-    gathered: defaultdict[tuple[Kind, Hashable], list[Said]] = defaultdict(list)
+    gathered: defaultdict[tuple[Kind, Hashable], list[RankAndAnswer]] = defaultdict(list)
     for rank, answer in said:
         gathered[answer.kind, _what_is_equal(answer, exact=exact)].append((rank, answer))
     groups = [_group(kind, members, compare=compare) for (kind, _), members in gathered.items()]
@@ -151,11 +152,9 @@ def show_groups(
     """Return how many answered, and a line for each group, or a block where one of the texts has several lines."""
     shown, left_out = _shown(groups)
     rows = [(group.id, counted(group.count), show_ranks(group.ranks, naming)) for group in shown]
-    widths = [max((text_width(row[column]) for row in rows), default=0) for column in range(3)]
     blocks = any("\n" in group.text for group in shown)
     lines = [summary(command, groups, missing)]
-    for group, row in zip(shown, rows, strict=True):
-        cells = [cell + " " * (width - text_width(cell)) for cell, width in zip(row, widths, strict=True)]
+    for group, cells in zip(shown, padded(rows), strict=True):
         lines += _lines(group, "  ".join(cells), blocks=blocks, color=color)
     if left_out:
         ranks = sum(group.count for group in left_out)
@@ -250,8 +249,8 @@ def _what_is_equal(answer: RankAnswer, *, exact: bool) -> Hashable:
     return ("digest", digest) if digest else ("text", normal(answer.text, exact=exact))
 
 
-def _group(kind: Kind, members: Sequence[Said], *, compare: bool) -> AnswerGroup:
-    members = sorted(members, key=lambda said: order(said[0]))
+def _group(kind: Kind, members: Sequence[RankAndAnswer], *, compare: bool) -> AnswerGroup:
+    members = sorted(members, key=lambda said: rank_order(said[0]))
     first = members[0][1]
     if kind in (Kind.VALUE, Kind.ERROR):
         text = first.text
@@ -264,7 +263,7 @@ def _group(kind: Kind, members: Sequence[Said], *, compare: bool) -> AnswerGroup
     return AnswerGroup(id="", kind=kind.value, ranks=ranks, text=text, frame=_frame_of(kind, members), places=places)
 
 
-def _frame_of(kind: Kind, members: Sequence[Said]) -> str:
+def _frame_of(kind: Kind, members: Sequence[RankAndAnswer]) -> str:
     """Say which ranks have evaluated in another frame than that of their stop, and in which; empty if none has."""
     places = Counter(
         _shown_place(place) for _, answer in members for place in answer.frames[-1:] if kind in (Kind.VALUE, Kind.ERROR)
@@ -303,7 +302,7 @@ def _merged(groups: Sequence[AnswerGroup], tolerance: float) -> list[AnswerGroup
     merged = [
         replace(
             near[0],
-            ranks=tuple(sorted((rank for group in near for rank in group.ranks), key=order)),
+            ranks=tuple(sorted((rank for group in near for rank in group.ranks), key=rank_order)),
             places=tuple(place for group in near for place in group.places),
         )
         for near in members.values()
@@ -312,7 +311,7 @@ def _merged(groups: Sequence[AnswerGroup], tolerance: float) -> list[AnswerGroup
 
 
 def _size(group: AnswerGroup) -> tuple[int, int, tuple[object, ...]]:
-    return -group.count, _KINDS.index(Kind(group.kind)), order(group.ranks[0])
+    return -group.count, _KINDS.index(Kind(group.kind)), rank_order(group.ranks[0])
 
 
 def _named(groups: Sequence[AnswerGroup]) -> list[AnswerGroup]:

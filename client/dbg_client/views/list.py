@@ -8,9 +8,9 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from dbg_client.views.session_status import show_place
-from dbg_client.views.waits import StillRanks
-from dbg_client.views.width import text_width
+from dbg_client.views.status_line import show_place
+from dbg_client.views.table import table
+from dbg_client.views.waits import StandingCounts, show_duration
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo, RankState, exit_state
 from dbg_wire.targets.host_pattern import Span
@@ -124,6 +124,7 @@ _COLORS = {
 }
 
 _HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "", "")
+STATE = 2
 _JSON_FIELDS = (
     *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
     *("where", "engine", "queued", "since", "driver", "watchers", "exit", "detail", "driver_silent", "passed"),
@@ -149,7 +150,7 @@ def show_table(
     """
     if not ranks:
         return ""
-    standing = StillRanks(ranks if known is None else known)
+    standing = StandingCounts(ranks if known is None else known)
     groups = _alike(ranks, now, standing) if fold and len(ranks) > MAX_ROWS else [[rank] for rank in ranks]
     header, lines = _align(groups, ranks, now, standing, color=color)
     return "".join(f"{line}\n" for line in (header, *lines, *first_limits(ranks)))
@@ -159,7 +160,7 @@ def align(
     ranks: Sequence[RankInfo], now: float, *, color: bool = False, known: Sequence[RankInfo] | None = None
 ) -> tuple[str, list[str]]:
     """Return the table's header and a line for each rank; columns that hold nothing are left out."""
-    standing = StillRanks(ranks if known is None else known)
+    standing = StandingCounts(ranks if known is None else known)
     return _align([[rank] for rank in ranks], ranks, now, standing, color=color)
 
 
@@ -167,7 +168,7 @@ def _align(
     groups: Sequence[Sequence[RankInfo]],
     ranks: Sequence[RankInfo],
     now: float,
-    standing: StillRanks,
+    standing: StandingCounts,
     *,
     color: bool,
 ) -> tuple[str, list[str]]:
@@ -180,14 +181,12 @@ def _align(
     ]
     if len({rank.job for rank in ranks}) == 1:
         rows = [("", *row[1:]) for row in rows]
-    empty = [not any(row[column] for row in rows) for column in range(len(_HEADERS))]
-    header = tuple("" if is_empty else name for name, is_empty in zip(_HEADERS, empty, strict=True))
-    widths = [max(text_width(row[column]) for row in (header, *rows)) for column in range(len(_HEADERS))]
-    lines = [
-        _aligned(row, widths, _COLORS[group[0].state] if color else None)
-        for row, group in zip(rows, groups, strict=True)
-    ]
-    return _aligned(header, widths, None), lines
+
+    def paint(row: int, column: int, text: str) -> str:
+        return f"\x1b[{_COLORS[groups[row][0].state]}m{text}\x1b[0m" if column == STATE else text
+
+    header, *lines = table(_HEADERS, rows, paint if color else None)
+    return header, lines
 
 
 def show_plain(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
@@ -214,16 +213,6 @@ def show_state(rank: RankInfo) -> str:
     return str(rank.state.value)
 
 
-def show_duration(seconds: float) -> str:
-    """Return seconds as people say them; clocks of two hosts differ, so never a negative number."""
-    whole = max(0, int(seconds))
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 7200:
-        return f"{whole // 60} min"
-    return f"{whole // 3600} h" if whole < 48 * 3600 else f"{whole // 86400} d"
-
-
 def show_people(rank: RankInfo) -> str:
     """Return who types there and how many look on."""
     watching = f"{rank.watchers} watching" if rank.watchers else ""
@@ -231,7 +220,7 @@ def show_people(rank: RankInfo) -> str:
     return ", ".join(part for part in (driver, watching) if part)
 
 
-def _alike(ranks: Sequence[RankInfo], now: float, standing: StillRanks) -> list[list[RankInfo]]:
+def _alike(ranks: Sequence[RankInfo], now: float, standing: StandingCounts) -> list[list[RankInfo]]:
     """Return the ranks whose rows differ in rank, host, process and duration alone, together."""
     groups: defaultdict[tuple[str, ...], list[RankInfo]] = defaultdict(list)
     for rank in ranks:
@@ -246,7 +235,7 @@ def _folded_row(
     group: Sequence[RankInfo],
     hosts: Mapping[tuple[str, str], Sequence[RankInfo]],
     now: float,
-    standing: StillRanks,
+    standing: StandingCounts,
 ) -> tuple[str, ...]:
     job, _, state, place, _, *others = _row(group[0], now, standing)
     listed_there = [rank for name in {(rank.job, rank.host) for rank in group} for rank in hosts[name]]
@@ -256,7 +245,7 @@ def _folded_row(
     return job, fold_address(group, listed_there), f"{len(group)} {state}", place, since, *others
 
 
-def _row(rank: RankInfo, now: float, standing: StillRanks) -> tuple[str, ...]:
+def _row(rank: RankInfo, now: float, standing: StandingCounts) -> tuple[str, ...]:
     queued = f"{rank.queued} queued" if rank.queued else ""
     since = show_duration(now - rank.since) if rank.since else ""
     place = show_place(rank.where) or ""
@@ -267,16 +256,6 @@ def _row(rank: RankInfo, now: float, standing: StillRanks) -> tuple[str, ...]:
     passed = printable(f"passed {rank.passed}") if rank.passed else ""
     told = "; ".join(filter(None, ("" if detail in state else detail, passed)))
     return *who, state, place, since, show_people(rank), queued, told
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], state_color: str | None) -> str:
-    cells = []
-    for column, (text, width) in enumerate(zip(row, widths, strict=True)):
-        if not width:
-            continue
-        painted = f"\x1b[{state_color}m{text}\x1b[0m" if state_color and column == 2 else text
-        cells.append(painted + " " * (width - text_width(text)))
-    return "  ".join(cells).rstrip()
 
 
 def _plain_line(rank: RankInfo, target: str) -> str:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import product
 
+from dbg_client.core.directory import rank_order
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.rank_set import format_ranks
@@ -44,7 +45,7 @@ class Naming:
         """Return a set as ``a-b[/step],…``; children and ranks that need more than a number stand behind."""
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         others: defaultdict[str, list[str]] = defaultdict(list)
-        for rank in sorted(ranks, key=order):
+        for rank in sorted(ranks, key=rank_order):
             name = self.name(rank)
             prefix = name[: max(name.rfind("/"), name.rfind(":")) + 1]
             if name[len(prefix) :].isdecimal():
@@ -100,11 +101,6 @@ def name_few(ranks: Sequence[RankInfo]) -> str:
     """Return how many ranks are meant, and the addresses of the first."""
     named = ", ".join(printable(rank.address) for rank in ranks[:4]) + (", …" if len(ranks) > 4 else "")
     return f"{len(ranks)} ranks ({named})" if len(ranks) > 1 else named
-
-
-def order(rank: RankInfo) -> tuple[str, int, int, str, int, str]:
-    """Return what ranks are sorted by: job, rank, child, and then what tells them apart."""
-    return rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.address, rank.pid, rank.key
 
 
 def _common_axes(places: Sequence[Mapping[str, int]]) -> dict[str, set[int]]:

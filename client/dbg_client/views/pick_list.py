@@ -7,8 +7,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from dbg_client.core.choose import is_ready, may_be_picked
+from dbg_client.core.directory import rank_order
 from dbg_client.views.list import align, first_limits
-from dbg_client.views.width import text_width
+from dbg_client.views.table import text_width
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo, RankState
 
@@ -163,7 +164,8 @@ class PickList:
         self._height = self._height if height is None else height
         by_key = {rank.key: rank for rank in there}
         self._selected = {key: by_key[key] for key in self._selected if key in by_key}
-        self._ranks = tuple(sorted((rank for rank in there if _fits(rank, words)), key=_order))
+        fitting = [rank for rank in there if _fits(rank, words)]
+        self._ranks = tuple(sorted(fitting, key=lambda rank: (not is_ready(rank), rank_order(rank))))
         self._arrange()
 
     def _arrange(self) -> None:
@@ -250,7 +252,7 @@ def empty_text(*, known: int, filtered: str, away: str | None, url: str) -> str:
     if away is not None:
         return f"The broker at {printable(url)} is gone ({printable(away)}); reconnecting."
     if known:
-        return "All ranks have exited; `dbg-attach --list --all` lists them."
+        return "All ranks have exited; `dbg-attach list --all` lists them."
     return (
         f"No rank is connected to the broker at {printable(url)} yet.\n\n"
         "Start a job by `dbg-broker run -- COMMAND`, or each rank by\n"
@@ -330,7 +332,3 @@ def _fits(rank: RankInfo, words: Sequence[str]) -> bool:
     where = f"{rank.where.file}:{rank.where.line} {rank.where.function}" if rank.where else ""
     text = f"{rank.full_address} {rank.state.value} {rank.reason or ''} {where} {rank.driver or ''}".lower()
     return all(word in text for word in words)
-
-
-def _order(rank: RankInfo) -> tuple[bool, str, int, int, str]:
-    return not is_ready(rank), rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.key

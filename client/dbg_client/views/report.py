@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dbg_client.core.directory import rank_order
 from dbg_client.core.roll_call import never_came
-from dbg_client.views.list import align, show_duration
+from dbg_client.views.list import align
 from dbg_client.views.naming import Naming
-from dbg_client.views.naming import order as naming_order
 from dbg_client.views.pick_list import make_rows
+from dbg_client.views.waits import show_duration
 from dbg_wire.errors import printable
 from dbg_wire.messages import Welcome
 from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit
@@ -79,7 +80,7 @@ class Asked:
 
 def show_report(asked: Asked, terminal: Terminal) -> str:
     """Return the report, without secrets; ``asked.ranks`` includes those that have exited."""
-    ranks = sorted(asked.ranks, key=naming_order)
+    ranks = sorted(asked.ranks, key=rank_order)
     sections = [
         ("Versions", _versions(asked, terminal, ranks)),
         ("Broker", _broker(asked)),

@@ -6,19 +6,37 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.collective_matching import Matched, Standing
-from dbg_client.views.ages import Age, age_of, oldest, with_age
-from dbg_client.views.groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, group_answers, summarize
+from dbg_client.core.collective_matching import Matched, PendingCollective
+from dbg_client.core.directory import rank_order
+from dbg_client.views.groups import (
+    MAX_NAMES,
+    MAX_REASONS,
+    AnswerGroup,
+    RankAndAnswer,
+    count_answered,
+    group_answers,
+    summarize,
+)
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.naming import Naming, clip, order
-from dbg_client.views.waits import MAX_LABEL, NO_STANDINGS, StillRanks, show_standing, standing_document
+from dbg_client.views.naming import Naming, clip
+from dbg_client.views.waits import (
+    MAX_LABEL,
+    NONE_PENDING,
+    Age,
+    StandingCounts,
+    age_of,
+    oldest,
+    pending_document,
+    show_pending,
+    with_age,
+)
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo
 from dbg_wire.tables.collectives import collective_of
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
-"""States that JSON leaves out: `--list` shows them. Other states say how far a stack can be trusted."""
+"""States that JSON leaves out: `list` shows them. Other states say how far a stack can be trusted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,23 +51,23 @@ class StackGroup(AnswerGroup):
     ages: tuple[Age, ...]
     thread: str | None = None
     """The name of the threads with this stack; None where only one thread of each rank was asked for."""
-    standing: Standing | None = None
+    standing: PendingCollective | None = None
     """The collective that most of the ranks are in; None if none has told of one."""
 
 
 def group_stacks(
-    said: Sequence[Said],
+    said: Sequence[RankAndAnswer],
     known: Sequence[RankInfo] | None = None,
-    standings: Mapping[str, Standing] = NO_STANDINGS,
+    standings: Mapping[str, PendingCollective] = NONE_PENDING,
 ) -> tuple[list[StackGroup], list[AnswerGroup]]:
     """Return the groups of equal stacks, the biggest first, and the groups of ranks without one.
 
     ``known`` are all ranks there are, by default those that were asked: a rank in a collective waits for those that
     stand still. ``standings`` are the collectives that ranks have told, by their keys.
     """
-    still = StillRanks([rank for rank, _ in said] if known is None else known)
-    gathered: defaultdict[tuple[str, tuple[Place, ...]], list[Said]] = defaultdict(list)
-    without: list[Said] = []
+    still = StandingCounts([rank for rank, _ in said] if known is None else known)
+    gathered: defaultdict[tuple[str, tuple[Place, ...]], list[RankAndAnswer]] = defaultdict(list)
+    without: list[RankAndAnswer] = []
     for rank, answer in said:
         if answer.frames or answer.kind is Kind.VALUE:
             kind = answer.kind.value if answer.kind in (Kind.SILENT, Kind.LOST) else "stack"
@@ -74,16 +92,18 @@ def group_stacks(
     return stacks, group_answers(without, compare=False)
 
 
-def state_of(rank: RankInfo, answer: RankAnswer, still: StillRanks, standing: Standing | None = None) -> str:
+def state_of(
+    rank: RankInfo, answer: RankAnswer, still: StandingCounts, standing: PendingCollective | None = None
+) -> str:
     """Return the state that an answer tells, or what its rank waits for in a collective."""
     if answer.kind is not Kind.VALUE or answer.text != "running":
         return answer.text
     if standing is not None:
-        return show_standing(standing)
+        return show_pending(standing)
     return still.show_wait(collective_of(answer.frames), rank.job) or answer.text
 
 
-def usual_standing(ranks: Sequence[RankInfo], standings: Mapping[str, Standing]) -> Standing | None:
+def usual_standing(ranks: Sequence[RankInfo], standings: Mapping[str, PendingCollective]) -> PendingCollective | None:
     """Return the collective that most of these ranks are in; None if none has told of one."""
     found = {id(standings[rank.key]): standings[rank.key] for rank in ranks if rank.key in standings}
     counts = Counter(id(standings[rank.key]) for rank in ranks if rank.key in standings)
@@ -140,7 +160,7 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
         document["text"] = show_states([group], naming)
     seconds = oldest(group.ages)
     document["age"] = None if seconds is None else round(seconds, 3)
-    document["collective"] = standing_document(group.standing)
+    document["collective"] = pending_document(group.standing)
     if group.thread is not None:
         document["thread"] = group.thread
     document["frames"] = [
@@ -149,9 +169,8 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
     return document
 
 
-def _order(said: Said) -> tuple[object, ...]:
-    rank: RankInfo = said[0]
-    return order(rank)
+def _order(one: RankAndAnswer) -> tuple[object, ...]:
+    return rank_order(one[0])
 
 
 MISSING = "@missing"
@@ -174,15 +193,15 @@ def missing_from_collectives(matched: Iterable[Matched]) -> AnswerGroup | None:
     if not ranks:
         return None
     return AnswerGroup(
-        id=MISSING, kind="missing", ranks=tuple(sorted(ranks.values(), key=order)), text=summarize(reasons)
+        id=MISSING, kind="missing", ranks=tuple(sorted(ranks.values(), key=rank_order)), text=summarize(reasons)
     )
 
 
-def _is_told(standing: Standing) -> bool:
+def _is_told(standing: PendingCollective) -> bool:
     return not standing.group.is_inferred and (standing.age is None or standing.age >= YOUNGEST_SECONDS)
 
 
-def _reason(standing: Standing) -> str:
+def _reason(standing: PendingCollective) -> str:
     label = printable(standing.label, MAX_LABEL)
     if standing.has_peer:
         other = ", ".join(str(number) for number in standing.waiting)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from dbg_client.core.collective_matching import Standing
-from dbg_client.views.ages import Age, age_of
+from dbg_client.core.collective_matching import PendingCollective
+from dbg_client.core.directory import rank_order
 from dbg_client.views.groups import (
     MAX_NAMES,
     AnswerGroup,
-    Said,
+    RankAndAnswer,
     count_answered,
     counted,
     group_answers,
@@ -23,9 +23,9 @@ from dbg_client.views.groups import (
     summary,
 )
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.naming import Naming, clip, order
+from dbg_client.views.naming import Naming, clip
 from dbg_client.views.stacks import StackGroup, show_states, stacks_document, state_of, usual_standing
-from dbg_client.views.waits import NO_STANDINGS, StillRanks
+from dbg_client.views.waits import NONE_PENDING, Age, StandingCounts, age_of
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, ThreadStack
@@ -42,7 +42,7 @@ MAX_JOINED = 10
 KEPT_OUTER = 3
 """Places at the outer end of a line that is too long: where the call came from. The others are at the inner end."""
 
-_LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
 
 _ODD_COLOR, _RANKS_COLOR = "1;33", "36"
 
@@ -132,7 +132,7 @@ def fold(frames: Sequence[Place]) -> list[Step]:
 @lru_cache(4096)
 def is_library(file: str) -> bool:
     """Return whether a file is the standard library's or an installed package's."""
-    return any(part in file for part in _LIBRARY)
+    return any(part in file for part in _LIBRARIES)
 
 
 @lru_cache(4096)
@@ -273,17 +273,17 @@ class ThreadAnswers:
 
 
 def group_threads(
-    said: Sequence[Said],
+    said: Sequence[RankAndAnswer],
     known: Sequence[RankInfo] | None = None,
-    standings: Mapping[str, Standing] = NO_STANDINGS,
+    standings: Mapping[str, PendingCollective] = NONE_PENDING,
 ) -> ThreadAnswers:
     """Return the groups: main threads first, then the names that most ranks have.
 
     ``known`` are all ranks there are, ``standings`` the collectives that ranks have told, by their keys.
     """
-    still = StillRanks([rank for rank, _ in said] if known is None else known)
+    still = StandingCounts([rank for rank, _ in said] if known is None else known)
     gathered: defaultdict[tuple[str, str, tuple[Place, ...]], list[tuple[RankInfo, str, Age]]] = defaultdict(list)
-    without: list[Said] = []
+    without: list[RankAndAnswer] = []
     for rank, answer in said:
         if not answer.frames and not answer.threads and answer.kind is not Kind.VALUE:
             without.append((rank, answer))
@@ -295,20 +295,8 @@ def group_threads(
             state = state_of(rank, _of_thread(answer, thread), still, standing)
             age = age_of(answer) if is_asked_one else Age()
             gathered[kind, common_name(thread.name), thread.frames].append((rank, state, age))
-    groups = [_group(kind, name, frames, some) for (kind, name, frames), some in gathered.items()]
+    groups = _main_first([_group(kind, name, frames, some) for (kind, name, frames), some in gathered.items()])
     others = group_answers(without, compare=False)
-    ranks_of: defaultdict[str, set[str]] = defaultdict(set)
-    for group in groups:
-        ranks_of[group.thread or ""] |= {rank.key for rank in group.ranks}
-    groups.sort(
-        key=lambda one: (
-            one.thread != MAIN,
-            -len(ranks_of[one.thread or ""]),
-            one.thread,
-            -one.count,
-            order(one.ranks[0]),
-        )
-    )
     stacks = [
         replace(
             group,
@@ -319,6 +307,18 @@ def group_threads(
     ]
     answered = {rank.key for group in stacks if group.kind == "stack" for rank in group.ranks}
     return ThreadAnswers(stacks=stacks, others=others, asked=len(said), answered=len(answered) + count_answered(others))
+
+
+def _main_first(groups: Sequence[StackGroup]) -> list[StackGroup]:
+    ranks_of: defaultdict[str, set[str]] = defaultdict(set)
+    for group in groups:
+        ranks_of[group.thread or ""] |= {rank.key for rank in group.ranks}
+
+    def place(one: StackGroup) -> tuple[object, ...]:
+        name = one.thread or ""
+        return name != MAIN, -len(ranks_of[name]), name, -one.count, rank_order(one.ranks[0])
+
+    return sorted(groups, key=place)
 
 
 def common_name(name: str) -> str:
@@ -361,7 +361,7 @@ def _is_asked_one(thread: ThreadStack, answer: RankAnswer) -> bool:
 
 def _group(kind: str, name: str, frames: tuple[Place, ...], members: Sequence[tuple[RankInfo, str, Age]]) -> StackGroup:
     of_rank: defaultdict[str, list[tuple[RankInfo, str, Age]]] = defaultdict(list)
-    for member in sorted(members, key=lambda member: order(member[0])):
+    for member in sorted(members, key=lambda member: rank_order(member[0])):
         of_rank[member[0].key].append(member)
     firsts = [some[0] for some in of_rank.values()]
     return StackGroup(

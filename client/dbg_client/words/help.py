@@ -1,14 +1,18 @@
-"""The help of ``dbg-attach``, made of the tables of verbs and options. Pure."""
+"""The help of ``dbg-attach``, made of the verbs and their parsers. Pure."""
 
 from __future__ import annotations
 
+import argparse
 import textwrap
 
-from dbg_client.words.near import refuse_mistyped
-from dbg_client.words.options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow, options_of
-from dbg_client.words.verbs import BY_NAME, VERBS, VerbRow
+from dbg_client.words.parsers import ASKING, ATTACH, OTHER, SharedOption, all_options, parser_of
+from dbg_client.words.verbs import BY_NAME, VERBS, VerbRow, refuse_mistyped
+from dbg_wire.command_line.parser import help_of, usage_of
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.finding.environment import ASK_TOKEN, BROKER, CA, ENGINE, HOME, TOKEN, TOKEN_FILE
+
+MOST_NAMED = 6
+"""Verbs that are named beside an option; most verbs take one that more have."""
 
 _USAGE = "usage: dbg-attach [VERB] [TARGET] [options]"
 
@@ -132,13 +136,14 @@ def help_on(topic: str) -> str:
     if row is None:
         refuse_mistyped(topic, [row.name for row in VERBS])
         raise BadInput(f"`{printable(topic)}` is no verb", "`dbg-attach help all` lists them")
-    own = [option for option in options_of(row.name) if option.verbs]
+    of_all = {one.action.option_strings[0] for one in all_options() if one.is_of_all}
+    own = [action for _, action in parser_of(row).groups if action.option_strings[0] not in of_all]
     parts = [
         f"usage: dbg-attach {row.usage} [options]\n",
         f"{row.help[0].upper()}{row.help[1:]}.\n",
         f"example:\n  dbg-attach {row.example}\n",
-        *([f"also: {', '.join(filter(None, (row.short, *row.flags)))}\n"] if row.short or row.flags else []),
-        *(["options:\n" + "".join(_option_line(option, option.help) for option in own)] if own else []),
+        *([f"also: {row.short}\n"] if row.short else []),
+        *(["options:\n" + "".join(_option_line(action, help_of(action)) for action in own)] if own else []),
         TARGETS if "TARGET" in row.operands.value else "",
     ]
     return "\n".join(part for part in parts if part)
@@ -146,19 +151,20 @@ def help_on(topic: str) -> str:
 
 def whole_page() -> str:
     """Return what ``dbg-attach help all`` prints."""
+    options = all_options()
     parts = [
         f"{_USAGE}\n",
         f"{DESCRIPTION}\n",
         "examples:\n" + "".join(_line(command, meaning, 33) for command, meaning in EXAMPLES),
-        "verbs; a flag beside one says the same:\n" + "".join(map(_verb_line, VERBS)),
+        "verbs, the short form behind the comma:\n" + "".join(map(_verb_line, VERBS)),
         TARGETS,
         *(
-            f"{group}:\n" + "".join(_option_line(row, row.full_help) for row in _in_group(group))
+            f"{group}:\n" + "".join(_option_line(one.action, full_help(one)) for one in options if one.group == group)
             for group in (ASKING, ATTACH)
         ),
         f"{OTHER}:\n"
-        + "".join(_option_line(row, row.full_help) for row in _in_group(OTHER))
-        + _line("-h, --help", "show a page of one screen")
+        + "".join(_option_line(one.action, full_help(one)) for one in options if one.group == OTHER)
+        + _line("-h, --help", "show a page of one screen, or that of the verb")
         + _line("--version", "show release and protocol"),
         MORE,
         "environment (an argument goes before it, ~/.config/dbg-broker/config.toml and broker.json after it):\n"
@@ -179,8 +185,7 @@ _SESSION_TARGETS = """\
 TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running,
 unresponsive, lost, !5, gpu013:5, gpu013:*, or @2, a group of the last
 answer; of this job unless job/, train*/ or */ stands before it. A TARGET
-alone goes to that rank. The options of dbg-attach work as well: all -w,
-0-7 -e 'loss, lr', held --release.
+alone goes to that rank. Options stand behind the verb: list --all.
 """
 
 
@@ -189,17 +194,18 @@ def session_hint() -> str:
     return "where   e 0-7 loss   c all n   release   help      Esc leaves"
 
 
-def _in_group(group: str) -> list[OptionRow]:
-    return [row for row in OPTIONS if row.group == group]
+def full_help(option: SharedOption) -> str:
+    """Return the help of an option, with the verbs before it that take it, if they are few."""
+    is_for_few = option.group != ATTACH and len(option.verbs) <= MOST_NAMED
+    return f"with {', '.join(option.verbs)}: {help_of(option.action)}" if is_for_few else help_of(option.action)
 
 
 def _verb_line(row: VerbRow) -> str:
-    return _line(f"{row.usage:<22} {', '.join(row.flags)}", row.help, 42)
+    return _line(f"{row.usage}{f', {row.short}' if row.short else ''}", row.help, 32)
 
 
-def _option_line(row: OptionRow, text: str) -> str:
-    value = "" if row.metavar is None else f" {row.metavar}"
-    return _line(f"{', '.join(row.flags)}{value}", text)
+def _option_line(option: argparse.Action, text: str) -> str:
+    return _line(usage_of(option), text)
 
 
 def _line(name: str, text: str, column: int = 24) -> str:

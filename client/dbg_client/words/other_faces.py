@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from dbg_client.words.verbs import BY_FLAG, BY_NAME
+from dbg_client.words.verbs import BY_NAME
 from dbg_wire.errors import DbgError
 
 ONLY_IN_A_TERMINAL = {verb: f"`dbg-attach {verb} {{ranks}}` in a terminal" for verb in ("kill", "report")}
@@ -18,8 +18,7 @@ _COMMAND = re.compile(r"`dbg-attach ([^`]*)`")
 def in_words_of(error: DbgError, words: Mapping[str, str]) -> str:
     """Return an error's sentence with what the user of another face does in place of the terminal's commands.
 
-    ``words`` has it by the verb, which the command may name by its flag; ``{ranks}`` stands for the ranks. A command
-    that they don't have stays.
+    ``words`` has it by the verb; ``{ranks}`` stands for the ranks. A command that they don't have stays.
     """
 
     def said(found: re.Match[str]) -> str:
@@ -27,13 +26,9 @@ def in_words_of(error: DbgError, words: Mapping[str, str]) -> str:
             typed = shlex.split(found[1])
         except ValueError:
             return found[0]
-        options = [one for one in typed if one.startswith("-")]
         ranks = [one for one in typed if not one.startswith("-")]
-        if typed[:1] == ranks[:1] and ranks and ranks[0] in BY_NAME:
-            verb = BY_NAME[ranks.pop(0)].name
-        else:
-            row = BY_FLAG.get(options[0]) if options else BY_NAME["attach"]
-            verb = row.name if row is not None else ""
+        spoken = bool(ranks) and ranks[0] in BY_NAME
+        verb = BY_NAME[ranks.pop(0)].name if spoken else "attach" if ranks else ""
         return words[verb].format(ranks=ranks[0] if ranks else "all") if verb in words else found[0]
 
     return _COMMAND.sub(said, str(error))

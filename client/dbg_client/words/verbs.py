@@ -1,13 +1,18 @@
-"""The verbs, one row each: parser, help, command row, completion, man page and reference are made from these. Pure.
+"""The verbs, one row each: parsers, help, command row, completion, man page and reference are made from these. Pure.
 
-A verb is the first word of a command line: ``dbg-attach where all``, and ``where all`` behind ``Ctrl-] :``. Its flag
-says the same: ``dbg-attach all -w``. A first word that is no verb is a target.
+A verb is the first word of a command line: ``dbg-attach where all``, and ``where all`` behind ``Ctrl-] :``. A first
+word that is no verb is a target.
 """
 
 from __future__ import annotations
 
 import enum
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from dbg_wire.command_line.completion import nearest
+from dbg_wire.errors import BadInput, BadTarget, printable
 
 
 class Operands(enum.Enum):
@@ -28,10 +33,8 @@ class Operands(enum.Enum):
 class VerbRow:
     """Describe one verb.
 
-    ``field`` is the one of Arguments that the verb fills: True for a switch, the text for an expression or a command;
-    a verb without one is itself the value of ``Arguments.verb``. ``operands`` are those of a shell, ``in_session``
-    those behind the escape key, None where the verb is not spoken. ``example`` is typed behind ``dbg-attach``.
-    ``changes`` says that ranks may move or end by it.
+    ``operands`` are those of a shell, ``in_session`` those behind the escape key, None where the verb is not spoken.
+    ``example`` is typed behind ``dbg-attach``, ``short`` in place of the name.
     """
 
     name: str
@@ -41,9 +44,6 @@ class VerbRow:
     in_session: Operands | None = None
     help_in_session: str = ""
     short: str | None = None
-    flags: tuple[str, ...] = ()
-    field: str | None = None
-    changes: bool = False
 
     @property
     def usage(self) -> str:
@@ -70,7 +70,6 @@ VERBS: tuple[VerbRow, ...] = (
         operands=Operands.MAYBE_TARGET,
         help="wait until TARGET stops, for the time of --for at most, and attach",
         example="wait 5 --for 60s",
-        flags=("--wait",),
     ),
     VerbRow(
         name="list",
@@ -80,8 +79,6 @@ VERBS: tuple[VerbRow, ...] = (
         in_session=Operands.MAYBE_TARGET,
         help_in_session="the ranks and their states; --all: exited ones, too",
         short="l",
-        flags=("-l", "--list"),
-        field="list",
     ),
     VerbRow(
         name="where",
@@ -91,8 +88,6 @@ VERBS: tuple[VerbRow, ...] = (
         in_session=Operands.MAYBE_TARGET,
         help_in_session="stacks of all ranks, or of these, as one tree",
         short="w",
-        flags=("-w", "--where"),
-        field="where",
     ),
     VerbRow(
         name="why",
@@ -118,8 +113,6 @@ VERBS: tuple[VerbRow, ...] = (
         in_session=Operands.EXPRESSION,
         help_in_session="a value, of all stopped and held ranks or of these",
         short="e",
-        flags=("-e",),
-        field="expression",
     ),
     VerbRow(
         name="command",
@@ -129,9 +122,6 @@ VERBS: tuple[VerbRow, ...] = (
         in_session=Operands.COMMAND,
         help_in_session="a pdb command, e.g. c all n: one step everywhere",
         short="c",
-        flags=("-c",),
-        field="command",
-        changes=True,
     ),
     VerbRow(
         name="exec",
@@ -140,7 +130,6 @@ VERBS: tuple[VerbRow, ...] = (
         example="exec 0-7 -- nvidia-smi -L",
         in_session=Operands.PROGRAM,
         help_in_session="run a command beside ranks, e.g. exec 3 -- nvidia-smi",
-        field="program",
     ),
     VerbRow(
         name="screen",
@@ -149,8 +138,6 @@ VERBS: tuple[VerbRow, ...] = (
         example="screen 2",
         in_session=Operands.MAYBE_TARGET,
         help_in_session="what a rank's debugger shows; none named: this one's",
-        flags=("--screen",),
-        field="screen",
     ),
     VerbRow(
         name="interrupt",
@@ -160,9 +147,6 @@ VERBS: tuple[VerbRow, ...] = (
         in_session=Operands.MAYBE_TARGET,
         help_in_session="break into running ranks; none named: into this one",
         short="i",
-        flags=("-i", "--interrupt"),
-        field="interrupt",
-        changes=True,
     ),
     VerbRow(
         name="continue",
@@ -171,9 +155,6 @@ VERBS: tuple[VerbRow, ...] = (
         example="continue stopped",
         in_session=Operands.TARGET,
         help_in_session="let stopped ranks go on",
-        flags=("--continue",),
-        field="resume",
-        changes=True,
     ),
     VerbRow(
         name="release",
@@ -182,9 +163,6 @@ VERBS: tuple[VerbRow, ...] = (
         example="release held",
         in_session=Operands.MAYBE_TARGET,
         help_in_session="let held ranks go on; all, or these",
-        flags=("--release",),
-        field="release",
-        changes=True,
     ),
     VerbRow(
         name="kill",
@@ -193,17 +171,12 @@ VERBS: tuple[VerbRow, ...] = (
         example="kill 5",
         in_session=Operands.TARGET,
         help_in_session="end ranks; asks first",
-        flags=("--kill",),
-        field="kill",
-        changes=True,
     ),
     VerbRow(
         name="tmux",
         operands=Operands.TARGET,
         help="attach to each rank in a pane of its own, in tmux",
         example="tmux 0-3",
-        flags=("--tmux",),
-        field="tmux",
     ),
     VerbRow(
         name="stops",
@@ -218,15 +191,12 @@ VERBS: tuple[VerbRow, ...] = (
         operands=Operands.MAYBE_TARGET,
         help="print all that is known of the ranks, for a colleague or a bug report",
         example="report -o hang.txt",
-        flags=("--report",),
-        field="report",
     ),
     VerbRow(
         name="adopt",
         operands=Operands.PROCESSES,
         help="make ranks of processes of this host that were started without us",
         example="adopt --mine",
-        changes=True,
     ),
     VerbRow(
         name="mcp",
@@ -264,11 +234,8 @@ VERBS: tuple[VerbRow, ...] = (
 )
 """All verbs in the order in which they are listed.
 
-A new one is a row here, a field in Arguments if it has a flag, and a member of settings.Verb.
+A new one is a row here, its options in parsers.OPTIONS_OF, a class in settings, and what makes it one in settle.
 """
-
-ATTACHING = ("attach", "wait", "interrupt", "tmux")
-"""Verbs that may open a session."""
 
 OF_THE_BROKER = ("serve", "run", "status", "token", "certificate", "log", "check")
 """Verbs that ``dbg-broker`` has and this command has not."""
@@ -276,4 +243,26 @@ OF_THE_BROKER = ("serve", "run", "status", "token", "certificate", "log", "check
 BY_NAME = {row.name: row for row in VERBS} | {row.short: row for row in VERBS if row.short is not None}
 """The rows by the words that stand for them."""
 
-BY_FLAG = {flag: row for row in VERBS for flag in row.flags}
+_LIKE_A_VERB = re.compile(r"[A-Za-z]+")
+
+
+def is_target(word: str) -> bool:
+    """Tell whether a word can be read as a target; names of groups count, whether remembered or not."""
+    from dbg_wire.targets.grammar import parse_target  # help, version and most mistakes do without
+
+    try:
+        parse_target(word)
+    except BadTarget:
+        return False
+    return True
+
+
+def refuse_mistyped(word: str, verbs: Iterable[str]) -> None:
+    """Raise BadInput for a word in place of a verb or target that is much like one of them, and is none."""
+    if not _LIKE_A_VERB.fullmatch(word) or is_target(word):
+        return
+    from dbg_wire.targets.grammar import Word
+
+    meant = nearest(word.lower(), [*verbs, *(known.value for known in Word)])
+    if meant is not None:
+        raise BadInput(f"unknown verb or rank `{printable(word)}`", f"did you mean `{meant}`?")

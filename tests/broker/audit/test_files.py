@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.audit.files import AUDIT_FILE, KEPT, append, audit_files
+from dbg_broker.audit.writer import AUDIT_FILE, KEPT, append, audit_files
 
 
 def test_lines_are_appended_to_a_file_for_us_alone(tmp_path: Path) -> None:

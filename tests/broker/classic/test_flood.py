@@ -207,7 +207,7 @@ def test_a_program_that_prints_between_steps_opens_a_page_now_and_then() -> None
     session.message(audience(1), 0.0)
     step = b"\x1b[?1049hx\x1b[?1049lprinted\n"
     shown = [session.received(step, PAGE_SECONDS * (1 + number / 100)) for number in range(50)]
-    pages = [deed for deeds in shown for deed in deeds if isinstance(deed, Output) and b"line" in deed.data]
+    pages = [deed for outputs in shown for deed in outputs if isinstance(deed, Output) and b"line" in deed.data]
     assert len(pages) == 1
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.classic.line import LineSession, StockLog
-from dbg_broker.classic.session import QUIET_SECONDS, Deed, Write
+from dbg_broker.classic.session import QUIET_SECONDS, SessionOutput, Write
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Audience, Discarded, PromptInfo, PromptState, Replay, Replied, Reply, Report
@@ -23,12 +23,12 @@ def stopped() -> LineSession:
     return session
 
 
-def shown(deeds: list[Deed]) -> str:
-    return b"".join(deed.data for deed in deeds if isinstance(deed, Output)).decode()
+def shown(outputs: list[SessionOutput]) -> str:
+    return b"".join(deed.data for deed in outputs if isinstance(deed, Output)).decode()
 
 
-def written(deeds: list[Deed]) -> bytes:
-    return b"".join(deed.data for deed in deeds if isinstance(deed, Write))
+def written(outputs: list[SessionOutput]) -> bytes:
+    return b"".join(deed.data for deed in outputs if isinstance(deed, Write))
 
 
 def reply(text: str, prompt: int = 1, generation: int = 1) -> Reply:
@@ -44,11 +44,11 @@ def test_a_prompt_is_found_wherever_reads_cut(cuts: list[int]) -> None:
     session = LineSession(0.0)
     session.message(Audience(viewers=1, generation=1, rows=24, columns=80, colors=256), 0.0)
     places = sorted(set(cuts))
-    deeds: list[Deed] = []
+    outputs: list[SessionOutput] = []
     for start, end in zip([0, *places], [*places, len(GREETING)], strict=True):
-        deeds += session.received(GREETING[start:end], 0.0)
+        outputs += session.received(GREETING[start:end], 0.0)
     log = "> /home/me/train.py(41)step()\n-> loss = f(x)\n"
-    assert shown(deeds) == log
+    assert shown(outputs) == log
     prompt = prompt_of(session)
     assert prompt is not None
     assert (prompt.offset, prompt.text, prompt.state) == (len(log), "(Pdb) ", PromptState.COMMAND)
@@ -88,16 +88,16 @@ def test_what_only_looks_like_a_prompt_is_none(text: str) -> None:
 
 def test_a_reply_is_written_once_and_stands_in_the_log() -> None:
     session = stopped()
-    deeds = session.message(reply("p loss"), 1.0)
-    assert written(deeds) == b"p loss\n"
-    assert shown(deeds) == "(Pdb) p loss\n"
-    assert Replied(prompt=1, taken=True) in deeds
+    outputs = session.message(reply("p loss"), 1.0)
+    assert written(outputs) == b"p loss\n"
+    assert shown(outputs) == "(Pdb) p loss\n"
+    assert Replied(prompt=1, taken=True) in outputs
     assert prompt_of(session) is None
     (again,) = session.message(reply("p loss"), 1.0)
     assert isinstance(again, Replied)
     assert (again.taken, again.reason) == (False, "that prompt is gone")
-    deeds = session.received(b"0.25\r\n(Pdb) ", 1.1)
-    assert shown(deeds) == "0.25\n"
+    outputs = session.received(b"0.25\r\n(Pdb) ", 1.1)
+    assert shown(outputs) == "0.25\n"
     prompt = prompt_of(session)
     assert prompt is not None
     assert prompt.number == 2
@@ -106,9 +106,9 @@ def test_a_reply_is_written_once_and_stands_in_the_log() -> None:
 @pytest.mark.parametrize("wrong", [reply("n", prompt=2), reply("n", generation=9), reply("for i in x:\n    print(i)")])
 def test_a_reply_that_can_not_be_meant_is_not_written(wrong: Reply) -> None:
     session = stopped()
-    deeds = session.message(wrong, 1.0)
-    assert written(deeds) == b""
-    (settled,) = deeds
+    outputs = session.message(wrong, 1.0)
+    assert written(outputs) == b""
+    (settled,) = outputs
     assert isinstance(settled, Replied)
     assert not settled.taken
     assert settled.reason
@@ -117,9 +117,9 @@ def test_a_reply_that_can_not_be_meant_is_not_written(wrong: Reply) -> None:
 
 def test_output_after_a_prompt_takes_it_back() -> None:
     session = stopped()
-    deeds = session.received(b"and so on\r\n", 1.0)
-    assert shown(deeds) == "(Pdb) and so on\n"
-    (report,) = [deed for deed in deeds if isinstance(deed, Report)]
+    outputs = session.received(b"and so on\r\n", 1.0)
+    assert shown(outputs) == "(Pdb) and so on\n"
+    (report,) = [deed for deed in outputs if isinstance(deed, Report)]
     assert report.report.prompt is None
 
 
@@ -154,18 +154,18 @@ def test_a_replay_begins_where_it_was_asked_or_where_the_log_does() -> None:
 
 
 def test_single_keys_are_settled_and_not_written() -> None:
-    deeds = stopped().keys(Input(session=1, stop=1, generation=1, offset=0, data=b"n"), 0.0)
-    assert written(deeds) == b""
-    assert deeds == [Discarded(generation=1, offset=1, count=1, reason="a stock pdb takes whole lines")]
+    outputs = stopped().keys(Input(session=1, stop=1, generation=1, offset=0, data=b"n"), 0.0)
+    assert written(outputs) == b""
+    assert outputs == [Discarded(generation=1, offset=1, count=1, reason="a stock pdb takes whole lines")]
 
 
 @given(st.lists(st.binary(max_size=100), max_size=10), st.integers(0, 500))
 def test_log_and_frames_say_the_same_whatever_comes(chunks: list[bytes], offset: int) -> None:
     session = stopped()
-    deeds: list[Deed] = session.message(Replay(session=1, offset=0), 0.0)
+    outputs: list[SessionOutput] = session.message(Replay(session=1, offset=0), 0.0)
     for chunk in chunks:
-        deeds += session.received(chunk, 0.0)
-    live = b"".join(deed.data for deed in deeds if isinstance(deed, Output))
+        outputs += session.received(chunk, 0.0)
+    live = b"".join(deed.data for deed in outputs if isinstance(deed, Output))
     replay = session.message(Replay(session=1, offset=offset), 0.0)
     assert b"".join(deed.data for deed in replay if isinstance(deed, Output)) == live[offset:]
 

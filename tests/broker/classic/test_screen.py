@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.classic.screen import MAX_KEPT, NO_REACTION, REACTION_SECONDS, ScreenSession
-from dbg_broker.classic.session import QUIET_SECONDS, Deed, Write
+from dbg_broker.classic.session import QUIET_SECONDS, SessionOutput, Write
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_DATA_BYTES
 from dbg_wire.messages import (
@@ -51,16 +51,16 @@ def stopped(now: float = 0.0, *, viewers: int = 1) -> ScreenSession:
     return session
 
 
-def shown(deeds: list[Deed]) -> bytes:
-    return b"".join(deed.data for deed in deeds if isinstance(deed, Output))
+def shown(outputs: list[SessionOutput]) -> bytes:
+    return b"".join(deed.data for deed in outputs if isinstance(deed, Output))
 
 
-def written(deeds: list[Deed]) -> bytes:
-    return b"".join(deed.data for deed in deeds if isinstance(deed, Write))
+def written(outputs: list[SessionOutput]) -> bytes:
+    return b"".join(deed.data for deed in outputs if isinstance(deed, Write))
 
 
-def of_type(deeds: list[Deed], kind: type[Deed]) -> list[Deed]:
-    return [deed for deed in deeds if isinstance(deed, kind)]
+def of_type(outputs: list[SessionOutput], kind: type[SessionOutput]) -> list[SessionOutput]:
+    return [deed for deed in outputs if isinstance(deed, kind)]
 
 
 def screen(*data: bytes) -> list[str]:
@@ -109,8 +109,8 @@ def test_a_replay_asks_no_terminal_anything() -> None:
 
 def test_offsets_of_frames_join_and_none_is_too_long() -> None:
     session = stopped()
-    deeds = session.received(drawing("x" * 70, rows=10) * 300, 0.0) + session.message(Repaint(), 0.0)
-    frames = [deed for deed in deeds if isinstance(deed, Output)]
+    outputs = session.received(drawing("x" * 70, rows=10) * 300, 0.0) + session.message(Repaint(), 0.0)
+    frames = [deed for deed in outputs if isinstance(deed, Output)]
     assert max(len(frame.data) for frame in frames) == MAX_DATA_BYTES
     for before, after in pairwise(frames):
         assert after.offset == before.offset + len(before.data)
@@ -120,16 +120,16 @@ def test_a_screen_that_grew_too_long_is_cut_and_says_so_until_the_next_step() ->
     session = stopped()
     for number in range(2000):
         session.received(drawing(f"{number:4} {'x' * 60}"), 0.0)
-    deeds = session.message(Repaint(), 0.0)
-    assert len(shown(deeds)) <= MAX_KEPT + 100
-    assert screen(shown(deeds))[0].startswith("1999 xxx")
-    assert b"\x1b)0" in shown(deeds)[:200]
-    assert "incomplete" in str(of_type(deeds, Notice))
-    assert written(deeds) == b"\x0c"
+    outputs = session.message(Repaint(), 0.0)
+    assert len(shown(outputs)) <= MAX_KEPT + 100
+    assert screen(shown(outputs))[0].startswith("1999 xxx")
+    assert b"\x1b)0" in shown(outputs)[:200]
+    assert "incomplete" in str(of_type(outputs, Notice))
+    assert written(outputs) == b"\x0c"
     session.received(LEAVE + ENTER + drawing("two"), 1.0)
-    deeds = session.message(Repaint(), 1.0)
-    assert not of_type(deeds, Notice)
-    assert not written(deeds)
+    outputs = session.message(Repaint(), 1.0)
+    assert not of_type(outputs, Notice)
+    assert not written(outputs)
 
 
 def test_nobody_looking_means_no_frames() -> None:
@@ -139,8 +139,8 @@ def test_nobody_looking_means_no_frames() -> None:
 
 def test_a_step_shows_no_running_and_a_program_that_stays_away_does() -> None:
     session = stopped()
-    deeds = session.received(LEAVE + ENTER + drawing("two"), 1.0)
-    assert not of_type(deeds, Report)
+    outputs = session.received(LEAVE + ENTER + drawing("two"), 1.0)
+    assert not of_type(outputs, Report)
     session.received(LEAVE, 2.0)
     assert session.tick(2.0 + QUIET_SECONDS / 2) == []
     (report,) = of_type(session.tick(2.0 + QUIET_SECONDS), Report)
@@ -159,9 +159,9 @@ def test_prints_are_shown_while_the_program_runs_and_told_after_it_stopped() -> 
     live += shown(session.received(b"\xa9\n", 1.0))
     assert screen(live)[:2] == ["epoch 1", "loss é"]
     assert screen(shown(session.message(Repaint(), 1.0)))[:2] == ["epoch 1", "loss é"]
-    deeds = session.received(ENTER + drawing("two"), 1.1)
-    assert Notice(text="the program printed: loss é") in deeds
-    assert screen(live, shown(deeds))[0] == "two 1"
+    outputs = session.received(ENTER + drawing("two"), 1.1)
+    assert Notice(text="the program printed: loss é") in outputs
+    assert screen(live, shown(outputs))[0] == "two 1"
     session.message(audience(0), 1.2)
     assert Notice(text="the program printed: loss é") in session.message(audience(1), 1.3)
     live = shown(session.received(LEAVE + b"epoch 2\n", 2.0))
@@ -178,8 +178,8 @@ def test_hostile_prints_can_not_act_on_a_terminal() -> None:
 
 def test_keys_are_written_once_and_acknowledged() -> None:
     session = stopped()
-    deeds = session.keys(keys(b"nn"), 0.0)
-    assert (written(deeds), of_type(deeds, Applied)) == (b"nn", [Applied(generation=1, offset=2)])
+    outputs = session.keys(keys(b"nn"), 0.0)
+    assert (written(outputs), of_type(outputs, Applied)) == (b"nn", [Applied(generation=1, offset=2)])
     assert session.keys(keys(b"nn"), 0.0) == []
     assert written(session.keys(keys(b"nns", offset=0), 0.0)) == b"s"
     (lost,) = session.keys(keys(b"q", generation=7), 0.0)

@@ -11,6 +11,7 @@ from dbg_broker.events import occasions
 from dbg_broker.events.event import Event, EventKind
 from dbg_broker.events.occasions import AGAIN_SECONDS, GATHER_SECONDS, SELDOM_SECONDS, Occasions
 from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.timers import Timers
 from dbg_wire.messages import Hang, RankReport
 from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, STOP, WHERE, registration
@@ -44,9 +45,7 @@ class Broker:
     def __init__(self) -> None:
         self.clock, self.told = Clock(), list[Event]()
         clock = self.clock
-        self.occasions = Occasions(
-            self.told.append, clock=lambda: clock.now, wall=lambda: clock.now, schedule=clock.schedule
-        )
+        self.occasions = Occasions(self.told.append, Timers(lambda: clock.now, clock.schedule, wall=lambda: clock.now))
 
     def see(self, *ranks: RankRecord) -> None:
         for rank in ranks:
@@ -77,7 +76,7 @@ def stopped(number: int = 0, *, run: str = "0.0", **stop: object) -> RankRecord:
 
 def ended(number: int, status: int, cause: str = "") -> RankRecord:
     rank = record(number, state=RankState.EXITED)
-    rank.exit, rank.cause, rank.detail = status, cause, "ValueError: bad"
+    rank.end.exit, rank.end.cause, rank.end.detail = status, cause, "ValueError: bad"
     return rank
 
 
@@ -119,7 +118,7 @@ def test_a_kept_crash_is_told_with_its_error_and_not_again_at_its_end(broker: Br
 def test_ranks_that_a_launcher_ended_afterwards_are_not_told(broker: Broker) -> None:
     first, other = ended(0, 1), ended(1, -signal.SIGKILL)
     broker.see(other, first, ended(2, -signal.SIGTERM), ended(3, 0))
-    other.cause = "likely from its launcher"
+    other.end.cause = "likely from its launcher"
     (event,) = broker.news()
     assert (event.ranks, event.sentence) == ("0", "gpu013:0 of job 4711.0 ended with status 1: ValueError: bad")
 

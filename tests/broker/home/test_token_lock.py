@@ -12,7 +12,7 @@ import pytest
 
 from dbg_broker.home.bearer import Role, load_issued
 from dbg_broker.home.rendezvous import TOKENS_LOCK_FILE, tokens_locked
-from dbg_broker.verbs.token import TokenWishes, print_token, revoke
+from dbg_broker.verbs.token import TokenOptions, print_token, revoke
 from dbg_wire.errors import BadSecretFile
 
 
@@ -21,7 +21,7 @@ def silent(_: str) -> None:
 
 
 def make(home: Path, name: str) -> None:
-    print_token(home, TokenWishes(role=Role.WATCHER, name=name), silent, silent)
+    print_token(home, TokenOptions(role=Role.WATCHER, name=name), silent, silent)
 
 
 def test_a_token_that_is_made_while_another_is_revoked_does_not_bring_that_back(made_home: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dbg_broker.events.event import Event, EventKind
 from dbg_broker.events.occasions import Occasions
 from dbg_broker.home.bearer import Role
+from dbg_broker.timers import Timers
 from dbg_wire.messages import Hang, Snapshot, Subscribe
 from tests.broker.peers import Broker
 
@@ -15,7 +16,7 @@ def listen(broker: Broker) -> list[Event]:
     """Have the events of a broker put into a list."""
     told: list[Event] = []
     timers = broker.hub.timers
-    occasions = Occasions(told.append, clock=timers.clock, wall=timers.clock, schedule=timers.schedule)
+    occasions = Occasions(told.append, Timers(timers.clock, timers.schedule, wall=timers.clock))
     broker.hub.journal.occasions = occasions
     return told
 

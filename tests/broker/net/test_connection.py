@@ -18,7 +18,7 @@ from websockets.typing import Subprotocol
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub.admission import FIGURES_SECONDS
-from dbg_broker.net import connection, places
+from dbg_broker.net import places, websocket
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import Request
 from dbg_wire import limits
@@ -158,7 +158,7 @@ async def test_a_connection_has_one_protocol_object_and_keeps_no_request(
         made.append(ServerProtocol(**options))
         return made[-1]
 
-    monkeypatch.setattr(connection, "ServerProtocol", make)
+    monkeypatch.setattr(websocket, "ServerProtocol", make)
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
     writer.write(upgrade(broker))
     await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SECONDS)

@@ -46,7 +46,7 @@ class Stranger:
 
 def come(loop: Loop, address: str, names: str, *, is_slow: bool = False) -> None:
     for name in names:
-        loop.entrance.take(Stranger(loop, name).work, address, is_slow=is_slow)
+        loop.entrance.submit(Stranger(loop, name).work, address, is_slow=is_slow)
 
 
 def test_a_turn_has_a_bounded_time_for_all_strangers() -> None:
@@ -65,7 +65,7 @@ def test_addresses_take_it_in_turn() -> None:
 
 def test_a_connection_with_more_to_read_goes_to_the_end_of_its_addresss_line() -> None:
     loop = Loop()
-    loop.entrance.take(Stranger(loop, "x", 3).work, "a", is_slow=False)
+    loop.entrance.submit(Stranger(loop, "x", 3).work, "a", is_slow=False)
     come(loop, "a", "y")
     assert loop.turn() == list("xyxx")
 
@@ -81,5 +81,5 @@ def test_one_whose_handshake_is_complete_goes_first_among_those_of_its_address()
     loop = Loop()
     come(loop, "a", "01")
     come(loop, "b", "x")
-    loop.entrance.take(Stranger(loop, "2").work, "a", is_slow=False, is_ahead=True)
+    loop.entrance.submit(Stranger(loop, "2").work, "a", is_slow=False, is_ahead=True)
     assert loop.turn() == list("2x01")

@@ -1,50 +1,29 @@
-"""The broker's frames are the bytes that the WebSocket library would send."""
+"""Bytes that wait for their turn, without TLS; with it they are in test_tls and test_connection."""
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from websockets.frames import Frame, Opcode
-
-from dbg_broker.net.frames import Fragments, pack, pack_message, whole_frame
-from dbg_wire.messages import Probe
+from dbg_broker.net.frames import PIECE_BYTES, UNREAD_BYTES, IncomingBytes
 
 
-@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 100_000])
-@pytest.mark.parametrize("opcode", [Opcode.TEXT, Opcode.BINARY])
-def test_frame_is_the_librarys(opcode: Opcode, size: int) -> None:
-    payload = bytes(range(256)) * (size // 256 + 1)
-    assert pack(opcode, payload[:size]) == Frame(opcode, payload[:size]).serialize(mask=False)
+def test_bytes_come_back_in_pieces_and_in_order() -> None:
+    incoming = IncomingBytes(None)
+    said = bytes(range(256)) * (PIECE_BYTES // 128)
+    incoming.add(said[:1000])
+    incoming.add(said[1000:])
+    pieces = []
+    while incoming:
+        pieces.append(incoming.piece())
+    assert b"".join(pieces) == said
+    assert max(map(len, pieces)) == PIECE_BYTES
 
 
-@given(
-    st.sampled_from(list(Opcode)), st.binary(max_size=300) | st.binary(min_size=65530, max_size=65540), st.booleans()
-)
-def test_whole_message_of_a_client_is_found_in_its_bytes_and_nothing_else_is(
-    opcode: Opcode, payload: bytes, fin: bool
-) -> None:
-    frame = Frame(opcode, payload[:125] if opcode >= Opcode.CLOSE else payload, fin=fin or opcode >= Opcode.CLOSE)
-    data = frame.serialize(mask=True)
-    is_whole = frame.fin and opcode in (Opcode.TEXT, Opcode.BINARY) and len(payload) < 65536
-    assert whole_frame(data) == (frame if is_whole else None)
-    for other in (data[:-1], data + b"\x81", frame.serialize(mask=False), bytes([data[0] | 0x40]) + data[1:]):
-        assert whole_frame(other) is None
-
-
-def test_messages_are_text() -> None:
-    assert pack_message(Probe()) == Frame(Opcode.TEXT, b'{"type":"probe"}').serialize(mask=False)
-
-
-def test_fragments_become_one_message_of_the_kind_of_the_first() -> None:
-    fragments = Fragments()
-    assert not fragments.is_begun
-    assert fragments.take(Frame(Opcode.TEXT, b"", fin=False)) is None
-    assert fragments.take(Frame(Opcode.CONT, b"one ", fin=False)) is None
-    assert fragments.is_begun
-    assert fragments.take(Frame(Opcode.PING, b"between")) is None
-    assert fragments.take(Frame(Opcode.CONT, b"two ", fin=False)) is None
-    assert len(fragments) == len(b"one two ")
-    assert fragments.take(Frame(Opcode.CONT, b"three")) == (Opcode.TEXT, b"one two three")
-    assert (len(fragments), fragments.is_begun) == (0, False)
-    assert fragments.take(Frame(Opcode.BINARY, b"whole")) == (Opcode.BINARY, b"whole")
+def test_enough_is_enough_until_some_is_read_or_all_forgotten() -> None:
+    incoming = IncomingBytes(None)
+    incoming.add(bytes(UNREAD_BYTES - 1))
+    assert not incoming.is_full
+    incoming.add(b"x")
+    assert incoming.is_full
+    incoming.piece()
+    assert not incoming.is_full
+    incoming.clear()
+    assert not incoming

@@ -19,7 +19,7 @@ def serve(line: FairQueue, slices: int, seconds: float = 1.0) -> list[Account]:
     """Serve workers that always have more, and return whose turn it was."""
     served = []
     for _ in range(slices):
-        worker, share = line.take()
+        worker, share = line.pop()
         line.charge(share, seconds)
         line.put(worker, share)
         served.append(share)
@@ -60,7 +60,7 @@ def test_who_asks_for_little_waits_for_one_slice_though_a_whole_crowd_floods() -
 
 def serve_until(line: FairQueue, wanted: Account) -> int:
     for count in range(1000):
-        worker, share = line.take()
+        worker, share = line.pop()
         if share == wanted:
             line.charge(share, 0.01)
             return count
@@ -82,7 +82,7 @@ def test_all_that_wait_are_served_and_nobody_else(events: list[tuple[str, Accoun
             line.put(named(), share)
             waiting.add(share)
         elif event in ("serve", "end") and waiting:
-            worker, served = line.take()
+            worker, served = line.pop()
             line.charge(served, 0.5)
             if event == "serve":
                 line.put(worker, served)
@@ -93,7 +93,7 @@ def test_all_that_wait_are_served_and_nobody_else(events: list[tuple[str, Accoun
         assert len(line) == len(waiting)
     left = set()
     while line:
-        _, served = line.take()
+        _, served = line.pop()
         line.charge(served, 0.5)
         left.add(served)
     assert left == waiting

@@ -14,7 +14,7 @@ TEN = bytes(10)
 
 def drain(outbox: Outbox) -> list[bytes]:
     frames = []
-    while (frame := outbox.take()) is not None:
+    while (frame := outbox.pop()) is not None:
         frames.append(frame)
     return frames
 
@@ -131,7 +131,7 @@ class OutboxMachine(RuleBasedStateMachine):
     def peer_takes(self, count: int) -> None:
         self.held = 0
         for _ in range(count):
-            frame = self.outbox.take()
+            frame = self.outbox.pop()
             if frame is None:
                 break
             self.held += len(frame)

@@ -137,17 +137,17 @@ def test_memory_lacks_from_the_look_that_finds_none_until_reserve_and_headroom_a
 ) -> None:
     assert memory.lack.why == ""
     host.room = 0
-    memory.look()
+    memory.poll()
     assert memory.lack.why.startswith("the broker is short of memory")
     host.room = MEMORY - 1
     host.now += RETRY_SECONDS
-    memory.look()
+    memory.poll()
     assert memory.lack.why
     host.room = MEMORY
-    memory.look()
+    memory.poll()
     assert memory.lack.why, "it is tried again too soon"
     host.now += RETRY_SECONDS
-    memory.look()
+    memory.poll()
     assert memory.lack.why == ""
 
 
@@ -156,14 +156,14 @@ def test_a_memory_error_elsewhere_gives_the_reserve_up(memory: SpareMemory, host
     memory.give_up()
     assert memory.lack.why
     host.now += RETRY_SECONDS
-    memory.look()
+    memory.poll()
     assert memory.lack.why == ""
 
 
 def test_no_memory_lacks_before_the_reserve_is_taken_and_after_it_is_closed(host: Host) -> None:
     host.room = 0
     kept = SpareMemory(host.clock)
-    kept.look()
+    kept.poll()
     assert kept.lack.why == ""
     kept.begin()
     assert kept.lack.why

@@ -71,7 +71,7 @@ class Flood:
 
 def test_what_comes_while_nobody_waits_is_taken_at_once() -> None:
     loop = Loop()
-    assert not loop.turns.take(Flood(loop, "a", 3).work, share("a"), types=False)
+    assert not loop.turns.submit(Flood(loop, "a", 3).work, share("a"), types=False)
     assert loop.done == ["a"] * 3
 
 
@@ -79,7 +79,7 @@ def test_short_messages_have_the_loop_turn_no_more_often() -> None:
     loop = Loop()
     loops = 0
     for _ in range(int(10 * TURN_SECONDS / COST)):
-        loop.turns.take(Flood(loop, "a", 1).work, share("a"), types=False)
+        loop.turns.submit(Flood(loop, "a", 1).work, share("a"), types=False)
         assert not len(loop.turns)
         loops += loop.is_called
         loop.turn()
@@ -88,9 +88,9 @@ def test_short_messages_have_the_loop_turn_no_more_often() -> None:
 
 def test_a_flood_has_its_slice_of_each_turn_and_the_next_one_has_its_own() -> None:
     loop = Loop()
-    assert loop.turns.take(Flood(loop, "flood", 1000).work, share("flood"), types=False)
+    assert loop.turns.submit(Flood(loop, "flood", 1000).work, share("flood"), types=False)
     assert loop.now < 2 * SLICE_SECONDS
-    assert loop.turns.take(Flood(loop, "other", 1).work, share("other"), types=False)
+    assert loop.turns.submit(Flood(loop, "other", 1).work, share("other"), types=False)
     loop.turn()
     assert "other" in loop.done
     assert loop.done.count("flood") < 1000
@@ -99,11 +99,11 @@ def test_a_flood_has_its_slice_of_each_turn_and_the_next_one_has_its_own() -> No
 def test_a_key_waits_for_no_line_of_floods() -> None:
     loop = Loop()
     for number in range(200):
-        loop.turns.take(Flood(loop, f"flood {number}", 1000).work, share(number), types=False)
+        loop.turns.submit(Flood(loop, f"flood {number}", 1000).work, share(number), types=False)
     for _ in range(5):
         assert loop.turn() < 2 * TURN_SECONDS
         before = loop.now
-        loop.turns.take(Flood(loop, "key", 1).work, share("key"), types=True)
+        loop.turns.submit(Flood(loop, "key", 1).work, share("key"), types=True)
         assert loop.done[-1] == "key"
         assert loop.now - before < SLICE_SECONDS
     assert len(loop.turns) == 200
@@ -113,7 +113,7 @@ def test_all_have_their_turn_and_all_is_read() -> None:
     loop = Loop()
     senders = [Flood(loop, str(number), 20) for number in range(50)]
     for sender in senders:
-        loop.turns.take(sender.work, share(sender.name), types=False)
+        loop.turns.submit(sender.work, share(sender.name), types=False)
     while len(loop.turns):
         loop.turn()
     assert not any(sender.pieces for sender in senders)
@@ -124,8 +124,8 @@ def test_what_is_due_waits_for_one_slice_of_those_before_it_and_for_no_flood() -
     loop = Loop()
     loop.turns.call_after_current_queue(lambda: loop.done.append("at once"))
     assert loop.done == ["at once"]
-    loop.turns.take(Flood(loop, "flood", 1_000_000).work, share("flood"), types=False)
-    loop.turns.take(Flood(loop, "answer", 1).work, share("answer"), types=False)
+    loop.turns.submit(Flood(loop, "flood", 1_000_000).work, share("flood"), types=False)
+    loop.turns.submit(Flood(loop, "answer", 1).work, share("answer"), types=False)
     loop.turns.call_after_current_queue(lambda: loop.done.append("due"))
     assert "due" not in loop.done
     loop.turn()
@@ -203,4 +203,4 @@ async def test_a_message_that_came_before_the_end_is_read(broker: Broker) -> Non
     rank.websocket.transport.close()
     await broker.left(lambda hub: not hub.ranks.links)
     (listed,) = broker.hub.ranks.registry.ranks()
-    assert (listed.state, listed.exit) == (RankState.EXITED, 3)
+    assert (listed.state, listed.end.exit) == (RankState.EXITED, 3)

@@ -16,9 +16,9 @@ from tests.broker.peers import registration
 def ended(number: int, left: float, exit_status: int | None, *, run: str = "0.0", died: bool = False) -> RankRecord:
     said = registration(number, run=run)
     record = RankRecord(said=said, report=said.report, state=RankState.EXITED, child=None, since=0, heard=0, entered=0)
-    record.left, record.exit, record.died = left, exit_status, died
+    record.end.left, record.end.exit, record.end.died = left, exit_status, died
     if exit_status is not None and exit_status < 0:
-        record.signal = -exit_status
+        record.end.signal = -exit_status
     return record
 
 
@@ -26,7 +26,7 @@ def causes(records: list[RankRecord]) -> dict[int, str]:
     failures = FirstFailures()
     for at, record in enumerate(records):
         failures.note(record, lambda at=at: records[: at + 1])  # type: ignore[misc]
-    return {record.said.rank: record.cause for record in records}
+    return {record.said.rank: record.end.cause for record in records}
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
@@ -69,10 +69,10 @@ def test_how_the_first_one_has_ended_may_become_known_late() -> None:
     failures, first, other = FirstFailures(), ended(0, 10.0, None, died=True), ended(1, 11.0, -15)
     for rank in (first, other):
         failures.note(rank, lambda: [first, other])
-    assert not other.cause
-    first.exit, first.signal = -9, 9
+    assert not other.end.cause
+    first.end.exit, first.end.signal = -9, 9
     assert failures.note(first, lambda: [first, other]) == [other]
-    assert other.cause.endswith("rank 0 was killed by SIGKILL")
+    assert other.end.cause.endswith("rank 0 was killed by SIGKILL")
     assert failures.note(first, lambda: [first, other]) == []
 
 
@@ -83,4 +83,4 @@ def test_what_is_no_longer_listed_is_forgotten() -> None:
     failures.forget(first.key)
     late = ended(1, 11.0, -15)
     assert failures.note(late, lambda: [late]) == []
-    assert not late.cause
+    assert not late.end.cause

@@ -120,10 +120,10 @@ def test_exited_key_that_registers_again_is_a_new_rank() -> None:
     rank = enter(registry)
     registry.goodbye(rank, 1, 1.0)
     registry.disconnected(rank, 1.1)
-    assert (rank.state, rank.exit) == (RankState.EXITED, 1)
+    assert (rank.state, rank.end.exit) == (RankState.EXITED, 1)
     again = enter(registry, now=2.0)
     assert again is not rank
-    assert (again.state, again.exit) == (RankState.STOPPED, None)
+    assert (again.state, again.end.exit) == (RankState.STOPPED, None)
     assert registry.keys() == (again.key,)
 
 

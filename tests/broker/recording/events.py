@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from dbg_broker.recording.stop_cast import About, Seen, Shown
+from dbg_broker.recording.stop_cast import About, ScreenInfo, Shown
 from dbg_wire.codec import Output, encode_data
 from dbg_wire.messages import PromptInfo, PromptState
 
@@ -13,8 +13,10 @@ ABOUT = About(job="4711.0", address="gpu013:5", stop=3, began=1_760_000_000.0, r
 Line = tuple[float, str, str]
 
 
-def seen(at: float, engine: str = "pudb", rows: int = 24, columns: int = 80, prompt: PromptInfo | None = None) -> Seen:
-    return Seen(at, 1, engine, rows, columns, prompt)
+def seen(
+    at: float, engine: str = "pudb", rows: int = 24, columns: int = 80, prompt: PromptInfo | None = None
+) -> ScreenInfo:
+    return ScreenInfo(at, 1, engine, rows, columns, prompt)
 
 
 def shown(at: float, data: bytes, offset: int = 0, session: int = 1) -> Shown:

@@ -9,8 +9,9 @@ import pytest
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.recording import recorder as module
 from dbg_broker.recording.recorder import Recorder
-from dbg_broker.recording.stop_cast import Ended, Happening, Missing, Said, Seen, Shown, Typed
+from dbg_broker.recording.stop_cast import Ended, Happening, Marker, Missing, ScreenInfo, Shown, Typed
 from dbg_broker.recording.writer import Entry
+from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.records.ranks import Place, RankState
@@ -54,8 +55,7 @@ class Recording:
         self.repaints: list[str] = []
         self.recorder = Recorder(
             self.writer,  # type: ignore[arg-type]
-            clock=lambda: self.now,
-            schedule=lambda _, act: self.timers.append(act),
+            Timers(lambda: self.now, lambda _, act: self.timers.append(act)),
             want_repaint=self.repaints.append,
             records_input=records_input,
         )
@@ -97,8 +97,8 @@ def test_a_stop_is_recorded_from_its_first_output_on() -> None:
     # Another debugger is opened: its terminal may have shown no notice before.
     assert test.recorder.shown(record.key, shown(0.0, b"c", session=2).frame)
     first, second, *rest = test.happened()
-    assert first == Seen(100.0, 1, "pudb", 24, 80, None)
-    assert second == Said(100.0, "alice, a driver, types")
+    assert first == ScreenInfo(100.0, 1, "pudb", 24, 80, None)
+    assert second == Marker(100.0, "alice, a driver, types")
     assert kinds(rest) == [Shown, Shown, Shown]
     assert test.recorder.notice(record.key) == "this session is recorded"
     assert test.recorder.open == 1
@@ -113,7 +113,7 @@ def test_a_flood_is_handed_over_in_batches_of_a_bounded_size() -> None:
         test.recorder.shown(record.key, shown(0.0, frame, number * len(frame)).frame)
     # One timer serves all batches of its time.
     assert len(test.timers) == 1
-    assert kinds(test.happened()) == [Seen] + [Shown] * 40
+    assert kinds(test.happened()) == [ScreenInfo] + [Shown] * 40
     assert len(test.writer.batches) > 1
     assert max(test.writer.batches) < module.TOGETHER_BYTES + len(frame) + 2 * module.COST
 
@@ -123,7 +123,7 @@ def test_a_recording_that_begins_within_a_session_asks_for_the_whole_screen() ->
     test.recorder.changed(record)
     test.recorder.shown(record.key, shown(0.0, b"a", 500).frame)
     assert test.repaints == [record.key]
-    said = [one for one in test.happened() if isinstance(one, Said)]
+    said = [one for one in test.happened() if isinstance(one, Marker)]
     assert "continues a session" in said[0].text
 
 
@@ -136,19 +136,19 @@ def test_the_end_of_a_stop_and_the_next_one_are_two_recordings() -> None:
     test.recorder.changed(record)
     # A log's end may come after the report.
     test.recorder.shown(record.key, shown(0.0, b"late", 1).frame)
-    assert kinds(test.happened()) == [Seen, Shown, Said, Shown]
+    assert kinds(test.happened()) == [ScreenInfo, Shown, Marker, Shown]
     assert test.recorder.open == 0
     record.report = stopped(2, session=2)
     test.recorder.changed(record)
     test.recorder.shown(record.key, shown(0.0, b"b", session=2).frame)
-    assert kinds(test.happened()) == [type(None), Seen, Shown]
+    assert kinds(test.happened()) == [type(None), ScreenInfo, Shown]
 
 
 def test_an_exit_ends_the_recording_with_its_status() -> None:
     test, record = Recording(), rank(stopped())
     test.recorder.changed(record)
     test.recorder.shown(record.key, shown(0.0, b"a").frame)
-    record.state, record.exit = RankState.EXITED, 3
+    record.state, record.end.exit = RankState.EXITED, 3
     test.recorder.changed(record)
     assert test.happened()[-2:] == [Ended(100.0, 3), None]
     assert test.recorder._stops == {}
@@ -160,7 +160,7 @@ def test_the_keyboard_is_noted_once_for_each_change() -> None:
     test.recorder.shown(record.key, shown(0.0, b"a").frame)
     for who in ("alice", "alice", "", "bob"):
         test.recorder.seated(record.key, who)
-    said = [one.text for one in test.happened() if isinstance(one, Said)]
+    said = [one.text for one in test.happened() if isinstance(one, Marker)]
     assert said == ["alice types", "nobody types", "bob types"]
 
 
@@ -200,7 +200,7 @@ def test_a_disk_that_takes_nothing_makes_nobody_wait_and_the_loss_is_named(monke
     test.recorder.shown(record.key, frame)
     gap, look, output = test.happened()
     assert gap == Missing(100.0, (1000 - kept) * 10_000)
-    assert isinstance(look, Seen)
+    assert isinstance(look, ScreenInfo)
     assert isinstance(output, Shown)
     assert test.repaints == [record.key]
 
@@ -226,7 +226,7 @@ def test_closing_ends_all_and_says_why() -> None:
     test.recorder.shown(record.key, shown(0.0, b"a").frame)
     test.recorder.close()
     assert test.writer.is_closed
-    assert test.writer.write()[-2:] == [Said(100.0, "the broker ends; the stop goes on"), None]
+    assert test.writer.write()[-2:] == [Marker(100.0, "the broker ends; the stop goes on"), None]
 
 
 def test_output_without_a_stop_belongs_to_no_recording() -> None:

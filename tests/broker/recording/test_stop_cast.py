@@ -7,20 +7,20 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.recording.stop_cast import MAX_SESSIONS, Ended, Happening, Missing, Said, StopCast, Typed
+from dbg_broker.recording.stop_cast import MAX_SESSIONS, Ended, Happening, Marker, Missing, StopCast, Typed
 from dbg_wire.sequences import QueryFilter
 from tests.broker.recording.events import ABOUT, events, marks, output, prompt, seen, shown
 
 
 def lines_of(*happenings: Happening) -> bytes:
     cast = StopCast(ABOUT)
-    return b"".join(map(cast.take, happenings))
+    return b"".join(map(cast.lines_of, happenings))
 
 
 class TestAnyDebugger:
     def test_the_header_says_which_stop_it_is(self) -> None:
         cast = StopCast(ABOUT)
-        cast.take(seen(0.0, rows=30, columns=100))
+        cast.lines_of(seen(0.0, rows=30, columns=100))
         header = json.loads(cast.header())
         assert (header["version"], header["width"], header["height"]) == (2, 100, 30)
         assert header["title"] == "4711.0/gpu013:5, stop 3, 2025-10-09 08:53:20 UTC"
@@ -32,7 +32,7 @@ class TestAnyDebugger:
         assert [event[1:] for event in events(lines)] == [("o", "a"), ("r", "90x30")]
 
     def test_who_types_and_the_end_are_markers(self) -> None:
-        lines = lines_of(seen(0.0), Said(0.0, "alice\x1b[2J types"), shown(0.0, b"a"), Ended(1.0, 3))
+        lines = lines_of(seen(0.0), Marker(0.0, "alice\x1b[2J types"), shown(0.0, b"a"), Ended(1.0, 3))
         assert marks(lines) == ["alice\\x1b[2J types", "the process has ended with 3"]
         assert marks(lines_of(seen(0.0), Ended(1.0, -9))) == ["the process has ended with -9"]
         assert marks(lines_of(seen(0.0), Ended(1.0, None))) == ["the process has ended"]
@@ -50,7 +50,7 @@ class TestAnyDebugger:
     def test_a_frame_that_no_rank_sends_is_refused_by_the_codec_alone(self) -> None:
         cast = StopCast(ABOUT)
         for session in range(100):
-            cast.take(shown(0.0, b"a", session=session))
+            cast.lines_of(shown(0.0, b"a", session=session))
         assert len(cast._expected) <= MAX_SESSIONS
 
 

@@ -70,15 +70,15 @@ class _Flag:
 
 @pytest.fixture
 def writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Writing]:
-    take = StopCast.take
+    lines_of = StopCast.lines_of
 
     def noting(cast: StopCast, happening: Happening) -> bytes:
         if isinstance(happening, _Flag):
             happening._flag.set()
             return b""
-        return take(cast, happening)
+        return lines_of(cast, happening)
 
-    monkeypatch.setattr(StopCast, "take", noting)
+    monkeypatch.setattr(StopCast, "lines_of", noting)
     made = Writing(tmp_path)
     yield made
     made.disk.gate.set()

@@ -9,68 +9,63 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.cli.main import parse
+from dbg_broker.cli.dispatch import parse, run_settings
 from dbg_broker.run.own_broker import (
-    Option,
     StartedBy,
-    broker_options,
     format_started,
     notes_on,
     options_of,
     words_of,
 )
-from dbg_broker.run.settings import Wishes
+from dbg_broker.run.settings import Option, Options, check
 from dbg_broker.settings import ServeSettings, serve_settings
 from dbg_wire.errors import BadInput
 
-ALL = Wishes(
-    allow=("10.0.0.0/8", "::1"),
-    audit_input=True,
-    record="casts",
-    record_input=True,
-    record_max="1G",
-    on_event="sh -c 'cat > told'",
-    max_lease="8h",
-)
+WORDS = ["--allow", "10.0.0.0/8", "--allow", "::1", "--audit-input", "--record", "casts", "--record-input"]
+WORDS += ["--record-max", "1G", "--on-event", "sh -c 'cat > told'", "--max-lease", "8h"]
 
 
-def served(wishes: Wishes, directory: str) -> ServeSettings:
+def broker_options(words: list[str], directory: str) -> Options:
+    """Return what a run in this directory hands to a broker of its own. Raise BadInput."""
+    settings = run_settings(parse(["run", *words, "--", "true"]))
+    return check(replace(settings, directory=directory)).options.broker
+
+
+def served(words: list[str], directory: str) -> ServeSettings:
     """Return what the run's broker makes of the options; it runs at the root."""
-    words = ["serve", *words_of(broker_options(wishes, directory))]
-    return serve_settings(parse(words), {"DBG_HOME": "/h"}, "/")
+    told = ["serve", *words_of(broker_options(words, directory))]
+    return serve_settings(parse(told), {"DBG_HOME": "/h"}, "/")
 
 
 def test_the_broker_has_what_serve_makes_of_the_same_words_in_the_directory_of_the_run() -> None:
-    words = ["--allow", "10.0.0.0/8", "--allow", "::1", "--audit-input", "--record", "casts", "--record-input"]
-    words += ["--record-max", "1G", "--on-event", "sh -c 'cat > told'", "--max-lease", "8h"]
-    typed = serve_settings(parse(["serve", *words]), {"DBG_HOME": "/h"}, "/work")
-    assert served(ALL, "/work") == replace(typed, event_directory="/work")
-    assert broker_options(Wishes(), "/work") == ()
+    typed = serve_settings(parse(["serve", *WORDS]), {"DBG_HOME": "/h"}, "/work")
+    assert served(WORDS, "/work") == replace(typed, event_directory="/work")
+    assert broker_options([], "/work") == ()
 
 
 def test_a_program_of_the_directory_is_found_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     program = tmp_path / "-tell me.sh"
     program.touch(0o700)
-    settings = served(Wishes(on_event="'./-tell me.sh' --now"), str(tmp_path))
+    settings = served(["--on-event", "'./-tell me.sh' --now"], str(tmp_path))
     assert settings.on_event == (f"{tmp_path}/./-tell me.sh", "--now")
     assert settings.event_directory == str(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("wishes", "named"),
+    ("words", "named"),
     [
-        (Wishes(allow=("10.0.0.0/40",)), "--allow '10.0.0.0/40' is no network"),
-        (Wishes(record=""), "--record is empty"),
-        (Wishes(record_input=True), "nothing is recorded"),
-        (Wishes(record="d", record_max="1K"), "--record-max '1K'"),
-        (Wishes(on_event="no-such-program"), "no program here"),
-        (Wishes(max_lease="soon"), "--max-lease 'soon'"),
+        (["--allow", "10.0.0.0/40"], "--allow '10.0.0.0/40' is no network"),
+        (["--record", ""], "--record is empty"),
+        (["--record-input"], "nothing is recorded"),
+        (["--record", "d", "--record-max", "1K"], "--record-max '1K'"),
+        (["--on-event", "no-such-program"], "no program here"),
+        (["--max-lease", "soon"], "--max-lease 'soon'"),
     ],
 )
-def test_what_can_not_be_used_is_refused_before_anything_is_started(wishes: Wishes, named: str) -> None:
+def test_what_can_not_be_used_is_refused_before_anything_is_started(words: list[str], named: str) -> None:
     with pytest.raises(BadInput, match=named):
-        broker_options(wishes, "/work")
+        broker_options(words, "/work")
 
 
 RECORD, LEASE = Option("--record", "/it's"), Option("--max-lease", "8h")
@@ -94,7 +89,7 @@ def test_a_broker_that_serves_already_is_told_of_in_one_sentence() -> None:
     assert left.endswith("was started by an earlier run, and still has its --record '/it'\"'\"'s' --audit-input")
 
 
-OPTIONS = st.lists(st.builds(Option, st.text(), st.text())).map(tuple)
+OPTIONS = st.lists(st.builds(Option, st.text(), st.none() | st.text())).map(tuple)
 
 
 @given(options=OPTIONS)

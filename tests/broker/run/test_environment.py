@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.run.environment import MANY_HOSTS, MAX_NAME, is_for_many_hosts, job_environment, job_name
-from dbg_broker.run.settings import Wishes
+from dbg_broker.run.settings import RunOptions
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 
 
@@ -82,8 +82,12 @@ STOPS: list[StopAt | StopIn] = [
 
 
 def test_ranks_find_what_was_asked_for_and_nothing_else_is_changed() -> None:
-    wishes = Wishes(ranks="0-3", engine="pdb", post_mortem=True, collective_timeout="600", rank_filter="0", output="/o")
-    environ = job_environment({"PATH": "/bin", "DBG_ENGINE": "pudb"}, home="/h", job="j-1", wishes=wishes, stops=STOPS)
+    options = RunOptions(
+        ranks="0-3", engine="pdb", post_mortem=True, collective_timeout="600", rank_filter="0", output="/o"
+    )
+    environ = job_environment(
+        {"PATH": "/bin", "DBG_ENGINE": "pudb"}, home="/h", job="j-1", options=options, stops=STOPS
+    )
     assert environ == {
         "PYTHONUNBUFFERED": "1",
         "PATH": "/bin",
@@ -101,7 +105,7 @@ def test_ranks_find_what_was_asked_for_and_nothing_else_is_changed() -> None:
 
 def test_what_the_user_has_set_stays_where_nothing_was_asked_for() -> None:
     given = {"DBG_RANKS": "1", "DBG_ENGINE": "pdb", "DBG_POST_MORTEM": "1", "PYTHONUNBUFFERED": "0"}
-    environ = job_environment(given, home="/h", job="j-1", wishes=Wishes(), stops=[])
+    environ = job_environment(given, home="/h", job="j-1", options=RunOptions(), stops=[])
     assert {name: environ[name] for name in given} == given
     assert (environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == ("", "")
 
@@ -118,5 +122,5 @@ def test_what_the_user_has_set_stays_where_nothing_was_asked_for() -> None:
     )
 )
 def test_every_stop_reaches_the_ranks_as_it_was_meant(stops: list[StopAt]) -> None:
-    environ = job_environment({}, home="/h", job="j", wishes=Wishes(), stops=stops)
+    environ = job_environment({}, home="/h", job="j", options=RunOptions(), stops=stops)
     assert parse_stops(environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == (stops, [])

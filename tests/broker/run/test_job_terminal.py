@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.run import keeper
-from dbg_broker.run.keeper import NO, YES, JobTerminal, is_wanted
+from dbg_broker.run.keeper import JobTerminal, is_wanted
 from tests.support.processes import Child, Processes
 from tests.support.time_unit import seconds
 
@@ -52,8 +52,8 @@ def kept(processes: Processes, output: Path) -> Kept:
 @pytest.mark.parametrize(
     ("typed", "command", "wanted"),
     [
-        (YES, ["srun", "python"], True),
-        (NO, ["python"], False),
+        (True, ["srun", "python"], True),
+        (False, ["python"], False),
         (None, ["python", "train.py"], True),
         (None, ["torchrun", "--nproc_per_node", "2", "train.py"], True),
         (None, ["torchrun", "--nnodes", "2", "train.py"], False),
@@ -61,7 +61,7 @@ def kept(processes: Processes, output: Path) -> Kept:
     ],
 )
 def test_it_is_there_where_a_job_would_have_one_without_us(
-    typed: str | None, command: list[str], wanted: bool, monkeypatch: pytest.MonkeyPatch
+    typed: bool | None, command: list[str], wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dbg_broker.run.keeper.os.isatty", lambda _: True)
     assert is_wanted(typed, command) is wanted
@@ -70,7 +70,7 @@ def test_it_is_there_where_a_job_would_have_one_without_us(
 def test_it_is_not_there_where_the_output_goes_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbg_broker.run.keeper.os.isatty", lambda _: False)
     assert not is_wanted(None, ["python"])
-    assert is_wanted(YES, ["python"])
+    assert is_wanted(True, ["python"])
 
 
 def test_what_is_written_is_in_the_file_byte_for_byte(kept: Kept, output: Path) -> None:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.run import keeper, life, terminal
-from dbg_broker.run.keeper import NO, YES, JobTerminal
+from dbg_broker.run import keeper, life, own_broker, terminal
+from dbg_broker.run.keeper import JobTerminal
 from dbg_broker.run.own_broker import Found
 from dbg_broker.run.remembered import Remembered, folder_of
-from dbg_broker.run.settings import RunSettings, Wishes
+from dbg_broker.run.settings import RunOptions, RunSettings
 from dbg_wire.errors import BadInput
 
 TERMINAL = """
@@ -50,11 +50,11 @@ class Lived:
         self.on_say: Callable[[str], None] = lambda _: None
         self.terminal = UNTIL_OVER
 
-    def run(self, *command: str, again: bool = False, **wishes: object) -> int:
+    def run(self, *command: str, again: bool = False, **options: object) -> int:
         settings = RunSettings(
             home=str(self.home),
             directory=str(self.directory),
-            wishes=Wishes(**wishes),  # type: ignore[arg-type]
+            options=RunOptions(**options),  # type: ignore[arg-type]
             command=command,
             again=again,
         )
@@ -92,7 +92,7 @@ class Lived:
 @pytest.fixture
 def lived(made_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lived:
     lived = Lived(made_home, tmp_path)
-    monkeypatch.setattr(life, "find_or_start", lambda *_: Found("wss://127.0.0.1:1", is_loopback=True))
+    monkeypatch.setattr(own_broker, "find_or_start", lambda *_: Found("wss://127.0.0.1:1", is_loopback=True))
     monkeypatch.setattr(life, "is_attachable", lambda: True)
     monkeypatch.setattr(keeper, "start", lived.start)
     monkeypatch.setattr(terminal, "own_command", lived.program)
@@ -110,7 +110,7 @@ def test_what_was_set_in_the_debugger_is_remembered(lived: Lived) -> None:
     lived.terminal = 'say(rank=3, took_part=True, breakpoints=[{"file": "/a.py", "line": 7}]); lines.read()'
     lived.run("true", stop_in=("a:f",))
 
-    assert (lived.last.command, lived.last.wishes.stop_in, lived.last.rank) == (("true",), ("a:f",), 3)
+    assert (lived.last.command, lived.last.options.stop_in, lived.last.rank) == (("true",), ("a:f",), 3)
     assert [(kept.stop.file, kept.stop.line) for kept in lived.last.breakpoints] == [("/a.py", 7)]
     assert lived.environments[0]["DBG_STOP_IN"] == "a:f"
 
@@ -167,7 +167,7 @@ def test_again_is_not_mixed_with_another_run_of_the_directory(lived: Lived) -> N
 
     def another(line: str) -> None:
         if line.startswith("ending job"):
-            other = Remembered(command=("false",), wishes=Wishes())
+            other = Remembered(command=("false",), options=RunOptions())
             folder_of(lived.home, str(lived.directory)).save(other)
 
     lived.on_say = another
@@ -175,13 +175,13 @@ def test_again_is_not_mixed_with_another_run_of_the_directory(lived: Lived) -> N
 
 
 def test_a_job_that_does_not_go_is_ended_by_force_on_all_hosts(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(life, "END_SECONDS", 0.2)
+    monkeypatch.setattr(keeper, "END_SECONDS", 0.2)
     lived.terminal = AGAIN_ONCE
     ignores = "test -e $0 && exit 5; trap '' TERM; touch $0; while :; do sleep 0.05; done"
     lived.on_say = lambda line: wait_for(lived.directory / "x") if line.startswith("ending job") else None
     assert lived.run("sh", "-c", ignores, str(lived.directory / "x")) == 5
 
-    assert lived.by_force == [[f"sh-{os.getpid()}/all", "--kill", "-y"]]
+    assert lived.by_force == [["kill", f"sh-{os.getpid()}/all", "-y"]]
 
 
 def wait_for(path: Path) -> None:
@@ -211,16 +211,16 @@ def test_a_broker_that_died_is_waited_for_at_once(lived: Lived, monkeypatch: pyt
     broker = subprocess.Popen(["sh", "-c", "read line; exit 1"], stdin=read)
     os.close(read)
     found = [Found("wss://127.0.0.1:1", hold=write, process=broker), Found("wss://127.0.0.1:2")]
-    monkeypatch.setattr(life, "find_or_start", lambda *_: found.pop(0))
+    monkeypatch.setattr(own_broker, "find_or_start", lambda *_: found.pop(0))
     lived.on_say = lambda line: broker.kill() if "its output in" in line else None
     assert lived.run("sh", "-c", UNTIL_REAPED, str(broker.pid)) == 0
     assert not found
 
 
 def test_the_job_has_a_terminal_of_its_own_if_that_is_asked_for(lived: Lived) -> None:
-    lived.run("true", pty=YES)
+    lived.run("true", pty=True)
     lived.run(again=True)
-    lived.run("true", pty=NO)
+    lived.run("true", pty=False)
     assert lived.terminals == [True, True, False]
 
 
@@ -229,5 +229,5 @@ def test_no_terminal_left_costs_the_job_nothing(lived: Lived, monkeypatch: pytes
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(life, "JobTerminal", none_left)
-    assert lived.run("sh", "-c", "exit 3", pty=YES) == 3
+    assert lived.run("sh", "-c", "exit 3", pty=True) == 3
     assert "the job has no terminal of its own (No space left on device)" in lived.lines[0]

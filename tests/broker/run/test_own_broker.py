@@ -13,8 +13,8 @@ import pytest
 
 from dbg_broker.home.rendezvous import lock, read_rendezvous
 from dbg_broker.run import own_broker
-from dbg_broker.run.own_broker import CantServe, Found, Option, Options, find_or_start, notes_of
-from dbg_broker.run.settings import Wishes
+from dbg_broker.run.own_broker import CantServe, Found, find_or_start, notes_of
+from dbg_broker.run.settings import Option, Options
 from dbg_wire.errors import BrokerUnreachable
 from tests.broker.processes import Serve, environment
 from tests.support.time_unit import seconds
@@ -131,7 +131,7 @@ def test_options_that_a_broker_refuses_say_why(find: Find) -> None:
 def test_what_a_user_should_know_of_the_broker_is_told(
     found: Found, options: Options, command: str, says: list[str]
 ) -> None:
-    notes = list(notes_of(found, Wishes(), options, (command, "train.py")))
+    notes = list(notes_of(found, options, (command, "train.py"), asks_where=False))
     assert len(notes) == len(says)
     assert all(text in note for text, note in zip(says, notes, strict=True))
 

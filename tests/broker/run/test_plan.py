@@ -9,7 +9,7 @@ import pytest
 
 from dbg_broker.run.plan import Plan, make_plan
 from dbg_broker.run.remembered import NothingToRepeat, Remembered
-from dbg_broker.run.settings import RunSettings, Wishes
+from dbg_broker.run.settings import RunOptions, RunSettings
 from dbg_wire.errors import BadInput
 from dbg_wire.records.ranks import Breakpoint
 from dbg_wire.records.stop_points import StopAt, StopIn
@@ -29,12 +29,12 @@ def write(path: Path, lines: list[str]) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def typed(source: Path, **wishes: object) -> RunSettings:
-    return RunSettings(home="/h", directory=str(source.parent), wishes=Wishes(**wishes), command=COMMAND)  # type: ignore[arg-type]
+def typed(source: Path, **options: object) -> RunSettings:
+    return RunSettings(home="/h", directory=str(source.parent), options=RunOptions(**options), command=COMMAND)  # type: ignore[arg-type]
 
 
-def again(source: Path, **wishes: object) -> RunSettings:
-    return replace(typed(source, **wishes), command=(), again=True)
+def again(source: Path, **options: object) -> RunSettings:
+    return replace(typed(source, **options), command=(), again=True)
 
 
 def ended(plan: Plan, *breakpoints: Breakpoint, rank: int | None = None) -> Remembered:
@@ -51,7 +51,7 @@ def places(plan: Plan) -> list[str]:
 def test_what_was_typed_is_done(source: Path) -> None:
     plan = make_plan(typed(source, stop_at=("train.py:4, x",), stop_in=("a:f",), ranks="0"), None)
 
-    assert (plan.command, plan.wishes.ranks, plan.notes) == (COMMAND, "0", ())
+    assert (plan.command, plan.options.ranks, plan.notes) == (COMMAND, "0", ())
     assert plan.stops == [StopAt(file="train.py", line=4, condition="x"), StopIn(module="a", function="f")]
 
 
@@ -87,7 +87,7 @@ def test_the_same_is_done_again_and_said_as_it_would_be_typed(source: Path) -> N
     first = make_plan(typed(source, stop_at=("train.py:4, x > 1",), stop_in=("a:f",), engine="pdb"), None)
     second = make_plan(again(source), ended(first, rank=2))
 
-    assert (second.command, second.wishes, second.stops) == (first.command, first.wishes, first.stops)
+    assert (second.command, second.options, second.stops) == (first.command, first.options, first.stops)
     assert second.prefer == 2
     assert second.notes == (
         "again: dbg-broker run --stop-at 'train.py:4, x > 1' --stop-in a:f -- python train.py --name 'a b'",
@@ -101,7 +101,7 @@ def test_stops_and_breakpoints_follow_their_lines_and_it_is_said(source: Path) -
     second = make_plan(again(source), last)
 
     assert places(second) == ["train.py:5", "train.py:6, y"]
-    assert second.wishes.stop_at == ("train.py:5",)
+    assert second.options.stop_at == ("train.py:5",)
     assert second.notes[:2] == ("train.py:4 is line 5 now", f"{source}:5 is line 6 now")
 
 
@@ -142,7 +142,7 @@ def test_new_stops_replace_the_old_ones_and_the_breakpoints(source: Path) -> Non
     second = make_plan(again(source, stop_in=("a:f",)), last)
 
     assert second.stops == [StopIn(module="a", function="f")]
-    assert (second.wishes.ranks, second.prefer) == ("0-3", 1)
+    assert (second.options.ranks, second.prefer) == ("0-3", 1)
     assert second.notes == ("again: dbg-broker run --stop-in a:f -- python train.py --name 'a b'",)
     assert make_plan(again(source), ended(second)).stops == second.stops
 
@@ -155,7 +155,7 @@ def test_other_options_go_before_those_of_last_time_and_are_kept(source: Path) -
     third = make_plan(again(source), ended(second))
 
     assert places(second) == places(third) == ["train.py:4", "train.py:5"]
-    assert (third.wishes.ranks, third.wishes.engine) == ("1", "pdb")
+    assert (third.options.ranks, third.options.engine) == ("1", "pdb")
 
 
 def test_a_rank_that_was_not_attached_to_leaves_the_one_before_it(source: Path) -> None:

@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 
 from dbg_broker.run.plan import keep_breakpoints, keep_texts, moved, refuse_short
 from dbg_broker.run.remembered import FOLDERS_KEPT, LAST_FILE, OUTPUTS_KEPT, Folder, KeptStop, Remembered, folder_of
-from dbg_broker.run.settings import Wishes
+from dbg_broker.run.settings import Option, RunOptions
 from dbg_wire.errors import BadInput
 from dbg_wire.records.ranks import Breakpoint
 from dbg_wire.records.stop_points import StopAt
 
 LAST = Remembered(
     command=("srun", "python", "train.py"),
-    wishes=Wishes(stop_at=("train.py:2, x > 1", "gone.py:1"), stop_in=("a.b:f",), ranks="0-3", post_mortem=True),
+    options=RunOptions(stop_at=("train.py:2, x > 1", "gone.py:1"), stop_in=("a.b:f",), ranks="0-3", post_mortem=True),
     texts=("step()", None),
-    breakpoints=(KeptStop(stop=StopAt(file="/work/model.py", line=7, condition="y"), text="return y"),),
+    breakpoints=(KeptStop.of(StopAt(file="/work/model.py", line=7, condition="y"), "return y"),),
     rank=3,
 )
 DOCUMENT: dict[str, Any] = {
-    "schema": 1,
+    "schema": 2,
     "command": ["python", "train.py"],
-    "wishes": {"stop_at": ["train.py:2"], "ranks": "0"},
+    "options": {"stop_at": ["train.py:2"], "ranks": "0"},
     "texts": ["step()"],
     "breakpoints": [{"file": "/a.py", "line": 1, "condition": None, "text": None}],
     "rank": 0,
@@ -65,11 +65,15 @@ STOPS = st.builds(
 REMEMBERED = st.builds(
     lambda texts, **others: Remembered(texts=tuple(texts), **others),
     command=st.lists(WORDS, min_size=1, max_size=4).map(tuple),
-    wishes=st.builds(
-        Wishes, stop_at=st.just(("a.py:1", "b.py:2, x")), ranks=st.none() | st.just("0-3"), post_mortem=st.booleans()
+    options=st.builds(
+        RunOptions,
+        stop_at=st.just(("a.py:1", "b.py:2, x")),
+        ranks=st.none() | st.just("0-3"),
+        post_mortem=st.booleans(),
+        broker=st.sampled_from([(), (Option("--audit-input"), Option("--record", "/d"))]),
     ),
     texts=st.lists(st.none() | st.text(max_size=9), min_size=2, max_size=2),
-    breakpoints=st.lists(st.builds(KeptStop, stop=STOPS, text=st.none() | st.text(max_size=9)), max_size=3).map(tuple),
+    breakpoints=st.lists(st.builds(KeptStop.of, STOPS, st.none() | st.text(max_size=9)), max_size=3).map(tuple),
     rank=st.none() | st.integers(0, 99999),
 )
 
@@ -83,25 +87,26 @@ def test_whatever_was_typed_comes_back(last: Remembered) -> None:
 
 
 def test_what_a_later_release_has_added_is_passed_over(folder: Folder) -> None:
-    write(folder, json.dumps({**DOCUMENT, "new": 1, "wishes": {**DOCUMENT["wishes"], "color": "red"}}))
+    write(folder, json.dumps({**DOCUMENT, "new": 1, "options": {**DOCUMENT["options"], "color": "red"}}))
     last = folder.load()
     assert last is not None
-    assert last.wishes == Wishes(stop_at=("train.py:2",), ranks="0")
+    assert last.options == RunOptions(stop_at=("train.py:2",), ranks="0")
 
 
 DAMAGED: list[dict[str, Any]] = [
     {"command": []},
     {"command": "python"},
     {"command": [1]},
-    {"wishes": []},
-    {"wishes": {"stop_at": [1]}},
-    {"wishes": {"stop_at": "a"}},
-    {"wishes": {"stop_at": ["nowhere"]}},
-    {"wishes": {"stop_at": ["train.py:2"], "stop_in": ["nowhere"]}},
-    {"wishes": {"stop_at": ["train.py:2"], "ranks": 5}},
-    {"wishes": {"stop_at": ["train.py:2"], "post_mortem": "yes"}},
-    {"wishes": {"stop_at": ["train.py:2"], "output": ["/a"]}},
+    {"options": []},
+    {"options": {"stop_at": [1]}},
+    {"options": {"stop_at": "a"}},
+    {"options": {"stop_at": ["nowhere"]}},
+    {"options": {"stop_at": ["train.py:2"], "stop_in": ["nowhere"]}},
+    {"options": {"stop_at": ["train.py:2"], "ranks": 5}},
+    {"options": {"stop_at": ["train.py:2"], "post_mortem": "yes"}},
+    {"options": {"stop_at": ["train.py:2"], "output": ["/a"]}},
     {"texts": []},
+    {"schema": 1},
     {"texts": [1]},
     {"breakpoints": {}},
     {"breakpoints": ["a.py:1"]},
@@ -135,10 +140,10 @@ JSON = st.recursive(
 )
 
 
-@given(st.sampled_from([*DOCUMENT, *Wishes.__dataclass_fields__]), JSON)
+@given(st.sampled_from([*DOCUMENT, *RunOptions.__dataclass_fields__]), JSON)
 def test_no_damage_is_more_than_a_run_that_is_not_known(key: str, value: object) -> None:
-    wishes = {**DOCUMENT["wishes"], **({} if key in DOCUMENT else {key: value})}
-    document = {**DOCUMENT, "wishes": wishes, **({key: value} if key in DOCUMENT else {})}
+    options = {**DOCUMENT["options"], **({} if key in DOCUMENT else {key: value})}
+    document = {**DOCUMENT, "options": options, **({key: value} if key in DOCUMENT else {})}
     with TemporaryDirectory() as path:
         folder = Folder(Path(path))
         write(folder, json.dumps(document))
@@ -276,12 +281,12 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_the_text_of_a_stop_is_kept_where_its_file_is_found(source: Path) -> None:
-    wishes = Wishes(stop_at=("train.py:3, x > 1", f"{source}:4", "elsewhere.py:1", "train.py:2", "train.py:9"))
-    assert keep_texts(wishes, str(source.parent)) == ("step()", "end()", None, None, None)
+    options = RunOptions(stop_at=("train.py:3, x > 1", f"{source}:4", "elsewhere.py:1", "train.py:2", "train.py:9"))
+    assert keep_texts(options, str(source.parent)) == ("step()", "end()", None, None, None)
 
 
 def test_a_stop_moves_with_its_line(source: Path) -> None:
-    kept = KeptStop(stop=StopAt(file="train.py", line=3, condition="x"), text="step()")
+    kept = KeptStop.of(StopAt(file="train.py", line=3, condition="x"), "step()")
     source.write_text("import x\nimport y\n\nif x:\n        step()\nend()\n")
 
     assert moved(kept, str(source.parent)).stop == StopAt(file="train.py", line=5, condition="x")
@@ -291,13 +296,13 @@ def test_a_stop_moves_with_its_line(source: Path) -> None:
 
 def test_a_form_feed_is_no_end_of_a_line(source: Path) -> None:
     source.write_bytes(b"a()\x0c\nb()\x0b\x1c\nc() # \xff\r\nd()\n")
-    assert keep_texts(Wishes(stop_at=("train.py:2", "train.py:4")), str(source.parent)) == ("b()", "d()")
+    assert keep_texts(RunOptions(stop_at=("train.py:2", "train.py:4")), str(source.parent)) == ("b()", "d()")
 
 
 def test_new_breakpoints_go_behind_those_kept_before(source: Path) -> None:
     former = (
-        KeptStop(stop=StopAt(file=str(source), line=1), text="import x"),
-        KeptStop(stop=StopAt(file="/gone.py", line=2), text="old()"),
+        KeptStop.of(StopAt(file=str(source), line=1), "import x"),
+        KeptStop.of(StopAt(file="/gone.py", line=2), "old()"),
     )
     points = [
         Breakpoint(file=str(source), line=4, text="what the rank ran"),
@@ -305,10 +310,10 @@ def test_new_breakpoints_go_behind_those_kept_before(source: Path) -> None:
         Breakpoint(file="/gone.py", line=3),
     ]
     assert keep_breakpoints(points, former) == (
-        KeptStop(stop=StopAt(file=str(source), line=1, condition="y"), text="import x"),
+        KeptStop.of(StopAt(file=str(source), line=1, condition="y"), "import x"),
         former[1],
-        KeptStop(stop=StopAt(file=str(source), line=4), text="what the rank ran"),
-        KeptStop(stop=StopAt(file="/gone.py", line=3), text=None),
+        KeptStop.of(StopAt(file=str(source), line=4), "what the rank ran"),
+        KeptStop.of(StopAt(file="/gone.py", line=3), None),
     )
 
 

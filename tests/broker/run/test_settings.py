@@ -6,59 +6,59 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_broker.run.settings import RunSettings, Wishes, check, command_of
+from dbg_broker.run.settings import Option, RunOptions, RunSettings, check, command_of
 from dbg_wire.errors import BadInput
 
 COMMAND = ("python", "train.py")
 
 
-def told(wishes: Wishes | None = None, *, command: tuple[str, ...] = COMMAND, again: bool = False) -> RunSettings:
-    return RunSettings(home="/h", directory="/work/it", wishes=wishes or Wishes(), command=command, again=again)
+def told(options: RunOptions | None = None, *, command: tuple[str, ...] = COMMAND, again: bool = False) -> RunSettings:
+    return RunSettings(home="/h", directory="/work/it", options=options or RunOptions(), command=command, again=again)
 
 
 def test_the_users_files_are_named_from_the_directory_of_the_run() -> None:
-    wishes = Wishes(commands="../first.pdb", output="logs/./one.out", stop_at=("train.py:7",))
-    assert check(told(wishes)).wishes == replace(wishes, commands="/work/first.pdb", output="/work/it/logs/one.out")
-    absolute = Wishes(commands="/a/first.pdb", output="/dev/null")
-    assert check(told(absolute)).wishes == absolute
+    options = RunOptions(commands="../first.pdb", output="logs/./one.out", stop_at=("train.py:7",))
+    assert check(told(options)).options == replace(options, commands="/work/first.pdb", output="/work/it/logs/one.out")
+    absolute = RunOptions(commands="/a/first.pdb", output="/dev/null")
+    assert check(told(absolute)).options == absolute
 
 
 @pytest.mark.parametrize(
-    "wishes",
+    "options",
     [
-        Wishes(),
-        Wishes(stop_at=("a.py:1", "a b.py:20, x > 1"), stop_in=("a.b:C.m",)),
-        Wishes(ranks="0-3,7", rank_filter="gpu1:*,!5", engine="pdb", post_mortem=True),
-        Wishes(collective_timeout="600", hang_after="0", listen="0.0.0.0:0"),
+        RunOptions(),
+        RunOptions(stop_at=("a.py:1", "a b.py:20, x > 1"), stop_in=("a.b:C.m",)),
+        RunOptions(ranks="0-3,7", rank_filter="gpu1:*,!5", engine="pdb", post_mortem=True),
+        RunOptions(collective_timeout="600", hang_after="0", listen="0.0.0.0:0"),
     ],
 )
-def test_what_can_be_used_stays_as_typed(wishes: Wishes) -> None:
-    assert check(told(wishes)) == told(wishes)
+def test_what_can_be_used_stays_as_typed(options: RunOptions) -> None:
+    assert check(told(options)) == told(options)
 
 
 @pytest.mark.parametrize(
-    ("wishes", "named"),
+    ("options", "named"),
     [
-        (Wishes(stop_at=("train.py",)), "train.py"),
-        (Wishes(stop_at=("train.py:0",)), "train.py:0"),
-        (Wishes(stop_at=("train.py:3, x =",)), "x ="),
-        (Wishes(stop_in=("module",)), "module"),
-        (Wishes(stop_at=tuple(f"a.py:{line}" for line in range(1, 101)), stop_in=("a:f",)), "101 stops"),
-        (Wishes(ranks="3-x"), "3-x"),
-        (Wishes(engine="gdb\x1b"), "gdb"),
-        (Wishes(hang_after="soon"), "--hang-after 'soon' is not a number of seconds"),
-        (Wishes(collective_timeout="ten"), "--collective-timeout 'ten'"),
-        (Wishes(collective_timeout="nan"), "nan"),
-        (Wishes(collective_timeout="-1"), "-1"),
-        (Wishes(collective_timeout="1e8"), "1e8"),
-        (Wishes(rank_filter="other/0-3"), "names a job"),
-        (Wishes(rank_filter="[["), r"\[\["),
-        (Wishes(listen="h:x"), "--listen"),
+        (RunOptions(stop_at=("train.py",)), "train.py"),
+        (RunOptions(stop_at=("train.py:0",)), "train.py:0"),
+        (RunOptions(stop_at=("train.py:3, x =",)), "x ="),
+        (RunOptions(stop_in=("module",)), "module"),
+        (RunOptions(stop_at=tuple(f"a.py:{line}" for line in range(1, 101)), stop_in=("a:f",)), "101 stops"),
+        (RunOptions(ranks="3-x"), "3-x"),
+        (RunOptions(engine="gdb\x1b"), "gdb"),
+        (RunOptions(hang_after="soon"), "--hang-after 'soon' is not a number of seconds"),
+        (RunOptions(collective_timeout="ten"), "--collective-timeout 'ten'"),
+        (RunOptions(collective_timeout="nan"), "nan"),
+        (RunOptions(collective_timeout="-1"), "-1"),
+        (RunOptions(collective_timeout="1e8"), "1e8"),
+        (RunOptions(rank_filter="other/0-3"), "names a job"),
+        (RunOptions(rank_filter="[["), r"\[\["),
+        (RunOptions(listen="h:x"), "--listen"),
     ],
 )
-def test_what_can_not_be_used_is_refused_with_its_value(wishes: Wishes, named: str) -> None:
+def test_what_can_not_be_used_is_refused_with_its_value(options: RunOptions, named: str) -> None:
     with pytest.raises(BadInput, match=named) as refused:
-        check(told(wishes))
+        check(told(options))
     assert str(refused.value).isprintable()
 
 
@@ -71,14 +71,21 @@ def test_one_of_a_command_and_again_is_given() -> None:
 
 
 def test_what_is_given_now_goes_before_what_was_typed_last_time() -> None:
-    last = Wishes(stop_at=("a.py:1",), stop_in=("a:f",), ranks="0", engine="pdb", post_mortem=True)
-    assert last.with_changes(Wishes()) == last
-    assert last.with_changes(Wishes(ranks="1", output="/o")) == replace(last, ranks="1", output="/o")
+    last = RunOptions(stop_at=("a.py:1",), stop_in=("a:f",), ranks="0", engine="pdb", post_mortem=True)
+    assert last.with_changes(RunOptions()) == last
+    assert last.with_changes(RunOptions(ranks="1", output="/o")) == replace(last, ranks="1", output="/o")
 
 
-@pytest.mark.parametrize("given", [Wishes(stop_at=("b.py:2",)), Wishes(stop_in=("b:g",))])
-def test_new_stops_replace_all_stops(given: Wishes) -> None:
-    now = Wishes(stop_at=("a.py:1",), stop_in=("a:f",), ranks="0").with_changes(given)
+def test_an_option_of_the_broker_replaces_those_of_its_name() -> None:
+    last = RunOptions(broker=(Option("--allow", "::1"), Option("--audit-input"), Option("--allow", "::2")), pty=True)
+    changed = last.with_changes(RunOptions(broker=(Option("--allow", "::3"),), pty=False))
+    assert changed == RunOptions(broker=(Option("--audit-input"), Option("--allow", "::3")), pty=False)
+    assert last.with_changes(RunOptions()) == last
+
+
+@pytest.mark.parametrize("given", [RunOptions(stop_at=("b.py:2",)), RunOptions(stop_in=("b:g",))])
+def test_new_stops_replace_all_stops(given: RunOptions) -> None:
+    now = RunOptions(stop_at=("a.py:1",), stop_in=("a:f",), ranks="0").with_changes(given)
     assert now == replace(given, ranks="0")
 
 

@@ -29,7 +29,7 @@ def ask(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds:
 
 
 def said(glances: Glances, question: Ask, now: float, key: str = KEY) -> None:
-    glances.wait(key, question, now)
+    glances.seconds_until_ask(key, question, now)
     assert glances.answered(key, question.request, TEXT, now) == [question.request]
 
 
@@ -65,10 +65,10 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_answer_is_for_all_that_asked_the_same() -> None:
     glances = Glances()
-    assert [glances.wait(KEY, ask(number), 5.0) for number in (1, 2, 3)] == [0.0, None, None]
-    assert glances.wait(KEY, ask(4, Action.SCREEN), 5.0) == GLANCE_SECONDS
+    assert [glances.seconds_until_ask(KEY, ask(number), 5.0) for number in (1, 2, 3)] == [0.0, None, None]
+    assert glances.seconds_until_ask(KEY, ask(4, Action.SCREEN), 5.0) == GLANCE_SECONDS
     assert glances.answered(KEY, 1, TEXT, 5.1) == [1, 2, 3]
-    assert glances.wait(KEY, ask(5), 5.2) == pytest.approx(2 * GLANCE_SECONDS - 0.2)
+    assert glances.seconds_until_ask(KEY, ask(5), 5.2) == pytest.approx(2 * GLANCE_SECONDS - 0.2)
 
 
 def test_a_stack_does_not_answer_the_question_for_stops() -> None:
@@ -79,10 +79,10 @@ def test_a_stack_does_not_answer_the_question_for_stops() -> None:
 
 def test_one_that_was_not_answered_in_time_keeps_nobody_waiting() -> None:
     glances = Glances()
-    assert glances.wait(KEY, ask(1, seconds=0.1), 5.0) == 0.0
-    assert glances.wait(KEY, ask(2), 9.0) == 0.0
+    assert glances.seconds_until_ask(KEY, ask(1, seconds=0.1), 5.0) == 0.0
+    assert glances.seconds_until_ask(KEY, ask(2), 9.0) == 0.0
     glances.forget(KEY)
-    assert glances.wait(KEY, ask(3), 9.1) == 0.0
+    assert glances.seconds_until_ask(KEY, ask(3), 9.1) == 0.0
 
 
 class Asked:

@@ -61,21 +61,21 @@ def test_only_terminals_of_the_brokers_host_find_a_token_and_nothing_in_the_home
         (home / "tokens" / role).write_text(f"{old}-{role}")
         (home / "tokens" / role).chmod(0o600)
     serving = serve(*MEMORY)
-    assert attach(home, "--list", changes=this_host)[0] == 0
+    assert attach(home, "list", changes=this_host)[0] == 0
     assert run(home, "status", changes=this_host).returncode == 0
     assert "from the broker's memory" in run(home, "check", changes=this_host).stdout
 
     assert sorted(path.name for path in (home / "tokens").iterdir()) == ["rank"]
     for text in set(re.findall(r"[A-Za-z0-9_.-]{16,}", texts_of(home))) | {f"{old}-driver", f"{old}-watcher"}:
-        status, said = attach(home, "--list", changes={**other_host, "DBG_TOKEN": text})
+        status, said = attach(home, "list", changes={**other_host, "DBG_TOKEN": text})
         assert status == 5, (text, said)
 
-    status, said = attach(home, "--list", changes=other_host)
+    status, said = attach(home, "list", changes=other_host)
     assert (status, said.count("\n")) == (2, 1)
     host = socket.gethostname()
     assert f"this broker keeps the driver's token in its memory on {host}; run `dbg-attach` there, or give what" in said
     printed = run(home, "token", "--role", "driver", "--for", "1h", changes=this_host)
-    assert attach(home, "--list", changes={**other_host, "DBG_TOKEN": printed.stdout.strip()})[0] == 0
+    assert attach(home, "list", changes={**other_host, "DBG_TOKEN": printed.stdout.strip()})[0] == 0
     assert run(home, "token", "--role", "driver", changes=other_host).returncode == 2
     named = run(home, "token", "--role", "watcher", "--name", "alice", changes=this_host)
     assert named.returncode == 2
@@ -95,17 +95,17 @@ def test_a_token_from_memory_opens_connections_for_its_time_and_no_broker_after_
     short = run(home, "token", "--role", "driver", "--for", "1", changes=this_host).stdout.strip()
     long = run(home, "token", "--role", "driver", changes=this_host).stdout.strip()
     refused = other_host | {"DBG_TOKEN": short}
-    while attach(home, "--list", changes=refused)[0] == 0:
+    while attach(home, "list", changes=refused)[0] == 0:
         pass
-    assert "the token has expired" in attach(home, "--list", changes=refused)[1]
-    assert attach(home, "--list", changes={**other_host, "DBG_TOKEN": long})[0] == 0
+    assert "the token has expired" in attach(home, "list", changes=refused)[1]
+    assert attach(home, "list", changes={**other_host, "DBG_TOKEN": long})[0] == 0
     assert run(home, "token", "--rotate", changes=this_host).returncode == 0
-    assert attach(home, "--list", changes={**other_host, "DBG_TOKEN": long})[0] == 5
-    assert attach(home, "--list", changes=this_host)[0] == 0
+    assert attach(home, "list", changes={**other_host, "DBG_TOKEN": long})[0] == 5
+    assert attach(home, "list", changes=this_host)[0] == 0
     serving.end()
     serve(*MEMORY)
-    assert attach(home, "--list", changes={**other_host, "DBG_TOKEN": long})[0] == 5
-    assert attach(home, "--list", changes=this_host)[0] == 0
+    assert attach(home, "list", changes={**other_host, "DBG_TOKEN": long})[0] == 5
+    assert attach(home, "list", changes=this_host)[0] == 0
 
 
 def test_what_files_of_the_home_say_does_not_lead_a_terminal_of_the_brokers_host_astray(
@@ -114,7 +114,7 @@ def test_what_files_of_the_home_say_does_not_lead_a_terminal_of_the_brokers_host
     serving = serve(*MEMORY)
     text = (home / "broker.json").read_text()
     (home / "broker.json").write_text(text.replace(str(serving.port), "1").replace("memory", "file"))
-    status, said = attach(home, "--list", changes=this_host)
+    status, said = attach(home, "list", changes=this_host)
     assert status == 0
     assert serving.url in said
 
@@ -125,9 +125,9 @@ def test_a_directory_that_others_can_enter_is_used_by_neither_side(
     serve(*MEMORY)
     (directory,) = Path(this_host["XDG_RUNTIME_DIR"]).iterdir()
     directory.chmod(0o755)
-    assert attach(home, "--list", changes=this_host)[0] == 2
+    assert attach(home, "list", changes=this_host)[0] == 2
     directory.chmod(0o700)
-    assert attach(home, "--list", changes=this_host)[0] == 0
+    assert attach(home, "list", changes=this_host)[0] == 0
 
 
 def test_a_socket_of_another_user_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def broker_that_asks(home: Path, typed: str) -> Terminal:
 
 
 def list_by_typing(home: Path, token: str, *, variable: bool = False) -> tuple[int, str]:
-    command = attach_command("--list", *([] if variable else ["--ask-token"]))
+    command = attach_command("list", *([] if variable else ["--ask-token"]))
     with Terminal(command, 24, 160, environment(home, {"DBG_ASK_TOKEN": "1"} if variable else {})) as terminal:
         terminal.wait_for("Token of the broker:")
         terminal.send(f"{token}\r")
@@ -198,7 +198,7 @@ def test_a_token_that_is_typed_at_both_ends_is_nowhere_else(home: Path) -> None:
         assert status == 5
         assert "does not know the token" in shown
         assert token not in texts_of(home)
-        status, said = attach(home, "--list", changes={})
+        status, said = attach(home, "list", changes={})
         assert status == 2
         assert "as its user gave it on" in said
         assert "type it with --ask-token" in said
@@ -208,7 +208,7 @@ def test_a_token_that_is_typed_at_both_ends_is_nowhere_else(home: Path) -> None:
 def attach_without_terminal(home: Path) -> str:
     # A new session has no controlling terminal.
     program = "import os, sys; os.setsid(); os.execv(sys.argv[1], sys.argv[1:])"
-    command = [sys.executable, "-c", program, *attach_command("--list", "--ask-token")]
+    command = [sys.executable, "-c", program, *attach_command("list", "--ask-token")]
     return forked.run(command, environment(home), seconds(60)).stderr
 
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from dbg_broker.verbs.stderr_log import JsonLogFormatter, LogFormatter, start_log
+from dbg_broker.verbs.service import JsonLogFormatter, LogFormatter, start_log
 
 HIDDEN = "correct-horse-battery"
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from dbg_client.actions.many import refuse_for_sets
-from dbg_client.views.list import show_duration
+from dbg_client.views.waits import show_duration
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Attach, Change, Kind, Look, Question, RankAnswer
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
 from dbg_wire.records.ranks import Place, RankInfo, RankState
-from tests.client.actions.test_actions import Desk, command
+from tests.client.actions.test_from_shell import Desk, command
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
 from tests.support.terminal import Terminal
@@ -46,7 +46,7 @@ def answering(broker: FakeBroker, **texts: RankAnswer) -> None:
 def test_a_value_is_asked_of_all_ranks_of_the_set_in_one_question(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), RUNNING, HELD, GONE) as broker:
         answering(broker, _5=value("0.25"), _6=value("running, data.py:61", Kind.RUNNING), _7=value("0.25"))
-        done = Desk(broker, environ).run("all", "-e", "loss", "--timeout", "7")
+        done = Desk(broker, environ).run("eval", "all", "loss", "--timeout", "7")
         question = broker.wait_for(Question)
 
     assert done.stdout == (
@@ -61,7 +61,7 @@ def test_a_value_is_asked_of_all_ranks_of_the_set_in_one_question(environ: dict[
 
 def test_options_of_a_question_are_passed_on(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
-        Desk(broker, environ).run("5", "-e", "x", "--live", "--stats", "--frame", "-2")
+        Desk(broker, environ).run("eval", "5", "x", "--live", "--stats", "--frame", "-2")
         question = broker.wait_for(Question)
 
     assert question.live
@@ -69,10 +69,10 @@ def test_options_of_a_question_are_passed_on(environ: dict[str, str]) -> None:
     assert question.frame == "-2"
 
 
-@pytest.mark.parametrize("words", [["-c", "p x"], ["-i", "--json"]])
+@pytest.mark.parametrize("words", [["command", "5", "p x"], ["interrupt", "5", "--json"]])
 def test_a_command_and_a_break_in_take_a_frame(words: list[str], environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
-        Desk(broker, environ).run("5", *words, "--frame", "train_step")
+        Desk(broker, environ).run(*words, "--frame", "train_step")
         assert broker.wait_for(Question).frame == "train_step"
 
 
@@ -85,7 +85,7 @@ def test_silence_shows_in_the_status_and_an_exception_is_an_answer(
 ) -> None:
     with FakeBroker(make_rank(4), make_rank(5)) as broker:
         answering(broker, _4=value("1"), _5=value("1", kind))
-        done = Desk(broker, environ).run("all", "-e", "x", "--json")
+        done = Desk(broker, environ).run("eval", "all", "x", "--json")
 
     assert done.returncode == status
     assert {group["kind"] for group in json.loads(done.stdout)["groups"]} == {"value", kind.value}
@@ -94,17 +94,17 @@ def test_silence_shows_in_the_status_and_an_exception_is_an_answer(
 def test_ranks_that_all_run_are_status_1_and_it_says_what_to_do(environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
         broker.answers[Action.EVAL] = value("running", Kind.RUNNING)
-        done = Desk(broker, environ).run("6", "-e", "x")
+        done = Desk(broker, environ).run("eval", "6", "x")
 
     assert done.returncode == 1
     assert "@run" in done.stdout
-    for word in ("gpu013:6 is not stopped", "--wait", "-i", "--live"):
+    for word in ("gpu013:6 is not stopped", "interrupt", "--wait", "--live"):
         assert word in done.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "status"),
-    [(["8", "-e", "x"], 8), (["8", "-i"], 8), (["9", "-e", "x"], 3), (["-i"], 2), (["--release"], 2)],
+    [(["eval", "8", "x"], 8), (["interrupt", "8"], 8), (["eval", "9", "x"], 3), (["interrupt"], 2), (["release"], 2)],
 )
 def test_questions_to_nobody(words: list[str], status: int, environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), GONE) as broker:
@@ -118,7 +118,7 @@ def test_ranks_that_the_broker_forgets_are_silent(environ: dict[str, str]) -> No
     with FakeBroker(make_rank(4), make_rank(5)) as broker:
         broker.silent.add(Question)
         asking = subprocess.Popen(
-            command("all", "-e", "x", "--json"), stdout=subprocess.PIPE, text=True, env=Desk(broker, environ).environ
+            command("eval", "all", "x", "--json"), stdout=subprocess.PIPE, text=True, env=Desk(broker, environ).environ
         )
         with asking:
             question = broker.wait_for(Question)
@@ -134,8 +134,8 @@ def test_where_asks_everybody_and_draws_a_tree(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(4), make_rank(5), RUNNING, GONE) as broker:
         answering(broker, _4=stack("/a.py", 7), _5=stack("/a.py", 7), _6=stack("/data.py", 61), _8=stack("/a.py", 7))
         desk = Desk(broker, environ)
-        tree, document = desk.run("-w"), desk.run("--where", "--json")
-        everything = [desk.run(*words, "-w", "--all", "--json") for words in ([], ["all"])]
+        tree, document = desk.run("where"), desk.run("where", "--json")
+        everything = [desk.run("where", *words, "--all", "--json") for words in ([], ["all"])]
 
     assert tree.stdout.splitlines() == [
         f"where: 3 of 4 ranks answered: rank 8 exited with status 1, {AGE} ago; 2 different stacks",
@@ -151,7 +151,7 @@ def test_where_asks_everybody_and_draws_a_tree(environ: dict[str, str]) -> None:
 def test_where_of_all_jobs_tells_them_apart(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), make_rank(5, job="4712.0", key="other")) as broker:
         broker.answers[Action.WHERE] = stack("/a.py", 7)
-        done = Desk(broker, environ).run("-w", "--json")
+        done = Desk(broker, environ).run("where", "--json")
 
     assert [group["ranks"] for group in json.loads(done.stdout)["groups"]] == ["4711.0/5,4712.0/5"]
 
@@ -160,7 +160,7 @@ def test_the_last_stacks_of_a_job_that_has_ended_are_no_failure(environ: dict[st
     with FakeBroker(GONE) as broker:
         frames = stack("/a.py", 7).frames
         broker.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.LOST, text="exited with status 1", frames=frames)
-        done = Desk(broker, environ).run("-w")
+        done = Desk(broker, environ).run("where")
 
     assert done.returncode == 0
     assert "f a.py:7 (@1 exited with status 1)" in done.stdout
@@ -168,7 +168,7 @@ def test_the_last_stacks_of_a_job_that_has_ended_are_no_failure(environ: dict[st
 
 def test_where_of_nobody_is_status_3(environ: dict[str, str]) -> None:
     with FakeBroker() as broker:
-        assert Desk(broker, environ).run("-w").returncode == 3
+        assert Desk(broker, environ).run("where").returncode == 3
 
 
 # ----------------------------------------------------------------------------------------------------------- commands
@@ -206,14 +206,14 @@ def test_a_step_on_all_ranks_tells_where_each_is(environ: dict[str, str]) -> Non
     with FakeBroker(make_rank(4), make_rank(5)) as broker:
         broker.answers[Action.COMMAND] = RankAnswer(key="", kind=Kind.VALUE, text="train.py:42 step")
         desk = Desk(broker, environ)
-        moved, refused = desk.run("all", "-c", "n"), desk.run("all", "-c", "q")
+        moved, refused = desk.run("command", "all", "n"), desk.run("command", "all", "q")
         question = broker.wait_for(Question)
         assert len([item for item in broker.received if isinstance(item, Question)]) == 1
 
     assert moved.stdout == "n: 2 of 2 ranks answered, 1 value\n@1  2 ranks  4-5  train.py:42 step\n"
     assert (question.action, question.text) == (Action.COMMAND, "n")
     assert refused.returncode == 2
-    assert "--kill ends ranks" in refused.stderr
+    assert "`kill` ends ranks" in refused.stderr
 
 
 # --------------------------------------------------------------------------------------------------- groups as targets
@@ -223,12 +223,12 @@ def test_a_group_of_an_answer_is_a_target_of_the_next(environ: dict[str, str]) -
     with FakeBroker(make_rank(3), make_rank(4), make_rank(5)) as broker:
         answering(broker, _3=value("1"), _4=value("1"), _5=value("NameError: x", Kind.ERROR))
         desk = Desk(broker, environ)
-        early = desk.run("@err", "-w")
-        desk.run("all", "-e", "x")
-        desk.run("@err", "-e", "y")
+        early = desk.run("where", "@err")
+        desk.run("eval", "all", "x")
+        desk.run("eval", "@err", "y")
         assert broker.wait_for(Question, count=2).keys == (make_rank(5).key,)
-        unknown = desk.run("@7", "-w")
-        listed = desk.run("-l", "@err", "--plain")
+        unknown = desk.run("where", "@7")
+        listed = desk.run("list", "@err", "--plain")
 
     assert early.returncode == 3
     assert "no group @err is remembered" in early.stderr
@@ -282,7 +282,7 @@ def test_a_group_of_one_can_be_attached_to(environ: dict[str, str]) -> None:
         answering(broker, _4=value("1"), _5=value("2"))
         # One shell runs both commands, since groups are remembered for one terminal.
         words = " ".join(command())
-        script = f"{words} all -e x && exec {words} @2"
+        script = f"{words} eval all x && exec {words} @2"
         with Terminal(["sh", "-c", script], env=Desk(broker, environ).environ) as terminal:
             terminal.wait_for("PUDB SCREEN")
             assert broker.wait_for(Attach).key == make_rank(5).key
@@ -295,9 +295,9 @@ def test_disagreement_is_a_status_for_scripts(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(4), make_rank(5)) as broker:
         answering(broker, _4=value("0.5"), _5=value("0.5000001"))
         desk = Desk(broker, environ)
-        strict = desk.run("all", "-e", "x", "--fail-if-differ")
-        lenient = desk.run("all", "-e", "x", "--fail-if-differ", "--tol", "1e-3")
-        without = desk.run("all", "-e", "x")
+        strict = desk.run("eval", "all", "x", "--fail-if-differ")
+        lenient = desk.run("eval", "all", "x", "--fail-if-differ", "--tol", "1e-3")
+        without = desk.run("eval", "all", "x")
 
     assert (strict.returncode, lenient.returncode, without.returncode) == (1, 0, 0)
 
@@ -307,11 +307,11 @@ def test_answers_are_kept_and_compared(environ: dict[str, str], tmp_path: Path) 
     with FakeBroker(make_rank(4), make_rank(5)) as broker:
         answering(broker, _4=value("1"), _5=value("1"))
         desk = Desk(broker, environ)
-        desk.run("all", "-e", "x", "--save", kept)
-        same = desk.run("all", "-e", "x", "--against", kept, "--fail-if-differ")
+        desk.run("eval", "all", "x", "--save", kept)
+        same = desk.run("eval", "all", "x", "--against", kept, "--fail-if-differ")
         answering(broker, _4=value("1"), _5=value("2"))
-        other = desk.run("all", "-e", "x", "--against", kept, "--json")
-        failing = desk.run("4", "-e", "x", "--against", kept, "--fail-if-differ")
+        other = desk.run("eval", "all", "x", "--against", kept, "--json")
+        failing = desk.run("eval", "4", "x", "--against", kept, "--fail-if-differ")
 
     assert (same.returncode, other.returncode, failing.returncode) == (0, 0, 1)
     assert "0 changed, 2 equal" in same.stdout
@@ -324,7 +324,7 @@ def test_answers_are_kept_and_compared(environ: dict[str, str], tmp_path: Path) 
 )
 def test_files_that_can_not_be_used_are_named(option: str, status: int, said: str, environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
-        done = Desk(broker, environ).run("5", "-e", "x", option, "/nowhere/file.json")
+        done = Desk(broker, environ).run("eval", "5", option, "/nowhere/file.json", "x")
 
     assert done.returncode == status
     assert f"/nowhere/file.json {said}" in done.stderr
@@ -337,7 +337,7 @@ def test_release_asks_the_held_ranks_alone(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), HELD, RUNNING) as broker:
         broker.answers[Action.RELEASE] = RankAnswer(key="", kind=Kind.VALUE, text="released")
         desk = Desk(broker, environ)
-        done, nothing = desk.run("all", "--release"), desk.run("5-6", "--release")
+        done, nothing = desk.run("release", "all"), desk.run("release", "5-6")
         question = broker.wait_for(Question)
 
     assert (done.returncode, done.stdout) == (0, "gpu013:7 released\n")
@@ -353,7 +353,7 @@ def test_breaking_into_a_set_prints_a_table(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), RUNNING) as broker:
         in_c = "in C code: data.py:61 next_batch, for 3 s; stops on return"
         answering(broker, _5=value("stopped already"), _6=value(in_c, Kind.RUNNING))
-        done = Desk(broker, environ).run("all", "-i")
+        done = Desk(broker, environ).run("interrupt", "all")
 
     assert done.returncode == 0
     assert done.stdout.splitlines()[1:] == ["@1    1 rank  5  stopped already", f"@run  1 rank  6  {in_c}"]
@@ -392,13 +392,13 @@ def test_an_expression_without_ranks_is_for_those_that_can_answer(environ: dict[
 def test_a_break_in_that_fails_has_a_status(kind: Kind, status: int, environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
         answering(broker, _6=value("no", kind))
-        assert Desk(broker, environ).run("6", "-i").returncode == status
+        assert Desk(broker, environ).run("interrupt", "6").returncode == status
 
 
 def test_breaking_into_one_rank_attaches_once_it_has_stopped(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), RUNNING) as broker:
         broker.answers[Action.INTERRUPT] = value("in C code: data.py:61 f, for 3 s; stops on return", Kind.RUNNING)
-        with Window(broker, environ, "-i", "6") as window:
+        with Window(broker, environ, "interrupt", "6") as window:
             window.wait_for("gpu013:6 is in C code: data.py:61 f, for 3 s; stops on return")
             window.wait_for(re.compile(r"waiting for gpu013:6 to stop \(\d+ s\)"))
             stopped = make_rank(6, reason="interrupt")
@@ -409,7 +409,7 @@ def test_breaking_into_one_rank_attaches_once_it_has_stopped(environ: dict[str, 
 
 
 def test_a_rank_that_is_stopped_already_is_attached_to_at_once(environ: dict[str, str]) -> None:
-    with FakeBroker(make_rank(5)) as broker, Window(broker, environ, "-i", "5") as window:
+    with FakeBroker(make_rank(5)) as broker, Window(broker, environ, "interrupt", "5") as window:
         window.wait_for("PUDB SCREEN")
         assert not any(isinstance(item, Question) for item in broker.received)
 
@@ -419,14 +419,14 @@ def test_a_rank_that_is_stopped_already_is_attached_to_at_once(environ: dict[str
     [(GONE, 8), (make_rank(8, state=RankState.LOST), 1), (make_rank(8, state=RankState.HELD, reason=None), 1)],
 )
 def test_what_can_not_be_broken_into_says_why(rank: RankInfo, status: int, environ: dict[str, str]) -> None:
-    with FakeBroker(rank) as broker, Window(broker, environ, "-i", "8") as window:
+    with FakeBroker(rank) as broker, Window(broker, environ, "interrupt", "8") as window:
         assert window.exit_status() == status
 
 
 def test_a_rank_that_dies_before_it_stops_is_status_8(environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
         broker.answers[Action.INTERRUPT] = value("in C code", Kind.RUNNING)
-        with Window(broker, environ, "-i", "6") as window:
+        with Window(broker, environ, "interrupt", "6") as window:
             window.wait_for("in C code")
             broker.tell(Change(rank=make_rank(6, state=RankState.EXITED, exit=-9)))
             assert window.exit_status() == 8
@@ -439,7 +439,7 @@ def test_every_repeats_until_ctrl_c(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
         answering(broker, _5=value("1"))
         asking = subprocess.Popen(
-            command("5", "-e", "x", "--every", "0.1"),
+            command("eval", "5", "x", "--every", "0.1"),
             stdout=subprocess.PIPE,
             text=True,
             env=Desk(broker, environ).environ,
@@ -462,7 +462,7 @@ def test_every_with_json_is_a_line_each(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
         answering(broker, _5=stack("/a.py", 7))
         asking = subprocess.Popen(
-            command("-w", "--every", "0.1", "--json"),
+            command("where", "--every", "0.1", "--json"),
             stdout=subprocess.PIPE,
             text=True,
             env=Desk(broker, environ).environ,
@@ -480,7 +480,9 @@ def test_every_with_json_is_a_line_each(environ: dict[str, str]) -> None:
 def test_every_repaints_a_terminal_and_outlives_the_broker(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
         port = broker.port
-        with Terminal(command("-l", "--every", "0.1", "--timeout", "2"), env=Desk(broker, environ).environ) as terminal:
+        with Terminal(
+            command("list", "--every", "0.1", "--timeout", "2"), env=Desk(broker, environ).environ
+        ) as terminal:
             terminal.wait_for("gpu013:5  stopped")
             broker.tell(Change(rank=make_rank(5, state=RankState.RUNNING, where=None, reason=None)))
             terminal.wait_for(

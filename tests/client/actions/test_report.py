@@ -24,7 +24,7 @@ def broker() -> Iterator[FakeBroker]:
 
 def run(broker: FakeBroker, environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "dbg_client", "--report", *words],
+        [sys.executable, "-m", "dbg_client", "report", *words],
         capture_output=True,
         text=True,
         env={**environ, **broker.environment},
@@ -90,10 +90,10 @@ def test_what_can_not_be_written_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--json"], "--report is a text for people"),
-        (["--plain"], "--plain is a format of --list"),
-        (["--where"], "--where and --report are two actions"),
-        (["--every", "1"], "--every is for --list, -e, --where, why and collectives"),
+        (["--json"], "report has no option --json"),
+        (["--plain"], "report has no option --plain; list has it"),
+        (["where"], "'where' is a verb, which stands first, and no rank"),
+        (["--every", "1"], "report has no option --every; list, where and why have it"),
     ],
 )
 def test_what_makes_no_sense_with_it_is_refused(

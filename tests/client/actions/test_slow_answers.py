@@ -7,7 +7,7 @@ import subprocess
 
 from dbg_wire.messages import Change, Kind, Progress, Question, RankAnswer
 from dbg_wire.records.ranks import RankState
-from tests.client.actions.test_actions import Desk, command
+from tests.client.actions.test_from_shell import Desk, command
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.terminal import Terminal
 
@@ -21,7 +21,7 @@ def answered(broker: FakeBroker, question: Question) -> None:
 def test_a_line_says_who_has_not_answered_and_goes_away(environ: dict[str, str]) -> None:
     with FakeBroker(*RANKS) as broker:
         broker.silent.add(Question)
-        with Terminal(command("all", "-e", "loss"), env=Desk(broker, environ).environ, cols=40) as terminal:
+        with Terminal(command("eval", "all", "loss"), env=Desk(broker, environ).environ, cols=40) as terminal:
             question = broker.wait_for(Question)
             broker.tell(Progress(request=question.request, asked=2, answered=1, waiting=question.keys[1:]))
             terminal.wait_for(re.compile(r"^1 of 2 answered, waiting for 6 \(\d s\)$", re.MULTILINE))
@@ -36,7 +36,7 @@ def test_a_line_says_who_has_not_answered_and_goes_away(environ: dict[str, str])
 def test_a_line_is_cut_at_the_edge_of_the_terminal(environ: dict[str, str]) -> None:
     with FakeBroker(*RANKS) as broker:
         broker.silent.add(Question)
-        with Terminal(command("all", "-e", "x"), env=Desk(broker, environ).environ, cols=20) as terminal:
+        with Terminal(command("eval", "all", "x"), env=Desk(broker, environ).environ, cols=20) as terminal:
             broker.wait_for(Question)
             terminal.wait_for("2 ranks asked, wait")
             terminal.signal(2)
@@ -48,15 +48,18 @@ def test_what_is_no_terminal_gets_no_line(environ: dict[str, str]) -> None:
     with FakeBroker(*RANKS) as broker:
         broker.silent.add(Question)
         asking = subprocess.Popen(
-            command("all", "-e", "x"),
+            command("eval", "all", "x"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**Desk(broker, environ).environ, "TERM": "xterm"},
         )
-        with Terminal(command("all", "-e", "x"), env={**Desk(broker, environ).environ, "TERM": "dumb"}) as dumb, asking:
+        with (
+            Terminal(command("eval", "all", "x"), env={**Desk(broker, environ).environ, "TERM": "dumb"}) as dumb,
+            asking,
+        ):
             # Both wait for as long as a third one that has a line.
-            with Terminal(command("all", "-e", "x"), env=Desk(broker, environ).environ) as terminal:
+            with Terminal(command("eval", "all", "x"), env=Desk(broker, environ).environ) as terminal:
                 questions = [broker.wait_for(Question, count=count) for count in (1, 2, 3)]
                 terminal.wait_for(re.compile(r"waiting for .* \([2-9] s\)"))
                 for question in questions:
@@ -71,7 +74,7 @@ def test_what_is_no_terminal_gets_no_line(environ: dict[str, str]) -> None:
 
 def test_a_wait_for_a_stop_says_what_the_rank_does(environ: dict[str, str]) -> None:
     running = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
-    words = command("5", "--wait", "-e", "x")
+    words = command("eval", "5", "x", "--wait")
     with FakeBroker(running) as broker, Terminal(words, env=Desk(broker, environ).environ) as terminal:
         terminal.wait_for("Waiting for 5 to stop; Ctrl-C gives up.")
         terminal.wait_for(re.compile(r"waiting for 5: running \(\d s\)"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dbg_client.actions.stops import ask_stops
+from dbg_client.actions.many import ask_stops
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.line_breakpoints import StopState
 from dbg_wire.records.ranks import RankInfo, RankState

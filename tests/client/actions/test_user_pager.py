@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.actions.user_pager import fits, is_usable
+from dbg_client.actions.output import fits, is_usable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.terminal import Terminal
@@ -30,7 +30,7 @@ def shown(broker: FakeBroker, environ: dict[str, str], *words: str, **more: str)
 
 
 def test_a_long_answer_goes_through_the_users_pager(broker: FakeBroker, environ: dict[str, str]) -> None:
-    status, screen = shown(broker, environ, "-l", "--all-rows", PAGER="cat", DBG_PAGER=MARKS)
+    status, screen = shown(broker, environ, "list", "--all-rows", PAGER="cat", DBG_PAGER=MARKS)
 
     assert status == 0
     assert f"paged gpu013:{RANKS - 1} " in screen
@@ -39,12 +39,12 @@ def test_a_long_answer_goes_through_the_users_pager(broker: FakeBroker, environ:
 @pytest.mark.parametrize(
     ("words", "pager"),
     [
-        (["-l", "--all-rows"], "cat"),
-        (["-l", "--all-rows"], ""),
-        (["-l", "--all-rows", "--no-pager"], MARKS),
-        (["-l", "--all-rows", "--plain"], MARKS),
-        (["5", "-l", "--all-rows"], MARKS),
-        (["-l", "--all-rows"], "/no/such/pager"),
+        (["list", "--all-rows"], "cat"),
+        (["list", "--all-rows"], ""),
+        (["list", "--all-rows", "--no-pager"], MARKS),
+        (["list", "--all-rows", "--plain"], MARKS),
+        (["list", "5", "--all-rows"], MARKS),
+        (["list", "--all-rows"], "/no/such/pager"),
     ],
 )
 def test_what_is_short_or_not_wanted_so_is_printed(
@@ -64,17 +64,17 @@ def test_a_pager_that_is_left_at_once_is_no_error_and_the_status_is_the_commands
     broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.SILENT, text="")
     broker.answers[Action.COMMAND] = RankAnswer(key="", kind=Kind.VALUE, text=text, digest="d")
 
-    assert shown(broker, environ, "-l", "--all-rows", DBG_PAGER="true")[0] == 0
-    status, screen = shown(broker, environ, "all", "-c", "p x", "--fail-if-differ", DBG_PAGER="true")
+    assert shown(broker, environ, "list", "--all-rows", DBG_PAGER="true")[0] == 0
+    status, screen = shown(broker, environ, "command", "all", "p x", "--fail-if-differ", DBG_PAGER="true")
     assert (status, screen.strip()) == (0, "")
-    assert shown(broker, environ, "all", "-e", "x", DBG_PAGER="true")[0] == 6
+    assert shown(broker, environ, "eval", "all", "x", DBG_PAGER="true")[0] == 6
 
 
 def test_ctrl_c_is_the_pagers(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
     script = tmp_path / "pager"
     script.write_text("#!/bin/sh\ntrap 'echo mine; exit 0' INT\necho ready\ncat > /dev/null\nread line < /dev/tty\n")
     script.chmod(0o700)
-    command = [sys.executable, "-m", "dbg_client", "-l", "--all-rows"]
+    command = [sys.executable, "-m", "dbg_client", "list", "--all-rows"]
     with Terminal(command, 24, 80, {**environ, **broker.environment, "DBG_PAGER": str(script)}) as window:
         window.wait_for("ready")
         window.send("\x03")

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from websockets.asyncio.server import ServerConnection
 
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.process_groups import RankEvidence
 from dbg_wire.messages import Action, Look, Question, RankAnswer
 from dbg_wire.records.evidence import CodeKind, CodePart, CodeSeen, EvidenceRecord
 from dbg_wire.records.ranks import RankState
@@ -75,7 +75,7 @@ def test_it_names_who_is_missing_asks_once_and_remembers_that_rank(environ: dict
     assert done.stdout.startswith(
         "4711.0: 3 of 4 ranks wait in all_reduce #5 of group dp_0 (float32, 4 KiB) since 1 min; rank 2 (gpu013) has not"
     )
-    assert done.stdout.endswith("try: dbg-attach 2 -i        (breaks in, and opens the debugger there)\n")
+    assert done.stdout.endswith("try: dbg-attach interrupt 2        (breaks in, and opens the debugger there)\n")
     assert (done.returncode, document.returncode) == (1, 1)
     told = json.loads(document.stdout)
     assert (told["schema"], told["asked"], told["answered"]) == (1, 4, 4)

@@ -38,9 +38,11 @@ def test_without_a_home_the_file_of_the_token_is_told(tmp_path: Path) -> None:
 
 def test_a_line_says_what_to_type() -> None:
     rank = listed_rank("gpu013:3", state=RankState.RUNNING)
-    assert line_for(812, ADOPTED, rank, [rank]) == f"adopted {rank.address} (pid 812): dbg-attach {rank.address} -w\n"
+    assert (
+        line_for(812, ADOPTED, rank, [rank]) == f"adopted {rank.address} (pid 812): dbg-attach where {rank.address}\n"
+    )
     spinning = Answer(outcome=Outcome.ADOPTED, key="k", main=False)
-    assert "-i works once its main thread is back" in line_for(812, spinning, rank, [rank])
+    assert "`interrupt` works once its main thread is back" in line_for(812, spinning, rank, [rank])
     already = Answer(outcome=Outcome.ALREADY, key="k")
     assert line_for(812, already, rank, [rank]).startswith(f"{rank.address} (pid 812) is a rank already: ")
 

@@ -15,7 +15,7 @@ import pytest
 from dbg_client.adopt import checks
 from dbg_client.adopt.checks import examine
 from dbg_client.adopt.errors import CantAdopt, NoSuchProcess
-from dbg_client.adopt.process import Seen, look
+from dbg_client.adopt.process import ProcessInfo, read_process
 from dbg_client.adopt.python import TargetPython, find_python
 
 
@@ -55,11 +55,11 @@ def refusal(pid: int) -> str:
 def change_seen(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
     """Have a look at any process show other values."""
 
-    def changed(pid: int) -> Seen | None:
-        seen = look(pid)
+    def changed(pid: int) -> ProcessInfo | None:
+        seen = read_process(pid)
         return replace(seen, **fields) if seen is not None else None  # type: ignore[arg-type]
 
-    monkeypatch.setattr(checks, "look", changed)
+    monkeypatch.setattr(checks, "read_process", changed)
 
 
 def change_python(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dbg_agent.launch.launchers import ROWS
 from dbg_client.adopt.found import find_mine, overlooked, topmost
-from dbg_client.adopt.process import Seen
+from dbg_client.adopt.process import ProcessInfo
 from dbg_wire.tables.launchers import RANK_VARIABLES
 
 
-def process(pid: int, parent: int, command: str, **environ: str) -> Seen:
+def process(pid: int, parent: int, command: str, **environ: str) -> ProcessInfo:
     """Return a process of Python."""
     argv = ("python", *command.split())
-    return Seen(pid=pid, uid=1, parent=parent, state="S", tracer=0, name="python", age=60.0, argv=argv, environ=environ)
+    return ProcessInfo(
+        pid=pid, uid=1, parent=parent, state="S", tracer=0, name="python", age=60.0, argv=argv, environ=environ
+    )
 
 
-def found(*processes: Seen, **own: str) -> list[tuple[int, int, bool]]:
+def found(*processes: ProcessInfo, **own: str) -> list[tuple[int, int, bool]]:
     """Return pid, rank and whether it is a rank already, of each candidate."""
     candidates = topmost({process.pid: process for process in processes}, own)
     return [(one.pid, one.rank, one.is_rank) for one in candidates]

@@ -7,7 +7,7 @@ import pytest
 from dbg_client.adopt.found import is_guard, is_ours, starts_ranks
 
 
-@pytest.mark.parametrize("command", ["/venv/bin/dbg-attach -l", "-m dbg_client all", "/a/dbg_agent/guard/process.py"])
+@pytest.mark.parametrize("command", ["/venv/bin/dbg-attach list", "-m dbg_client all", "/a/dbg_agent/guard/process.py"])
 def test_ours_are_known(command: str) -> None:
     assert is_ours(command.split())
 

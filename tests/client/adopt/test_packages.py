@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 from dbg_client.adopt.one import folders_of_ours, has_package
-from dbg_client.adopt.process import look
+from dbg_client.adopt.process import read_process
 
 
 def test_the_folders_hold_what_a_rank_imports() -> None:
@@ -18,7 +18,7 @@ def test_the_folders_hold_what_a_rank_imports() -> None:
 
 
 def test_an_interpreter_is_asked_for_our_package() -> None:
-    seen = look(os.getpid())
+    seen = read_process(os.getpid())
     assert seen is not None
     assert has_package(replace(seen, argv=(sys.executable,), environ={}))
     base = getattr(sys, "_base_executable", sys.executable)

@@ -11,10 +11,10 @@ import pytest
 from dbg_client.adopt.process import (
     all_pids,
     is_dumpable,
-    look,
     mappings,
     may_trace,
     program_words,
+    read_process,
     same_files,
     sleeps_for_good,
     system_call,
@@ -22,7 +22,7 @@ from dbg_client.adopt.process import (
 
 
 def test_this_process_is_seen_as_it_is() -> None:
-    seen = look(os.getpid())
+    seen = read_process(os.getpid())
     assert seen is not None
     assert (seen.pid, seen.parent, seen.uid) == (os.getpid(), os.getppid(), os.getuid())
     assert seen.age > 0
@@ -36,7 +36,7 @@ def test_this_process_is_seen_as_it_is() -> None:
 
 
 def test_there_is_no_process_of_a_number_beyond_all() -> None:
-    assert look(2**22 + 1) is None
+    assert read_process(2**22 + 1) is None
 
 
 def test_a_thread_that_waits_is_seen_in_its_call() -> None:

@@ -22,7 +22,7 @@ async def test_a_program_is_told_who_let_its_rank_go_on(monkeypatch: pytest.Monk
         async with dbg_client.aconnect() as connected, connected.job()["5"].attach() as stop:
             broker.tell(Notice(text=LET_GO, ends_stop=True))
             broker.tell(Report(report=RankReport(state=RankState.RUNNING)))
-            await stop._switchboard.until(lambda: stop._attachment.ended_by or None, seconds(20))
+            await stop._switchboard.until(lambda: stop._attachment.ending.by or None, seconds(20))
             with pytest.raises(dbg_client.StopEnded, match=r"is over \(\"bob@login1 \(VS Code\)\" let it go on\)"):
                 await stop.eval("loss")
 

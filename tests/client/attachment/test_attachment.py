@@ -5,7 +5,7 @@ from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText,
 from dbg_client.attachment.notices import END_SECONDS, NOTICE_SECONDS
 from dbg_client.attachment.output import REPAINT_SECONDS
 from dbg_client.errors import Declined, RankEnded, RankStayedAway, RankVanished
-from dbg_client.words.engine import Wish
+from dbg_client.words.config import Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_INPUT_PENDING
 from dbg_wire.messages import (
@@ -519,12 +519,12 @@ def test_a_kept_crash_that_is_let_go_has_time_to_end() -> None:
 
 def test_a_crash_that_the_program_has_caught_goes_on() -> None:
     attachment = kept()
-    assert attachment.let_go == "ValueError: bad batch"
+    assert attachment.ending.let_go == "ValueError: bad batch"
     assert finished(attachment.tick(LET_GO_SECONDS)) == Finish(None)
 
     attachment = kept()
     attachment.message(Report(report=make_report(2)), 0.1)
-    assert attachment.let_go == ""
+    assert attachment.ending.let_go == ""
     attachment.message(Report(report=GONE_ON), 1.0)
     assert finished(attachment.tick(1.0 + NEXT_STOP_SECONDS)) == Finish(None)
 
@@ -618,14 +618,14 @@ def test_time_runs_while_the_rank_does() -> None:
     stepping = Report(report=make_report(state=RankState.RUNNING, stepping=True))
     attachment.message(stepping, 3.0)
     attachment.message(stepping, 5.0)
-    assert attachment.moving_since == 3.0
+    assert attachment.motion.since == 3.0
 
     attachment.message(Pulse(where=HERE), 6.0)
-    assert (attachment.pulse, attachment.heard) == (HERE, 6.0)
+    assert (attachment.motion.pulse, attachment.motion.heard) == (HERE, 6.0)
     attachment.message(Report(report=make_report()), 7.0)
-    assert attachment.pulse is None
+    assert attachment.motion.pulse is None
     attachment.message(stepping, 9.0)
-    assert attachment.moving_since == 9.0
+    assert attachment.motion.since == 9.0
 
 
 # ------------------------------------------------------------------------------------------------------ the rank ends
@@ -651,7 +651,7 @@ def test_a_lost_rank_has_ten_seconds() -> None:
     assert isinstance(finish.error, RankStayedAway)
     assert finish.error.exit_status == 8
     assert "process or its network" in str(finish.error)
-    assert "dbg-attach --wait gpu013:5" in str(finish.error)
+    assert "dbg-attach wait gpu013:5" in str(finish.error)
 
 
 def test_a_lost_rank_that_comes_back_goes_on() -> None:
@@ -667,7 +667,7 @@ def test_a_lost_rank_that_comes_back_goes_on() -> None:
 def test_a_silent_rank_keeps_its_terminal() -> None:
     attachment = seated()
     attachment.message(Change(rank=make_rank(state=RankState.UNRESPONSIVE)), 100.0)
-    assert attachment.heard == 0.0  # the broker spoke, not the rank
+    assert attachment.motion.heard == 0.0  # the broker spoke, not the rank
 
     assert attachment.rank_listed(make_rank(state=RankState.UNRESPONSIVE), 100.0) == []
     assert attachment.tick(10_000.0) == []
@@ -787,7 +787,7 @@ def test_who_let_the_rank_go_on_is_known_at_the_end() -> None:
     assert Note(LET_GO) in effects
     attachment.message(Report(report=GONE_ON), 2.0)
     assert finished(attachment.tick(2.0 + NEXT_STOP_SECONDS)) == Finish(None)
-    assert attachment.ended_by == LET_GO
+    assert attachment.ending.by == LET_GO
 
 
 def test_who_killed_the_rank_is_known_at_the_end() -> None:
@@ -795,7 +795,7 @@ def test_who_killed_the_rank_is_known_at_the_end() -> None:
     attachment.message(Notice(text='"bob@login1" killed it', ends_stop=True), 1.0)
     assert attachment.notice(1.0) == '"bob@login1" killed it'
     assert finished(attachment.rank_listed(make_rank(state=RankState.EXITED), 2.0)).error is not None
-    assert attachment.ended_by == '"bob@login1" killed it'
+    assert attachment.ending.by == '"bob@login1" killed it'
 
 
 def test_a_stop_that_ends_later_or_after_another_deed_has_another_reason() -> None:
@@ -806,7 +806,7 @@ def test_a_stop_that_ends_later_or_after_another_deed_has_another_reason() -> No
         attachment = seated()
         attachment.message(notice, 0.0)
         attachment.message(Report(report=GONE_ON), at)
-        assert attachment.ended_by == ""
+        assert attachment.ending.by == ""
 
 
 def test_a_stop_that_follows_has_an_end_of_its_own() -> None:
@@ -815,7 +815,7 @@ def test_a_stop_that_follows_has_an_end_of_its_own() -> None:
     attachment.message(Report(report=GONE_ON), 0.1)
     attachment.message(Report(report=make_report(2)), 0.2)
     attachment.message(Report(report=GONE_ON), 0.3)
-    assert attachment.ended_by == ""
+    assert attachment.ending.by == ""
 
 
 def test_what_another_does_hides_no_loss_of_keys() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from dbg_client.core.asking import PAGE, Asker
 from dbg_client.core.link import Down
-from dbg_client.core.waiting_line import WaitingLine
+from dbg_client.core.patience import WaitingLine
 from dbg_client.errors import Declined, TimedOut
 from dbg_wire.messages import (
     Action,
@@ -101,7 +101,7 @@ async def test_a_rank_draws_for_the_size_that_the_face_tells_at_each_question() 
 async def test_who_has_not_answered_is_said_after_a_moment_and_no_longer_when_all_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dbg_client.core.waiting_line.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_client.core.patience.PATIENCE_SECONDS", 0.01)
     one, two = make_rank(5), make_rank(77)
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     link = ScriptedLink()

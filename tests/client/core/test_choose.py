@@ -66,7 +66,7 @@ def test_a_rank_that_is_not_stopped_is_refused_with_its_own_status(
 
 
 def test_a_running_rank_is_refused_with_the_commands_that_wait_and_break_in() -> None:
-    says = r"gpu013:5 is running; `dbg-attach --wait 5` waits .*, `dbg-attach 5 -i` breaks in now$"
+    says = r"gpu013:5 is running; `dbg-attach wait 5` waits .*, `dbg-attach interrupt 5` breaks in now$"
     with pytest.raises(NotStopped, match=says):
         choose(parse_target("5"), ranks(5, **RUNNING))
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from dbg_client.core.collective_matching import Matched, match_collectives, standing_of_each
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.collective_matching import Matched, match_collectives, pending_of_each
+from dbg_client.core.process_groups import RankEvidence
 from dbg_wire.records.evidence import Evidence, GroupSeen, SourceSeen
 from tests.support.rank_evidence import LOADING, REDUCING, call, done, elsewhere, group, silent, told, waiting
 
@@ -125,7 +125,7 @@ def test_each_rank_is_told_the_collective_that_others_have_not_come_to() -> None
     peer = told(1, groups=[group(at=4), group("1", "0-1", title="tp", at=2)], calls=[done(4)])
     matched = match(both, peer)
 
-    standings = standing_of_each([matched])
+    standings = pending_of_each([matched])
 
     assert set(standings) == {both.rank.key}
     assert standings[both.rank.key].missing == (1,)
@@ -142,7 +142,7 @@ def test_children_of_a_rank_are_no_members() -> None:
 def test_a_rank_is_told_the_collective_that_it_has_called_itself() -> None:
     matched = match(waiting(0, name="barrier"), *map(waiting, (1, 2, 3)))
 
-    told_of = standing_of_each([matched])
+    told_of = pending_of_each([matched])
 
     labels = [(one.label, one.came) for _, one in sorted(told_of.items())]
     assert labels == [("barrier #5 of dp_0", (0,)), *[("all_reduce #5 of dp_0", (1, 2, 3))] * 3]

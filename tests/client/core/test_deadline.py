@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_client.core import deadline
-from dbg_client.core.deadline import in_thread, read_in_thread
+from dbg_client.core import patience
+from dbg_client.core.patience import in_thread, read_in_thread
 from dbg_dial.find import Opening
 from dbg_wire.errors import SilentFile
 from tests.support.time_unit import seconds
@@ -41,5 +41,5 @@ async def test_a_file_that_hangs_is_named_and_a_thread_that_comes_late_has_its_t
     def begin_late(call: Callable[[], object], tell: Callable[[object, None], object]) -> None:
         threading.Timer(0.1, lambda: tell(call(), None)).start()
 
-    monkeypatch.setattr(deadline, "begin", begin_late)
+    monkeypatch.setattr(patience, "begin", begin_late)
     assert await read_in_thread(lambda opening: "read", 0.01) == "read"

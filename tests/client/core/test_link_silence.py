@@ -29,7 +29,7 @@ def hanging(host, *arguments, **options):
         threading.Event().wait()
     return really(host, *arguments, **options)
 socket.getaddrinfo = hanging
-from dbg_client.cli import main
+from dbg_client.cli.main import main
 sys.argv[0] = "dbg-attach"
 sys.exit(main())
 """
@@ -85,7 +85,7 @@ def test_a_name_server_that_hangs_does_not_outlast_the_timeout(tmp_path: Path) -
     }
     begun = time.monotonic()
     result = subprocess.run(
-        [sys.executable, "-c", HANGS, "--list", "--timeout", "1"],
+        [sys.executable, "-c", HANGS, "list", "--timeout", "1"],
         env=environ,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -37,8 +37,8 @@ def test_a_broker_that_owes_an_answer_is_silent_since_its_last_one() -> None:
 
 def test_small_news_prove_nothing_and_a_flood_delays_the_answer() -> None:
     silence = pinged(heard=1000)
-    silence.look(3.0, 1000 + FLOWING_BYTES - 1)
+    silence.update(3.0, 1000 + FLOWING_BYTES - 1)
     assert silence.since(SILENT_SECONDS) == 0.0
-    silence.look(3.0, 1000 + FLOWING_BYTES)
+    silence.update(3.0, 1000 + FLOWING_BYTES)
     assert silence.since(SILENT_SECONDS) is None
     assert silence.since(3.0 + SILENT_SECONDS) == 3.0

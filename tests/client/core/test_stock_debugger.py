@@ -6,7 +6,7 @@ import pytest
 
 from dbg_client.attachment.attachment import Attachment
 from dbg_client.core.waiting import Stock, parse_stock
-from dbg_client.views.session_status import Others, status_of
+from dbg_client.views.status_line import Others, status_of
 from dbg_wire.errors import BadTarget
 from dbg_wire.messages import Mode, Seat, SessionInfo
 from dbg_wire.records.ranks import Place

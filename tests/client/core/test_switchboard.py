@@ -79,7 +79,7 @@ async def test_many_changes_at_once_are_looked_at_once(board: Switchboard) -> No
     waiting = asyncio.create_task(board.until(all_running))
     await asyncio.sleep(0)
     for number in range(500):
-        await board._take(Change(rank=make_rank(number, state=RankState.RUNNING)))
+        await board._receive(Change(rank=make_rank(number, state=RankState.RUNNING)))
     assert await waiting
     # One at the beginning and one at the end.
     assert looks == 2
@@ -91,7 +91,7 @@ async def test_what_came_last_counts_at_the_end_of_a_wait(board: Switchboard) ->
 
     waiting = asyncio.create_task(board.until(running, 0.0))
     await asyncio.sleep(0)
-    board.directory.take(Change(rank=make_rank(5, state=RankState.RUNNING)))
+    board.directory.receive(Change(rank=make_rank(5, state=RankState.RUNNING)))
     assert await waiting
 
 

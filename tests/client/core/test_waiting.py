@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
-from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import TimedOut
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Change, Snapshot, Subscribe
@@ -43,7 +43,7 @@ async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes
 async def test_a_wait_says_what_the_ranks_do_meanwhile(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dbg_client.core.waiting_line.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_client.core.patience.PATIENCE_SECONDS", 0.01)
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     line = WaitingLine(lines.put_nowait)
     other = make_rank(7, state=RankState.HELD)
@@ -66,7 +66,7 @@ async def test_a_wait_says_what_the_ranks_do_meanwhile(
 async def test_a_broker_that_is_slow_to_list_is_waited_for_aloud(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dbg_client.core.waiting_line.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_client.core.patience.PATIENCE_SECONDS", 0.01)
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     with FakeBroker(RUNNING) as broker:
         broker.silent.add(Subscribe)
@@ -106,7 +106,7 @@ async def test_the_signal_of_a_rank_that_died_is_waited_for(
         # A rank without a guard has nobody to tell it.
         broker.tell(Change(rank=died))
         monkeypatch.setattr("dbg_client.core.waiting.GUARD_SECONDS", 0.01)
-        board.directory.take(Change(rank=died))
+        board.directory.receive(Change(rank=died))
         assert await with_signal(board, died) == died
         await board.close()
 

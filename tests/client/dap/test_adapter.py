@@ -47,7 +47,7 @@ def held(talk: Callable[[Adapter, Shown], Awaitable[None]], link: type[ScriptedL
 
 async def ask(adapter: Adapter, said: Shown, seq: int, command: str, **arguments: object) -> Message:
     """Return the response."""
-    adapter.take(Request(seq, command, arguments))
+    adapter.receive(Request(seq, command, arguments))
     return await said.answer(seq)
 
 
@@ -96,8 +96,8 @@ def test_who_is_not_admitted_does_not_reach_the_broker() -> None:
 
 def test_a_request_can_be_cancelled_and_an_end_cancels_all() -> None:
     async def talk(adapter: Adapter, said: Shown) -> None:
-        adapter.take(Request(1, "attach", {}))
-        adapter.take(Request(2, "attach", {}))
+        adapter.receive(Request(1, "attach", {}))
+        adapter.receive(Request(2, "attach", {}))
         assert (await ask(adapter, said, 3, "cancel", requestId=1))["success"]
         assert (await said.answer(1))["message"] == "cancelled"
         await adapter.close()
@@ -124,7 +124,7 @@ def test_every_request_is_answered_whatever_fails() -> None:
 def test_too_many_open_requests_are_refused() -> None:
     async def talk(adapter: Adapter, said: Shown) -> None:
         for seq in range(MAX_OPEN + 1):
-            adapter.take(Request(seq, "attach", {}))
+            adapter.receive(Request(seq, "attach", {}))
         assert [(one["request_seq"], one["success"]) for one in said.said] == [(MAX_OPEN, False)]
 
     held(talk, SilentBroker)

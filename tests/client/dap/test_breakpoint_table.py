@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.dap import breakpoint_table
-from dbg_client.dap.breakpoint_table import NO_RANK, BreakpointTable, Line, _Told
+from dbg_client.dap.breakpoint_table import NO_RANK, BreakpointTable, ShownBreakpoint, _Told
 from dbg_client.dap.messages import Message
 from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import RankInfo
@@ -20,7 +20,7 @@ def state(asked: int = 5, line: int = 0, *, is_set: bool = True, problem: str = 
     return BreakpointState(file="/t.py", asked=asked, line=line or asked, is_set=is_set, problem=problem)
 
 
-def with_wish(*states: BreakpointState) -> tuple[BreakpointTable, Line]:
+def with_wish(*states: BreakpointState) -> tuple[BreakpointTable, ShownBreakpoint]:
     """Return a table with one breakpoint, which the first ranks answer so."""
     table = BreakpointTable()
     (line,) = table.replace("/t.py", [WISH]).lines
@@ -146,12 +146,12 @@ def test_a_breakpoint_is_found_without_a_search_among_all(monkeypatch: pytest.Mo
         table.note(one.key, tuple(state(number) for number in numbers))
     compared = 0
 
-    def counted(line: Line) -> tuple[str, int]:
+    def counted(line: ShownBreakpoint) -> tuple[str, int]:
         nonlocal compared
         compared += 1
         return line.wish.file, line.wish.line
 
-    monkeypatch.setattr(Line, "place", property(counted))
+    monkeypatch.setattr(ShownBreakpoint, "place", property(counted))
     assert len(table.news(RANKS)) == 50
     # Once for each line and rank, and once for each line; not for each pair of lines.
     assert compared == 50 * len(RANKS) + 50

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from dbg_client.core.link import Down, Up
-from dbg_client.dap.keyboard import Keyboard
-from dbg_client.dap.moves import Moves
+from dbg_client.dap.moves import Keyboard, Moves
 from dbg_client.dap.threads import MAX_LISTED, REST, ThreadEvent
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Snapshot
@@ -34,7 +33,7 @@ def test_the_ranks_beyond_the_most_are_one_entry_that_pauses_those_that_run() ->
             assert len(rows) == MAX_LISTED + 1
             assert rows[-1] == {"id": REST, "name": "9 more: 101-109"}
             with pytest.raises(BadInput, match="stands for many ranks"):
-                listing.standing(REST)
+                listing.stopped_rank(REST)
             await Moves(window, listing, Keyboard(window)).pause({"threadId": REST})
 
     asyncio.run(look())
@@ -50,13 +49,13 @@ def test_many_changes_at_once_are_one_look(monkeypatch: pytest.MonkeyPatch) -> N
 
     async def stop() -> None:
         async with threads(link, ranks) as (listing, shown, _window):
-            look = listing.table.look
+            update = listing.table.update
 
             def counted(ranks: Sequence[RankInfo]) -> list[ThreadEvent]:
                 looks.append(len(ranks))
-                return look(ranks)
+                return update(ranks)
 
-            monkeypatch.setattr(listing.table, "look", counted)
+            monkeypatch.setattr(listing.table, "update", counted)
             assert shown.named("stopped") == []
             for number in range(200):
                 link.events.put_nowait(Change(rank=make_rank(number)))
@@ -74,11 +73,11 @@ def test_a_stop_that_a_rank_has_passed_is_told_once() -> None:
 
     async def look() -> None:
         async with threads(link, [passed, running(1)]) as (listing, shown, _window):
-            listing.look()
+            listing.refresh()
             for rank in (passed.replace(passed=""), passed.replace(passed="a.py:9 without stopping, because it ended")):
                 link.events.put_nowait(Change(rank=rank))
                 await shown.until(lambda: bool(shown.said))
-                listing.look()
+                listing.refresh()
             await shown.until(lambda: len(shown.named("output")) == 2)
             assert [one["output"] for one in shown.named("output")] == [
                 f"{passed.address} passed a.py:5 without stopping, because no broker answered\n",

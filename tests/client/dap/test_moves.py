@@ -8,8 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from dbg_client.dap import listing as listing_module
-from dbg_client.dap.keyboard import Keyboard
-from dbg_client.dap.moves import Moves
+from dbg_client.dap.moves import Keyboard, Moves
 from dbg_client.errors import Declined
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Refusal, RefusalCode, Welcome
@@ -38,7 +37,7 @@ def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> N
                 thread = listing.table.thread(rank.key)
                 assert await moves.go_on({"threadId": thread}) == {"allThreadsContinued": False}
                 with pytest.raises(BadInput, match="is running"):
-                    listing.standing(thread)
+                    listing.stopped_rank(thread)
                 await moves.settled()
                 # It is still listed at the stop that it leaves, and nothing is told of that.
                 assert len(shown.named("stopped")) == 1
@@ -78,7 +77,7 @@ def test_ranks_that_an_ide_lets_go_by_itself_as_they_are_shown_stay() -> None:
             for thread in (second, third):
                 with pytest.raises(BadInput, match=r"stays: its `continue` came by itself.*auto_continue_if_many"):
                     await moves.go_on({"threadId": thread})
-                assert listing.standing(thread)
+                assert listing.stopped_rank(thread)
             assert len(shown.named("stopped")) == 3
             (said,) = shown.named("output")
             assert "`dap.defaults.ranks.auto_continue_if_many_stopped = false`" in said["output"]

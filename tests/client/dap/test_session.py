@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 import dbg_client
-from dbg_client.api.stop import AsyncStop
+from dbg_client.api.stop import AsyncStop, KeyboardTaken
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.dap import listing
 from dbg_client.dap.adapter import Adapter
 from dbg_client.dap.messages import Message, Request
-from dbg_client.questions.errors import KeyboardTaken
 from dbg_dial.deadline import within
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.environment import clean_environment
@@ -98,7 +97,7 @@ class Ide:
 
     async def _answer(self, command: str, arguments: Message) -> Message:
         number = next(self._numbers)
-        self.adapter.take(Request(number, command, arguments))
+        self.adapter.receive(Request(number, command, arguments))
         return await self.wait(lambda message: message.get("request_seq") == number)
 
     async def stop_after(self, command: str, thread: int, **arguments: object) -> Message:
@@ -189,7 +188,7 @@ async def look(ide: Ide, thread: int, home: Path) -> None:
     assert read["value"] == "0.25"
     # The same text as in the terminal.
     shown = (await ide.ask("evaluate", expression="parts", context="hover", frameId=top["id"]))["result"]
-    assert attach(home, "1", "-e", "parts").stdout.endswith(f"  {shown}\n")
+    assert attach(home, "eval", "1", "parts").stdout.endswith(f"  {shown}\n")
     assert "ZeroDivisionError: division by zero" in await ide.refusal("evaluate", expression="1/0", frameId=top["id"])
     changed = await ide.ask("setVariable", variablesReference=local, name="scale", value="[7]")
     assert changed["value"] == "[7]"
@@ -221,9 +220,9 @@ def ageless(text: str) -> str:
 
 
 async def ask_many(ide: Ide, home: Path) -> None:
-    assert await ide.type("all: loss") == attach(home, "all", "-e", "loss").stdout.rstrip("\n")
+    assert await ide.type("all: loss") == attach(home, "eval", "all", "loss").stdout.rstrip("\n")
     assert "0.75" in await ide.type("@2: loss")
-    assert ageless(await ide.type("where all")) == ageless(attach(home, "all", "-w").stdout)
+    assert ageless(await ide.type("where all")) == ageless(attach(home, "where", "all").stdout)
     assert "stand in the debugger" in await ide.type("why")
     assert "RANKS: EXPRESSION" in await ide.type("help")
     assert "write `pause all`" in await ide.refusal("evaluate", expression="pause", context="repl")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dbg_client.core.collective_matching import match_collectives
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
 from dbg_wire.records.evidence import Evidence, GroupSeen, SourceSeen
 from tests.support.rank_evidence import call, elsewhere, group, silent, told, waiting

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.code_differences import difference_table
 from dbg_client.hang.explain import Explanation, JobLook, explain, show_verdicts, verdicts_document
 from dbg_client.hang.verdict import Verdict, VerdictKind, exit_status
@@ -88,7 +88,7 @@ def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(
         "  2  running  data.py:17 wait_for_shard < train_step     in it for 1 min 1 s; "
         "last collective it finished: all_reduce #4 of dp_0\n"
         "  a gloo collective of these ranks times out in 29 min\n"
-        "try: dbg-attach 2 -i        (breaks in, and opens the debugger there)\n"
+        "try: dbg-attach interrupt 2        (breaks in, and opens the debugger there)\n"
     )
     assert verdicts_document(found) == {
         "schema": 1,
@@ -106,7 +106,7 @@ def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(
                 "sequence": 5,
                 "age": 60.0,
                 "evidence": list(first(found).evidence),
-                "next": "dbg-attach 2 -i",
+                "next": "dbg-attach interrupt 2",
             }
         ],
     }
@@ -120,13 +120,13 @@ def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(
         (
             without_answer(elsewhere(2, state=RankState.EXITED, exit=-9, since=NOW - 62)),
             "rank 2 (gpu013) has not come: it was killed by SIGKILL 1 min 2 s ago",
-            "dbg-attach 2 -w --all",
+            "dbg-attach where 2 --all",
             ["dead"],
         ),
         (
             without_answer(elsewhere(2, state=RankState.LOST, since=NOW - 62)),
             "has not come: it is lost: its connection is gone since 1 min 2 s, and its process may live",
-            "dbg-attach 2 -w --all",
+            "dbg-attach where 2 --all",
             ["dead"],
         ),
         (
@@ -138,31 +138,31 @@ def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(
         (
             elsewhere(2, text="suspended (SIGSTOP) for 12 s", state=RankState.UNRESPONSIVE),
             "has not come: it is suspended (SIGSTOP) for 12 s",
-            "dbg-attach 2 -w",
+            "dbg-attach where 2",
             ["suspended"],
         ),
         (
             elsewhere(2, text="stuck in C code for 12 s; asked now", state=RankState.UNRESPONSIVE),
             "has not come: it is stuck in C code for 12 s",
-            "dbg-attach 2 -w",
+            "dbg-attach where 2",
             ["stuck"],
         ),
         (
             waits(elsewhere(2), main(WaitKind.FILE, "reads the file /data/shard-3.bin")),
             "has not come: it reads the file /data/shard-3.bin",
-            "dbg-attach 2 -i",
+            "dbg-attach interrupt 2",
             ["waiting"],
         ),
         (
             waits(elsewhere(2), main(WaitKind.CHILD, "waits for the process 4711 (`sort big`)")),
             "has not come: it waits for the process 4711 (`sort big`)",
-            "dbg-attach 2 -i",
+            "dbg-attach interrupt 2",
             ["waiting"],
         ),
         (
             waits(elsewhere(2), main(WaitKind.NATIVE, "is in C code (numpy.linalg.svd)")),
             "has not come: it is in C code (numpy.linalg.svd)",
-            "dbg-attach 2 -i",
+            "dbg-attach interrupt 2",
             ["stuck"],
         ),
     ],
@@ -196,7 +196,7 @@ def test_lines_are_broken_between_words_and_commands_are_whole() -> None:
 
     assert max(len(line) for line in lines[:-1]) <= 60
     assert lines[1].startswith("    ")
-    assert lines[-1] == "try: dbg-attach 2 -i        (breaks in, and opens the debugger there)"
+    assert lines[-1] == "try: dbg-attach interrupt 2        (breaks in, and opens the debugger there)"
     assert show_verdicts(found.verdicts, color=True, columns=60).count("\x1b[1;31m") > 1
 
 
@@ -244,7 +244,7 @@ def test_ranks_in_different_collectives_of_one_group() -> None:
         "ranks have called different collectives as collective #5 of group dp_0 since 1 min: "
         "ranks 0-1,3 are in all_reduce, rank 2 is in broadcast"
     )
-    assert first(found).next == "dbg-attach 0,2 -w"
+    assert first(found).next == "dbg-attach where 0,2"
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,7 @@ def test_of_a_send_with_another_tag_nothing_false_is_said(tag: int | None, timeo
     assert f"; rank 1 (gpu013) {said}" in found.sentence
     assert ("(tag 12, float32" in found.sentence) == (tag == 12)
     assert any("another tag" in line for line in found.evidence) == ("no send" in said)
-    assert found.next == ("dbg-attach 0-1 -w" if tag == 12 else "dbg-attach 1 -i")
+    assert found.next == ("dbg-attach where 0-1" if tag == 12 else "dbg-attach interrupt 1")
 
 
 @pytest.mark.parametrize(("tag", "kind"), [(11, "partner"), (12, "unknown"), (None, "unknown")])

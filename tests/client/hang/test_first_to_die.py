@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.verdict import VerdictKind
 from dbg_wire.messages import Kind

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.verdict import VerdictKind
 from dbg_wire.records.evidence import ThreadWait, WaitKind

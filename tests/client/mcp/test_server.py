@@ -52,7 +52,7 @@ class Client:
 
     async def send(self, method: str, request: object = None, **params: object) -> None:
         document = {"jsonrpc": "2.0", "method": method, "params": params, "id": request}
-        await self.server.take(json.dumps(document).encode())
+        await self.server.receive(json.dumps(document).encode())
 
     async def answer(self) -> dict[str, Any]:
         """Return the only answer since the last one."""

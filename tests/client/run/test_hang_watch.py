@@ -13,8 +13,7 @@ from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
 from dbg_client.run import hang_watch
 from dbg_client.run.hang_watch import HangWatch, append
 from dbg_client.run.job_output import GrowingFile
-from dbg_client.words.arguments import Arguments
-from dbg_client.words.settings import CommandSettings, settle
+from dbg_client.words.settings import BrokerOptions
 from dbg_dial.deadline import within
 from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
@@ -58,10 +57,6 @@ def stand_at(broker: FakeBroker, line: int) -> None:
     broker.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.VALUE, text="running", frames=frames, rows=ROWS)
 
 
-def settings() -> CommandSettings:
-    return settle(Arguments(), {}, stdout_is_tty=False)
-
-
 async def until_lines(path: Path, count: int) -> None:
     """Wait until a file tells of so many hangs."""
     read, enough = bytearray(), asyncio.Event()
@@ -82,7 +77,7 @@ async def until_lines(path: Path, count: int) -> None:
 async def test_a_job_that_stands_still_is_told_once_and_again_after_a_move(broker: FakeBroker, tmp_path: Path) -> None:
     output = tmp_path / "job.out"
     output.write_text("epoch 3\n 50%|####")
-    watching = asyncio.ensure_future(HangWatch(settings(), "4711.0", str(output), LIMIT).go())
+    watching = asyncio.ensure_future(HangWatch(BrokerOptions(), "4711.0", str(output), LIMIT).go())
     await until_lines(output, 1)
     assert output.read_text().startswith("epoch 3\n 50%|####\ndbg-broker: no rank of 4711.0 has moved for 0 s\n")
     assert "step train.py:1" in output.read_text()
@@ -105,7 +100,7 @@ async def test_a_job_that_moves_after_all_is_not_told(
     output.touch()
     verdicts = [ShownAnswers("everybody is busy\n", BUSY_STATUS), ShownAnswers("rank 1 has not come\n", 1)]
     answer_why(monkeypatch, verdicts)
-    watching = asyncio.ensure_future(HangWatch(settings(), "4711.0", str(output), LIMIT).go())
+    watching = asyncio.ensure_future(HangWatch(BrokerOptions(), "4711.0", str(output), LIMIT).go())
     await until_lines(output, 1)
     assert output.read_text() == "dbg-broker: no rank of 4711.0 has moved for 0 s\nrank 1 has not come\n"
     assert verdicts == []
@@ -118,7 +113,7 @@ async def test_a_job_with_a_stopped_rank_is_not_asked(broker: FakeBroker, tmp_pa
     for path in (stopped, running):
         path.touch()
     watches = [
-        asyncio.ensure_future(HangWatch(settings(), job, str(path), LIMIT).go())
+        asyncio.ensure_future(HangWatch(BrokerOptions(), job, str(path), LIMIT).go())
         for job, path in (("other", stopped), ("4711.0", running))
     ]
     # The job beside it goes through two hangs meanwhile.
@@ -137,14 +132,14 @@ async def test_a_broker_that_can_not_be_reached_is_told(
     broker: FakeBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broker.stop()
-    await HangWatch(settings(), "4711.0", str(tmp_path / "job.out"), LIMIT).go()
+    await HangWatch(BrokerOptions(), "4711.0", str(tmp_path / "job.out"), LIMIT).go()
     assert "hangs are not told" in capsys.readouterr().err
 
 
 async def test_an_output_that_can_not_be_written_is_told_on_stderr(
     broker: FakeBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    watching = asyncio.ensure_future(HangWatch(settings(), "4711.0", str(tmp_path / "gone.out"), LIMIT).go())
+    watching = asyncio.ensure_future(HangWatch(BrokerOptions(), "4711.0", str(tmp_path / "gone.out"), LIMIT).go())
     said = ""
     while "has moved" not in said:
         await broker.heard(Question, count=len(broker.received) + 1)

@@ -40,7 +40,7 @@ def tell(broker: FakeBroker, rank: RankInfo) -> None:
 @pytest.mark.parametrize(
     ("rank", "target", "ends"),
     [
-        (RUNNING, "5", (1, "gpu013:5 is running; `dbg-attach --wait 5`")),
+        (RUNNING, "5", (1, "gpu013:5 is running; `dbg-attach wait 5`")),
         (make_rank(5, state=RankState.LOST), "5", (1, "its process or its network is gone")),
         (STOPPED, "9", (3, "no rank fits '9'")),
         (STOPPED, "gpu[", (2, "gpu[")),
@@ -75,7 +75,7 @@ def test_a_local_number_is_said_to_be_one(broker: FakeBroker, environ: dict[str,
 
 def test_waiting_attaches_as_soon_as_the_rank_stops(broker: FakeBroker, environ: dict[str, str]) -> None:
     listed(broker, RUNNING)
-    with Window(broker, environ, "--wait", "5") as window:
+    with Window(broker, environ, "wait", "5") as window:
         window.wait_for("Waiting for 5 to stop; Ctrl-C gives up.")
         window.send("q\r")
         window.wait_for("q")
@@ -87,7 +87,7 @@ def test_waiting_attaches_as_soon_as_the_rank_stops(broker: FakeBroker, environ:
 
 
 def test_waiting_also_for_a_rank_that_is_not_there_yet(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ, "--wait", "gpu013:5") as window:
+    with Window(broker, environ, "wait", "gpu013:5") as window:
         window.wait_for("Waiting for gpu013:5")
         tell(broker, STOPPED)
 
@@ -96,10 +96,10 @@ def test_waiting_also_for_a_rank_that_is_not_there_yet(broker: FakeBroker, envir
 
 def test_waiting_has_an_end_and_can_be_given_up(broker: FakeBroker, environ: dict[str, str]) -> None:
     listed(broker, RUNNING)
-    with Window(broker, environ, "--wait", "0.2", "5") as window:
+    with Window(broker, environ, "wait", "5", "--for", "0.2") as window:
         assert window.exit_status() == 6
         assert "5 did not stop within 0.2 s" in window.text
-    with Window(broker, environ, "--wait", "5") as window:
+    with Window(broker, environ, "wait", "5") as window:
         window.wait_for("Waiting for 5")
         window.send("\x03")
         assert window.exit_status() == 130
@@ -107,7 +107,7 @@ def test_waiting_has_an_end_and_can_be_given_up(broker: FakeBroker, environ: dic
 
 def test_waiting_goes_on_over_a_restart_of_the_broker(broker: FakeBroker, environ: dict[str, str]) -> None:
     listed(broker, RUNNING)
-    with Window(broker, environ, "--wait", "5") as window:
+    with Window(broker, environ, "wait", "5") as window:
         window.wait_for("Waiting for 5")
         broker.stop()
         window.wait_for("The broker is gone, reconnecting")
@@ -169,7 +169,7 @@ def test_following_begins_with_waiting(broker: FakeBroker, environ: dict[str, st
 
 def test_a_relaunch_that_stops_is_found_among_others(broker: FakeBroker, environ: dict[str, str]) -> None:
     listed(broker, make_rank(4), STOPPED, make_rank(6))
-    with Window(broker, environ, "--follow", "all", "--wait") as window:
+    with Window(broker, environ, "wait", "all", "--follow") as window:
         window.wait_for(lambda it: it.row(-1).startswith(" gpu013:4"))
 
 

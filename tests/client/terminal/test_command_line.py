@@ -29,8 +29,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank, make_report
-from tests.client.terminal import test_raw
-from tests.client.terminal.lines import test_display
+from tests.client.terminal import test_line_display, test_raw
 
 RANK = make_rank(5)
 HELD = make_rank(7, state=RankState.HELD, reason=None)
@@ -379,7 +378,7 @@ def test_a_long_step_beside_held_ranks_says_what_to_do(broker: FakeBroker, windo
 def test_a_line_that_is_half_typed_is_there_afterwards(broker: FakeBroker, environ: dict[str, str]) -> None:
     broker.reports[RANK.key] = make_pdb_report(PROMPT)
     broker.log = BEFORE
-    with test_display.Window(broker, environ) as window:
+    with test_line_display.Window(broker, environ) as window:
         window.at_prompt()
         window.send("half")
         window.at_prompt("(Pdb) half")

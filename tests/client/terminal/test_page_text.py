@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.formatted_text import fragment_list_to_text
 
 from dbg_client.terminal.pager import PageText, wrapped
-from dbg_client.views.width import text_width
+from dbg_client.views.table import text_width
 
 
 def page(count: int, height: int = 10) -> PageText:

@@ -28,7 +28,7 @@ class Broker(ScriptedLink):
         self._answer = answer
         self._switchboard = Switchboard(lambda: cast("BrokerLink", self), 1.0)
         self.directory = self._switchboard.directory
-        self.directory.take(Snapshot(ranks=(RUNNING,), last=True))
+        self.directory.receive(Snapshot(ranks=(RUNNING,), last=True))
         self.actions = PickActions(Answering(self._switchboard), color=False)
 
     @property

@@ -27,7 +27,7 @@ class Screen(DummyOutput):
 
 def directory(count: int = 3) -> Directory:
     known = Directory()
-    known.take(Snapshot(ranks=tuple(map(make_rank, range(count))), last=True))
+    known.receive(Snapshot(ranks=tuple(map(make_rank, range(count))), last=True))
     return known
 
 
@@ -75,14 +75,14 @@ async def test_ctrl_c_is_told_apart() -> None:
 
 async def test_a_rank_that_is_not_stopped_is_not_picked() -> None:
     known = directory(1)
-    known.take(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
+    known.receive(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
 
     assert (await pick("\rqq", known))[0] is None
 
 
 async def test_a_running_rank_is_offered_to_be_broken_into_and_no_is_the_usual_answer() -> None:
     known = directory(1)
-    known.take(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
+    known.receive(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
 
     assert (await pick("\r\rq", known))[0] is None
 

@@ -345,7 +345,7 @@ def test_a_lost_rank_that_stays_away_ends_the_session_with_8(broker: FakeBroker,
 
         assert window.exit_status(LOST_SECONDS + seconds(10)) == 8
         assert "its process or its network is gone" in window.text
-        assert "dbg-attach --wait gpu013:5" in window.text
+        assert "dbg-attach wait gpu013:5" in window.text
 
 
 # ---------------------------------------------------------------------------------------------------- other terminals

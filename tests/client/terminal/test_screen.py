@@ -168,7 +168,7 @@ def test_keys_typed_ahead_survive_the_change_of_mode_but_not_the_end(terminal: T
 
 def test_without_a_terminal_the_refusal_says_what_else_there_is() -> None:
     reading, writing = os.pipe()
-    with pytest.raises(BadInput, match=r"not a terminal; .*--screen"), RawTerminal(reading, writing):
+    with pytest.raises(BadInput, match=r"not a terminal; .*screen"), RawTerminal(reading, writing):
         pass
     os.close(reading)
     os.close(writing)

@@ -1,22 +1,18 @@
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
 from dbg_client.tmux.panes import TooManyPanes, attach_words, open_panes, plan_panes
-from dbg_client.words.arguments import read_arguments
-from dbg_client.words.settings import CommandSettings, settle
+from dbg_client.words.settings import Attach, Tmux
 from dbg_wire.errors import BadInput
 from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_rank
+from tests.client.words.typed import settled
 
-
-def settled(*words: str, environ: dict[str, str] | None = None) -> CommandSettings:
-    arguments = read_arguments(words)
-    return settle(arguments, environ or {}, stdout_is_tty=True)
-
-
-SETTINGS = settled("0-3", "--tmux")
+SETTINGS = settled("tmux 0-3", Tmux)
 
 
 @pytest.mark.parametrize(
@@ -25,16 +21,16 @@ SETTINGS = settled("0-3", "--tmux")
         ["--watch", "--no-status", "-v"],
         ["--take", "--engine", "pdb", "-x", "-Odd name;", "--no-rc", "--vi", "--frame", "-2"],
         ["--escape", "^^", "--timeout", "0.1", "--broker", "h:1#sha256:" + "0" * 64],
-        ["--escape", "none", "--wait", "7.25"],
+        ["--escape", "none"],
         ["--escape", "^\\"],
     ],
 )
 def test_a_pane_does_as_the_options_say(words: list[str]) -> None:
-    settings = settled("--tmux", *words, "0-3")
+    settings = settled(shlex.join(["tmux", *words, "0-3"]), Tmux)
 
-    pane = settled(*attach_words(settings, follow=True), "--", "-job/h:1")
+    pane = settled(shlex.join([*attach_words(settings.broker, settings.attach, follow=True), "--", "-job/h:1"]), Attach)
 
-    asked = settled(*words, "--follow", "--", "-job/h:1")
+    asked = settled(shlex.join([*words, "--follow", "--", "-job/h:1"]), Attach)
     assert pane == asked
 
 
@@ -86,16 +82,27 @@ def test_a_job_that_has_ended_opens_nothing() -> None:
 def test_without_a_target_or_a_terminal_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMUX", raising=False)
 
-    with pytest.raises(NeedsTarget, match="--tmux needs a target"):
-        open_panes(settled("--tmux"))
+    with pytest.raises(NeedsTarget, match="tmux needs a target"):
+        open_panes(settled("tmux", Tmux))
     with pytest.raises(NoTerminal):
         open_panes(SETTINGS)
 
 
 @pytest.mark.parametrize(
-    "words", [["-l"], ["-w"], ["-i"], ["-e", "x"], ["--release"], ["--json"], ["--plain"], ["--all"], ["--every", "1"]]
+    "words",
+    [
+        ["list"],
+        ["where"],
+        ["interrupt"],
+        ["eval", "x"],
+        ["release"],
+        ["--json"],
+        ["--plain"],
+        ["--all"],
+        ["--every", "1"],
+    ],
 )
 def test_what_is_another_action_is_refused(words: list[str]) -> None:
     with pytest.raises(BadInput) as caught:
-        settled("0-3", "--tmux", *words)
+        settled(shlex.join(["tmux", "0-3", *words]), Tmux)
     assert caught.value.exit_status == 2

@@ -12,19 +12,13 @@ from dbg_client.tmux.tmux import (
     NoRoom,
     TmuxPane,
     TmuxRefused,
-    WindowPlace,
     kill_pane,
+    literal,
     living_panes,
-    open_command,
     open_window,
     plain_name,
     split_beside,
-    split_command,
-    title_command,
-    with_loader_path,
 )
-
-INSIDE, OUTSIDE = WindowPlace(0, 0, inside=True), WindowPlace(120, 40, inside=False)
 
 FakeTmux = Callable[[str], Path]
 
@@ -57,48 +51,35 @@ def taken_by_tmux(argument: str) -> tuple[str, bool]:
     return argument[:-1], True
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=2))
-def test_any_argument_reaches_the_command_as_it_is(words: list[str]) -> None:
-    pane = TmuxPane("h:0", tuple(words))
-
-    for command in (open_command(INSIDE, "0", pane), open_command(OUTSIDE, "0", pane), split_command("%1", pane)):
-        assert [taken_by_tmux(word) for word in command[-len(words) :]] == [(word, False) for word in words]
+@given(st.text(st.characters(exclude_characters="\0", codec="utf-8")))
+def test_any_argument_reaches_the_command_as_it_is(word: str) -> None:
+    assert taken_by_tmux(literal(word)) == (word, False)
 
 
 @given(st.text())
-def test_a_name_is_no_format_that_runs_commands_and_no_end_of_a_command(text: str) -> None:
+def test_a_name_is_no_format_that_runs_commands(text: str) -> None:
     for hostile in (text, f"#({text})", f"{text};"):
-        shown, ends = taken_by_tmux(title_command("%1", hostile)[-1])
-        assert not ends
-        assert shown == plain_name(hostile)
-        assert "#" not in shown
-        assert shown.isprintable()
+        assert "#" not in plain_name(hostile)
+        assert plain_name(hostile).isprintable()
 
 
-def test_a_window_in_this_session_or_a_session_of_the_terminals_size() -> None:
-    (pane,) = panes(1)
+def test_a_window_in_this_session_or_a_session_of_the_terminals_size(fake_tmux: FakeTmux) -> None:
+    notes = fake_tmux("case $1 in new-*) echo '$1 @2 %3';; esac")
 
-    assert open_command(INSIDE, "0-3", pane)[0] == "new-window"
-    outside = open_command(OUTSIDE, "0-3", pane)
-    assert outside[0] == "new-session"
-    assert outside[outside.index("-x") : outside.index("-x") + 4] == ["-x", "120", "-y", "40"]
+    open_window("0-3;", panes(1), None)
+    open_window("0-3", panes(1), (120, 40))
 
-
-def test_an_interpreter_of_an_environment_module_finds_its_libraries() -> None:
-    assert with_loader_path(["python"], {"LD_LIBRARY_PATH": "/opt/lib", "DBG_TOKEN": "secret"}) == (
-        "env",
-        "LD_LIBRARY_PATH=/opt/lib",
-        "python",
-    )
-    assert with_loader_path(["python"], {"LD_LIBRARY_PATH": ""}) == ("python",)
+    inside, outside = (line for line in notes.read_text().splitlines() if line.startswith("new-"))
+    assert inside.startswith("new-window -d ")
+    assert inside.endswith(r" -n 0-3\; python 0")
+    assert outside.startswith("new-session -x 120 -y 40 -d ")
 
 
 def test_panes_are_split_behind_each_other_and_tiled_at_once(fake_tmux: FakeTmux) -> None:
     notes = fake_tmux("case $1 in new-window) echo '$1 @2 %3';; split-window) echo \"%$((${7#%} + 1))\";; esac")
 
-    made = open_window(INSIDE, "0-3", panes(4))
+    assert open_window("0-3", panes(4), None) == "$1"
 
-    assert (made.session, made.window) == ("$1", "@2")
     called = [line.split() for line in notes.read_text().splitlines()]
     assert [words[-1] for words in called if words[0] in ("new-window", "split-window")] == ["0", "1", "2", "3"]
     assert [words[6] for words in called if words[0] == "split-window"] == ["%3", "%4", "%5"]
@@ -114,7 +95,7 @@ def test_a_tmux_that_knows_no_titles_and_borders_makes_the_window_all_the_same(f
         " *) echo unknown >&2; exit 1;; esac"
     )
 
-    assert open_window(OUTSIDE, "0-1", panes(2)).window == "@2"
+    assert open_window("0-1", panes(2), (120, 40)) == "$1"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +115,7 @@ def test_a_window_that_can_not_be_made_whole_is_killed(
     )
 
     with pytest.raises(TmuxRefused) as caught:
-        open_window(INSIDE, "0-3", panes(4))
+        open_window("0-3", panes(4), None)
 
     assert caught.type is error
     assert caught.value.exit_status == 1
@@ -149,7 +130,7 @@ def test_a_server_that_never_answers_is_not_waited_for(fake_tmux: FakeTmux, monk
     monkeypatch.setattr(subprocess, "run", never)
 
     with pytest.raises(TmuxRefused, match="no answer within 20 s"):
-        open_window(INSIDE, "0", panes(1))
+        open_window("0", panes(1), None)
 
 
 def test_a_pane_beside_leaves_the_other_panes_of_the_window_alone(fake_tmux: FakeTmux) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.views.ages import Age, of_about_one_age, oldest, show_age, told_for, with_age
+from dbg_client.views.waits import Age, of_about_one_age, oldest, show_age, told_for, with_age
 
 
 @pytest.mark.parametrize(

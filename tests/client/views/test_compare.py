@@ -10,18 +10,20 @@ from dbg_client.views.compare import (
     save_answers,
     show_comparison,
 )
-from dbg_client.views.groups import Said
+from dbg_client.views.groups import RankAndAnswer
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Kind
 from tests.client.views.test_groups import said
 
 
-def naming(answers: list[Said]) -> Naming:
+def naming(answers: list[RankAndAnswer]) -> Naming:
     return Naming([rank for rank, _ in answers])
 
 
-def compared(before: list[Said], now: list[Said], *, exact: bool = False, tolerance: float | None = None) -> Comparison:
+def compared(
+    before: list[RankAndAnswer], now: list[RankAndAnswer], *, exact: bool = False, tolerance: float | None = None
+) -> Comparison:
     saved = load_answers(save_answers("loss", before, naming(before)), "f")
     return compare_answers(saved, now, naming(now), exact=exact, tolerance=tolerance)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dbg_client.views.groups import (
     MAX_GROUPS,
     AnswerGroup,
-    Said,
+    RankAndAnswer,
     count_answered,
     differ,
     group_answers,
@@ -25,7 +25,7 @@ from tests.support.rank_infos import block
 unhurried = settings(deadline=None)
 
 
-def said(*texts: str | tuple[Kind, str], first: int = 0) -> list[Said]:
+def said(*texts: str | tuple[Kind, str], first: int = 0) -> list[RankAndAnswer]:
     """Return answers of ranks ``first`` and up: ``digest`` leaves out a text's address, ``exact`` is the whole text."""
     answers = []
     for number, item in enumerate(texts, first):
@@ -164,7 +164,7 @@ def test_json_is_the_agreed_one() -> None:
     }
 
 
-def shown(answers: list[Said], command: str = "loss", *, color: bool = False) -> str:
+def shown(answers: list[RankAndAnswer], command: str = "loss", *, color: bool = False) -> str:
     return show_groups(command, group_answers(answers), Naming([rank for rank, _ in answers]), color=color)
 
 
@@ -172,7 +172,7 @@ def at(function: str, line: int = 16) -> Place:
     return Place(file="/home/me/t.py", line=line, function=function)
 
 
-def said_at(*places: Place | None, texts: str = "") -> list[Said]:
+def said_at(*places: Place | None, texts: str = "") -> list[RankAndAnswer]:
     """Return answers from these frames, in each of which the value is another letter of ``texts``, or 1."""
     values = said(*(texts or "1" * len(places)))
     return [(rank, answer.replace(frame=place)) for (rank, answer), place in zip(values, places, strict=True)]
@@ -203,7 +203,7 @@ def said_at(*places: Place | None, texts: str = "") -> list[Said]:
         (said_at(at("\x1b[2J")), "x: 1 of 1 rank answered, 1 value, in \\x1b[2J t.py:16"),
     ],
 )
-def test_the_first_line_says_in_which_frames_the_ranks_have_evaluated(answers: list[Said], head: str) -> None:
+def test_the_first_line_says_in_which_frames_the_ranks_have_evaluated(answers: list[RankAndAnswer], head: str) -> None:
     assert shown(answers, "x").splitlines()[0] == head
 
 

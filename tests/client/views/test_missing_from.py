@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dbg_client.core.collective_matching import match_collectives
-from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.core.process_groups import RankEvidence
 from dbg_client.views.groups import AnswerGroup
 from dbg_client.views.stacks import missing_from_collectives
 from dbg_wire.records.evidence import Evidence

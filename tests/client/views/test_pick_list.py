@@ -71,7 +71,7 @@ def test_an_empty_list_says_why_and_what_next() -> None:
     assert "dbg-attach adopt --mine" in text()
     assert "'xyz'" in text(filtered="xyz", known=3)
     assert "is gone (it shut down)" in text(away="it shut down")
-    assert "--list --all" in text(known=3)
+    assert "list --all" in text(known=3)
 
 
 def test_the_footer_says_why_a_rank_can_not_be_attached_to() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.attachment.attachment import Attachment
-from dbg_client.views.session_status import LONG_STEP_SECONDS, Others, count_others, status_of
-from dbg_client.views.status_line import Status
+from dbg_client.views.status_line import LONG_STEP_SECONDS, Others, Status, count_others, status_of
 from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo, Waiting
 from dbg_wire.records.ranks import Place, RankState
 from tests.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
@@ -143,7 +142,7 @@ def test_a_broken_line_shows_so_until_the_rank_is_back() -> None:
 
 def test_a_silent_broker_shows_since_when_and_not_what_the_rank_was_last_known_to_do() -> None:
     attachment = attached()
-    attachment.broker_silent_since = 1.0
+    attachment.away.broker_silent_since = 1.0
 
     silent = status(attachment, 6.0)
     attachment.link_down("it shut down", 7.0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
 from dbg_client.views.status_line import Status, paint, render
-from dbg_client.views.width import text_width
+from dbg_client.views.table import text_width
 from dbg_wire.sequences import StreamScanner
 
 STOPPED = Status(address="gpu013:5", state="stopped", place="train.py:41 in step", others_stopped=3)
@@ -116,7 +116,7 @@ def test_a_watcher_reads_who_types() -> None:
         ("unresponsive", None, "silent"),
         ("running", 119.0, "running for 119 s"),
         ("held", 125.0, "held for 2 min"),
-        ("lost", 7260.0, "lost for 2 h 1 min"),
+        ("lost", 7260.0, "lost for 2 h"),
         ("stopped", 5.0, "stopped"),
         ("exited", 5.0, "exited"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_client.views.stop_table import RankStops, show_stops
+from dbg_client.views.answers import RankStops, show_stops
 from dbg_wire.records.line_breakpoints import StopState
 from tests.client.fake_broker import make_rank
 

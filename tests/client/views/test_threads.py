@@ -5,10 +5,10 @@ import json
 import pytest
 
 from dbg_client.core.collective_matching import match_collectives
-from dbg_client.views.groups import Said
+from dbg_client.views.groups import RankAndAnswer
 from dbg_client.views.naming import Naming
 from dbg_client.views.tree import common_name, group_threads, show_threads, threads_document
-from dbg_client.views.waits import recorded_standings
+from dbg_client.views.waits import recorded_collectives
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, ThreadStack
 from tests.client.fake_broker import make_rank
@@ -24,7 +24,9 @@ def stack(texts: tuple[str, ...]) -> tuple[Place, ...]:
     return tuple(Place(file=f"/me/{file}", line=int(line), function=function) for function, file, line in parts)
 
 
-def said(number: int, *threads: tuple[str, tuple[str, ...]], text: str = "running", age: float | None = None) -> Said:
+def said(
+    number: int, *threads: tuple[str, tuple[str, ...]], text: str = "running", age: float | None = None
+) -> RankAndAnswer:
     rank = make_rank(number)
     stacks = tuple(
         ThreadStack(name=name, frames=stack(frames), halted=text == "stopped" and index == 0)
@@ -34,7 +36,7 @@ def said(number: int, *threads: tuple[str, tuple[str, ...]], text: str = "runnin
     return rank, answer
 
 
-def lines(*answers: Said) -> list[str]:
+def lines(*answers: RankAndAnswer) -> list[str]:
     naming = Naming([rank for rank, _ in answers])
     return show_threads(group_threads(answers), naming, command="where", color=False).splitlines()
 
@@ -64,7 +66,7 @@ def test_beside_a_thread_that_stands_the_others_run_and_have_no_age() -> None:
 def test_the_main_thread_alone_is_in_the_collective_that_its_rank_has_recorded() -> None:
     rank, answer = said(0, ("MainThread", MAIN), ("feeder", FEEDING))
     recorded = waiting(0, key=rank.key)
-    standings = recorded_standings(match_collectives([recorded, elsewhere(1)]))
+    standings = recorded_collectives(match_collectives([recorded, elsewhere(1)]))
 
     answers = group_threads([(rank, answer)], None, standings)
     told = show_threads(answers, Naming([rank]), command="where", color=False).splitlines()

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.attachment.attachment import Attachment
-from dbg_client.views.session_status import Others, toolbar_of
-from dbg_client.views.width import text_width
+from dbg_client.views.status_line import Others, toolbar_of
+from dbg_client.views.table import text_width
 from dbg_wire.messages import Mode, RankReport, Seat
 from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_pdb_report, make_prompt, make_rank, make_report

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.views.groups import Said
+from dbg_client.views.groups import RankAndAnswer
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import group_stacks, stacks_document
 from dbg_client.views.tree import MAX_JOINED, fold, show_tree
@@ -36,7 +36,9 @@ REDUCING = stack(*MAIN, f"wrapper {TORCH}:81", f"all_reduce {TORCH}:2810")
 LOADING = stack(*MAIN, "next_batch /home/me/data.py:61")
 
 
-def said(*stacks: tuple[Place, ...], kind: Kind = Kind.VALUE, text: str = "running", first: int = 0) -> list[Said]:
+def said(
+    *stacks: tuple[Place, ...], kind: Kind = Kind.VALUE, text: str = "running", first: int = 0
+) -> list[RankAndAnswer]:
     ranks = [make_rank(number) for number in range(first, first + len(stacks))]
     return [
         (rank, RankAnswer(key=rank.key, kind=kind, text=text, frames=frames))
@@ -44,7 +46,7 @@ def said(*stacks: tuple[Place, ...], kind: Kind = Kind.VALUE, text: str = "runni
     ]
 
 
-def tree(answers: list[Said], *, color: bool = False) -> list[str]:
+def tree(answers: list[RankAndAnswer], *, color: bool = False) -> list[str]:
     stacks, others = group_stacks(answers)
     naming = Naming([rank for rank, _ in answers])
     return show_tree(stacks, others, naming, command="where", color=color).splitlines()

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.words.arguments import read_arguments
 from dbg_client.words.config import (
     NO_CONFIG,
     PREFERENCES,
@@ -15,15 +14,19 @@ from dbg_client.words.config import (
     read_values,
     settle_one,
 )
-from dbg_client.words.settings import CommandSettings, settle
+from dbg_client.words.settings import Attach, ListRanks
 from dbg_wire.errors import BadInput
+from tests.client.words.typed import settled
 
 PATH = "/home/ada/.config/dbg-broker/config.toml"
 
 
-def settled(words: str, environ: dict[str, str], **file: object) -> CommandSettings:
-    arguments = read_arguments(words.split())
-    return settle(arguments, environ, stdout_is_tty=True, config=read_values(file, PATH))
+def session(words: str, environ: dict[str, str], **file: object) -> Attach:
+    return settled(words, Attach, environ, config=read_values(file, PATH))
+
+
+def listing(environ: dict[str, str], **file: object) -> ListRanks:
+    return settled("list", ListRanks, environ, config=read_values(file, PATH))
 
 
 @pytest.mark.parametrize(
@@ -40,10 +43,11 @@ def test_the_file_is_where_other_programs_have_theirs(environ: dict[str, str], p
 
 
 def test_the_file_makes_defaults() -> None:
-    settings = settled("5", {}, escape="^^", engine="pdb", editing="vi", colors="never", timeout=3, pager="cat")
+    settings = session("5", {}, escape="^^", engine="pdb", editing="vi", colors="never", timeout=3, pager="cat")
 
-    assert (settings.prefix, settings.wish.default, settings.vi) == (b"\x1e", "pdb", True)
-    assert (settings.color, settings.timeout, settings.pager) == (False, 3.0, "cat")
+    assert (settings.attach.prefix, settings.attach.wish.default, settings.attach.vi) == (b"\x1e", "pdb", True)
+    assert (settings.color, settings.broker.timeout) == (False, 3.0)
+    assert listing({}, pager="cat").output.pager == "cat"
 
 
 def test_variables_go_before_the_file_and_options_before_variables() -> None:
@@ -56,23 +60,29 @@ def test_variables_go_before_the_file_and_options_before_variables() -> None:
         "DBG_PAGER": "most",
     }
 
-    by_variable = settled("5", environ, **file)
-    by_option = settled("5 --escape none --engine pdb --timeout 5 --vi", environ, **file)
+    by_variable = session("5", environ, **file)
+    assert listing(environ, **file).output.pager == "most"
+    by_option = session("5 --escape none --engine pdb --timeout 5 --vi", environ, **file)
 
-    assert (by_variable.prefix, by_variable.wish.default, by_variable.timeout) == (b"\x1f", "pudb", 4.0)
-    assert (by_variable.vi, by_variable.pager) == (False, "most")
-    assert (by_option.prefix, by_option.wish.asked, by_option.timeout, by_option.vi) == (None, "pdb", 5.0, True)
+    assert (by_variable.attach.prefix, by_variable.attach.wish.default, by_variable.broker.timeout) == (
+        b"\x1f",
+        "pudb",
+        4.0,
+    )
+    assert by_variable.attach.vi is False
+    attach = by_option.attach
+    assert (attach.prefix, attach.wish.asked, by_option.broker.timeout, attach.vi) == (None, "pdb", 5.0, True)
 
 
 def test_an_empty_variable_is_none() -> None:
-    assert settled("5", {"DBG_ENGINE": "", "DBG_TIMEOUT": ""}, engine="pdb", timeout=3).wish.default == "pdb"
+    assert session("5", {"DBG_ENGINE": "", "DBG_TIMEOUT": ""}, engine="pdb", timeout=3).attach.wish.default == "pdb"
 
 
 def test_the_pager_of_all_programs_goes_behind_the_file() -> None:
-    assert settled("list", {"PAGER": "most"}).pager == "most"
-    assert settled("list", {"PAGER": "most"}, pager="").pager == ""
-    assert settled("list", {"PAGER": "more", "DBG_PAGER": ""}).pager == ""
-    assert settled("list", {}).pager == "less"
+    assert listing({"PAGER": "most"}).output.pager == "most"
+    assert listing({"PAGER": "most"}, pager="").output.pager == ""
+    assert listing({"PAGER": "more", "DBG_PAGER": ""}).output.pager == ""
+    assert listing({}).output.pager == "less"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +95,7 @@ def test_the_pager_of_all_programs_goes_behind_the_file() -> None:
     ],
 )
 def test_colours_of_the_file(environ: dict[str, str], value: str, color: bool) -> None:
-    assert settled("list", environ, colors=value).color is color
+    assert listing(environ, colors=value).output.color is color
 
 
 @pytest.mark.parametrize(
@@ -119,27 +129,27 @@ def test_what_is_wrong_with_a_key_is_one_sentence(key: str, value: object, says:
 
 @pytest.mark.parametrize("file", [{"escape": "x"}, {"engine": "gdb"}, {"editing": "nano"}])
 def test_a_bad_value_stops_a_session_and_no_list(file: dict[str, object]) -> None:
-    assert settled("list", {}, **file).timeout == 10
-    assert settled("--run 3", {}, **file).prefix == b"\x1d"
+    assert listing({}, **file).broker.timeout == 10
+    assert session("--run 3", {}, **file).attach.prefix == b"\x1d"
     with pytest.raises(BadInput, match=r"config\.toml"):
-        settled("5", {}, **file)
+        session("5", {}, **file)
 
 
 def test_a_bad_value_that_an_option_goes_before_stops_nothing() -> None:
-    assert settled("5 --escape ^^", {}, escape="x").prefix == b"\x1e"
-    assert settled("5", {"DBG_ENGINE": "pdb"}, engine="gdb").wish.default == "pdb"
+    assert session("5 --escape ^^", {}, escape="x").attach.prefix == b"\x1e"
+    assert session("5", {"DBG_ENGINE": "pdb"}, engine="gdb").attach.wish.default == "pdb"
 
 
 def test_a_bad_timeout_is_left_out() -> None:
-    assert settled("5", {}, timeout="soon").timeout == 10
+    assert session("5", {}, timeout="soon").broker.timeout == 10
 
 
 def test_a_bad_file_stops_a_session_and_no_list() -> None:
     bad = Config(PATH, problems={"": BadInput("no TOML", "mend it")})
 
-    assert settle(read_arguments(["list"]), {}, stdout_is_tty=True, config=bad).timeout == 10
+    assert settled("list", ListRanks, config=bad).broker.timeout == 10
     with pytest.raises(BadInput, match="no TOML"):
-        settle(read_arguments(["5"]), {}, stdout_is_tty=True, config=bad)
+        settled("5", Attach, config=bad)
 
 
 def test_each_value_says_where_it_comes_from() -> None:

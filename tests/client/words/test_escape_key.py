@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.words.escape_key import key_name, parse_escape_key
+from dbg_client.words.config import key_name, parse_escape_key
 from dbg_wire.errors import BadInput
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from dbg_client.words.help import SHORT, help_on, session_help, session_hint, whole_page
-from dbg_client.words.options import OPTIONS
+from dbg_client.words.parsers import all_options
 from dbg_client.words.verbs import BY_NAME, VERBS
 from dbg_wire.errors import BadInput
 
@@ -24,13 +24,12 @@ def test_each_verb_and_each_option_has_a_line() -> None:
 
     for row in VERBS:
         assert row.name in begins
-        assert all(any(flag in (word.rstrip(",") for word in line) for line in lines) for flag in row.flags)
-    for option in OPTIONS:
-        assert option.flags[0] in begins
+    for option in all_options():
+        assert option.action.option_strings[0] in begins
 
 
 def test_the_examples_of_the_help_are_understood() -> None:
-    words = [line.split() for line in whole_page().split("verbs;")[0].splitlines() if line.startswith("  dbg-attach")]
+    words = [line.split() for line in whole_page().split("verbs,")[0].splitlines() if line.startswith("  dbg-attach")]
     verbs = [line[1] for line in words if line[1] in BY_NAME]
 
     assert {"wait", "eval", "where", "tmux", "release"} <= set(verbs)
@@ -60,7 +59,7 @@ def test_the_short_page_fits_one_screen_and_names_what_there_is() -> None:
     assert len(verbs) == 12
     assert set(verbs) <= set(BY_NAME)
     assert len(options) == 10
-    assert set(options) <= {flag for option in OPTIONS for flag in option.flags} | {"--version"}
+    assert set(options) <= {flag for option in all_options() for flag in option.action.option_strings} | {"--version"}
 
 
 def test_help_of_a_verb_has_its_options_and_an_example() -> None:

@@ -49,10 +49,10 @@ def test_a_command_that_no_other_face_has_stays() -> None:
     for text in ("`dbg-attach adopt --mine` finds some", "`dbg-attach 'x` is no command", "`dbg-attach --ask-token`"):
         assert in_words_of(DbgError(text), COMMANDS) == text
     for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS):
-        assert in_words_of(DbgError("`dbg-attach 3 --kill`"), words) == "`dbg-attach kill 3` in a terminal"
+        assert in_words_of(DbgError("`dbg-attach kill 3`"), words) == "`dbg-attach kill 3` in a terminal"
 
 
-OF_A_TERMINAL = {"--version", "help", "adopt", "dap", "--dap", "config", "--tmux", "--follow"}
+OF_A_TERMINAL = {"--version", "help", "adopt", "dap", "config", "tmux", "--follow"}
 """What commands are about that only somebody at a terminal can use; beside them ``dbg-attach`` alone."""
 
 

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 from dbg_agent.engines.pdb import RankPdb
-from dbg_client.words.engine import COMMON_NAMES
+from dbg_client.words.config import COMMON_NAMES
 from dbg_wire.tables.engines import DEFAULT_ENGINE, ENGINES, LINE_ENGINE, PDB, PUDB
 
 ROOT = Path(__file__).parents[3]

@@ -178,9 +178,9 @@ def test_of_gone_ranks_at_one_address_the_newest_is_meant() -> None:
 def test_who_is_there_is_counted_apart_from_who_has_exited() -> None:
     ended = [rank("h:5", state=RankState.EXITED)]
     for text in ("h:6", "*/running"):
-        with pytest.raises(NoSuchRank, match=r"all 1 have exited, and are listed by `dbg-attach --list --all`"):
+        with pytest.raises(NoSuchRank, match=r"all 1 have exited, and are listed by `dbg-attach list --all`"):
             select(parse_target(text), ended)
-    with pytest.raises(NoSuchRank, match=r"1 others are listed by `dbg-attach --list`"):
+    with pytest.raises(NoSuchRank, match=r"1 others are listed by `dbg-attach list`"):
         select(parse_target("*/held"), [*ended, rank("h:6")])
     with pytest.raises(NoSuchRank, match="no rank has connected yet"):
         select(parse_target("5"), [])

@@ -81,7 +81,7 @@ class Inspection(Inquiry, tag="inspection"):
 
 
 class Variable(Row, tag="variable"):
-    """One value. ``text`` is what ``dbg-attach -e`` shows of it, cut to MAX_VARIABLE_TEXT in a list.
+    """One value. ``text`` is what ``dbg-attach eval`` shows of it, cut to MAX_VARIABLE_TEXT in a list.
 
     ``expression`` yields the value at the frame, empty if none does. ``handle`` is 0 for a value without parts;
     ``named`` and ``indexed`` count its parts. ``is_fixed`` tells that nothing can be assigned. ``is_lazy`` tells that

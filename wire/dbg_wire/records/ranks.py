@@ -35,6 +35,9 @@ class RankState(str, enum.Enum):
     EXITED = "exited"
 
 
+CRASH = "crash"
+"""Reason of a stopped rank that is kept after an exception that nothing has caught."""
+
 DIED = "died"
 """Reason of an exited rank whose process was found gone without a goodbye: killed, crashed, or ended by os._exit."""
 

@@ -27,7 +27,7 @@ import re
 from dataclasses import dataclass
 
 from dbg_wire.errors import BadTarget, printable
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets.host_pattern import HostPattern, parse_host
 from dbg_wire.targets.rank_set import RANK_PIECE, RankSet, parse_ranks
 
@@ -68,7 +68,7 @@ class Word(str, enum.Enum):
         if self is Word.ALL:
             return True
         if self is Word.CRASHED:
-            return rank.reason == "crash" and rank.state in LIVE_STATES
+            return rank.reason == CRASH and rank.state in LIVE_STATES
         return rank.state is RankState(self.value)
 
 

@@ -1,0 +1,284 @@
+"""``dbg-broker``: the command line. Each verb imports its own code, so that ``--help`` is instant."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from dbg_broker.cli.completion import complete_words, refuse_mistyped, verbs_of
+from dbg_broker.cli.parser import broker_options, parser_of_the_command
+from dbg_wire.command_line.completion import completion_script
+from dbg_wire.command_line.look_alikes import HANDLER
+from dbg_wire.errors import BadInput, CantPrint, DbgError
+
+if TYPE_CHECKING:
+    from dbg_broker.run.settings import RunSettings
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit status; errors are one line on stderr."""
+    _prepare_streams()
+    try:
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        if words[:1] == ["--complete"]:
+            return _complete(words[1:])
+        given = parse(words)
+        status = RUNS[given.verb](given)
+        sys.stdout.flush()
+    except CantPrint as error:
+        _silence_stdout()
+        print(f"dbg-broker: {error}", file=sys.stderr)
+        return error.exit_status
+    except DbgError as error:
+        print(f"dbg-broker: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return 1
+    return status
+
+
+def _prepare_streams() -> None:
+    """Let both streams write what their encoding lacks as look-alikes."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors=HANDLER)
+
+
+def _silence_stdout() -> None:
+    """Lead stdout to the null device: Python would report once more, while it exits, that it can't be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return what the command line asks for; raise BadInput, which says what a mistyped word may be."""
+    words, behind = _parted(list(arguments))
+    given = _read(words)
+    given.behind, given.words = behind, words[1:]
+    return given
+
+
+def _read(words: list[str]) -> argparse.Namespace:
+    """Return the words as values. Raise BadInput, which says what a mistyped one may be."""
+    parser = parser_of_the_command()
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
+    if not words:
+        raise BadInput("no verb is given", f"type one of {', '.join(verbs_of(parser))}")
+    if words[0] not in verbs_of(parser):
+        refuse_mistyped(parser, words, [])
+    given, left = parser.parse_known_args(words)
+    refuse_mistyped(parser, words, left)
+    return given
+
+
+def _complete(words: list[str]) -> int:
+    for line in complete_words(parser_of_the_command(), words):
+        print(line)
+    return 0
+
+
+def _parted(words: list[str]) -> tuple[list[str], list[str] | None]:
+    """Part the words of ``run`` at the first ``--``: the words behind it are the job's command."""
+    if words[:1] != ["run"] or "--" not in words:
+        return words, None
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def _say(line: str) -> None:
+    _write(f"{line}\n")
+
+
+def _columns() -> int | None:
+    """Return the width of the terminal that stdout is; None if it is none."""
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    return None
+
+
+def _write(text: str) -> None:
+    """Write to stdout. Raise CantPrint, and BrokenPipeError if its reader has enough."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CantPrint(error.strerror or type(error).__name__) from None
+
+
+def _directory(path: str | None) -> str:
+    """Return the directory that a path starts from. Raise BadInput if the path needs it and it was removed."""
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        if path is None or os.path.isabs(path):  # noqa: PTH117
+            return "/"
+        raise BadInput("the current directory was removed", "change to one that is there") from None
+
+
+def _home(given: argparse.Namespace) -> str:
+    from dbg_broker.settings import home
+
+    return home(given.home, os.environ, _directory(given.home))
+
+
+def _serve(given: argparse.Namespace) -> int:
+    from dbg_broker.settings import serve_settings
+    from dbg_broker.verbs.serve import serve
+
+    return serve(serve_settings(given, os.environ, _directory(given.home)), _say, _columns())
+
+
+def _run(given: argparse.Namespace) -> int:
+    from dbg_broker.run.life import run
+
+    settings = run_settings(given)
+    if settings.tmux and not os.environ.get("TMUX"):
+        from dbg_broker.run.environment import own_command
+        from dbg_broker.run.settings import check
+        from dbg_broker.run.tmux_session import run_in_session
+
+        check(settings)
+        words = ["run", *given.words, *(["--", *given.behind] if given.behind is not None else [])]
+        return run_in_session(own_command("dbg_broker.cli", words), os.environ, settings.directory, _say_aside)
+    return run(settings, os.environ, _say_aside)
+
+
+def run_settings(given: argparse.Namespace) -> RunSettings:
+    """Return the settings of ``run``; ``serve`` reads those of a broker of its own. Raise BadInput."""
+    from dbg_broker.run.own_broker import words_of
+    from dbg_broker.run.settings import Option, RunOptions, RunSettings, command_of
+    from dbg_broker.settings import serve_settings
+
+    directory = _directory(".")
+    broker = tuple(Option(name, value) for name, value in broker_options(given))
+    serve_settings(_read(["serve", *words_of(broker)]), os.environ, directory)
+    typed = {field.name: getattr(given, field.name) for field in fields(RunOptions) if field.name != "broker"}
+    options: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in typed.items()}
+    return RunSettings(
+        home=_home(given),
+        directory=directory,
+        options=RunOptions(**options, broker=broker),
+        command=command_of(given.command, given.behind),
+        again=given.again,
+        tmux=given.tmux,
+    )
+
+
+def _say_aside(line: str) -> None:
+    """Write a line to stderr; a terminal that was closed is no error."""
+    with contextlib.suppress(OSError):
+        print(f"dbg-broker: {line}", file=sys.stderr, flush=True)
+
+
+def _status(given: argparse.Namespace) -> int:
+    from dbg_broker.verbs.status import status
+
+    return status(_home(given), os.environ, _say, as_json=given.json)
+
+
+def _token(given: argparse.Namespace) -> int:
+    from dbg_broker.home.bearer import Role
+    from dbg_broker.home.private_files import open_home
+    from dbg_broker.verbs.token import MAX_SECONDS, TokenOptions, list_tokens, print_token, revoke, rotate
+    from dbg_wire.command_line.duration import read_duration
+
+    _refuse_beside(given)
+    home = open_home(_home(given))
+    if given.list:
+        return list_tokens(home, _say, as_json=given.json)
+    if given.revoke is not None:
+        return revoke(home, given.revoke, _say, _say_aside)
+    if given.rotate:
+        return rotate(home, _say, _say_aside)
+    seconds = None if given.bound is None else read_duration(given.bound, "--for", MAX_SECONDS)
+    options = TokenOptions(role=Role(given.role or Role.RANK.value), job=given.job, name=given.name, seconds=seconds)
+    return print_token(home, options, _say, _say_aside)
+
+
+def _refuse_beside(given: argparse.Namespace) -> None:
+    """Refuse what says how to make a token beside what makes none: it would be left out in silence. Raise BadInput."""
+    makes_none = {"--list": given.list, "--revoke": given.revoke is not None, "--rotate": given.rotate}
+    makes = {"--role": given.role, "--job": given.job, "--for": given.bound, "--name": given.name}
+    chosen = next((option for option, is_given in makes_none.items() if is_given), None)
+    beside = next((option for option, value in makes.items() if value is not None), None)
+    if chosen is not None and beside is not None:
+        raise BadInput(
+            f"{beside} says what token to make, and {chosen} makes none for anybody", "leave one of them out"
+        )
+    if given.json and not given.list:
+        raise BadInput("--json is for --list", "leave it out; what is printed is the token alone")
+
+
+def _certificate(given: argparse.Namespace) -> int:
+    from dbg_broker.home.private_files import open_home
+    from dbg_broker.verbs.certificate import rotate, show_certificates, switch_certificate
+
+    home = open_home(_home(given))
+    if given.rotate or given.switch:
+        if given.file is not None:
+            raise BadInput("a FILE is only shown", "leave it out with --rotate and --switch")
+        if given.rotate:
+            return rotate(home, _say, _say_aside, _columns())
+        return switch_certificate(home, _say, _say_aside)
+    file = None if given.file is None else os.path.join(_directory(given.file), given.file)  # noqa: PTH118
+    return show_certificates(home, file, _say)
+
+
+def _log(given: argparse.Namespace) -> int:
+    from dbg_broker.home.private_files import open_home
+    from dbg_broker.verbs.log import MAX_SECONDS, LogOptions, show_log
+    from dbg_wire.command_line.duration import read_duration
+
+    since = None if given.since is None else read_duration(given.since, "--since", MAX_SECONDS)
+    options = LogOptions(job=given.job, since=since, follow=given.follow, as_json=given.json)
+    return show_log(open_home(_home(given)), options, _say)
+
+
+def _config(given: argparse.Namespace) -> int:
+    import subprocess
+
+    from dbg_broker.run.environment import own_command, own_environment
+    from dbg_wire.finding.environment import HOME
+
+    # One program reads the file for both.
+    words = own_command("dbg_client.cli.main", ["config", *(["--json"] if given.json else [])])
+    variables = own_environment(os.environ) | ({HOME: _home(given)} if given.home is not None else {})
+    return subprocess.run(words, env=variables, check=False).returncode
+
+
+def _completion(given: argparse.Namespace) -> int:
+    _write(completion_script("dbg-broker", given.shell))
+    return 0
+
+
+def _check(given: argparse.Namespace) -> int:
+    from dbg_broker.verbs.check import check
+
+    return check(given.url, _home(given), os.environ, _say, as_rank=given.rank)
+
+
+RUNS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "serve": _serve,
+    "run": _run,
+    "status": _status,
+    "token": _token,
+    "certificate": _certificate,
+    "log": _log,
+    "check": _check,
+    "config": _config,
+    "completion": _completion,
+}
+"""What each verb does with what was given."""

@@ -1,0 +1,155 @@
+"""A broker as a service of its host: the log that it writes to stderr, and what systemd is told of it.
+
+``-v`` logs what happens, ``-v -v`` each message too; ``docs/reference/log-lines.md`` lists all of it. The protocol of
+systemd is that of ``sd_notify``: a datagram of lines to the socket that a variable names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import socket
+import sys
+from collections.abc import Callable, Iterable, Mapping
+
+STATUS_SECONDS = 5.0
+"""Seconds between two looks at whether the status line is still true: it is for people who look now and then."""
+
+LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+"""The levels without ``-v``, with one, and with more."""
+
+MIN_SECRET = 8
+"""Characters of the shortest text that is hidden: hiding an empty text would take every line apart."""
+
+
+class ServiceManager:
+    """The socket of systemd, if it started this process to be told; without it nothing here does anything.
+
+    Nothing blocks, and no error comes out: a manager that does not take a datagram misses it. Belongs to one thread.
+    """
+
+    def __init__(
+        self, environ: Mapping[str, str], pid: int, schedule: Callable[[float, Callable[[], None]], object]
+    ) -> None:
+        """Read the variables of the manager; ``schedule`` calls something after some seconds."""
+        self._schedule = schedule
+        self._address = _address(environ.get("NOTIFY_SOCKET", ""))
+        self._seconds = _watchdog_seconds(environ, pid)
+        self._is_over = False
+        self._status = ""
+
+    def ready(self, status: Callable[[], str]) -> None:
+        """Say that peers may dial now; from here on say what ``status`` returns, and that the loop runs."""
+        self._send("READY=1")
+        if self._address is not None:
+            self._tick(status)
+
+    def stopping(self) -> None:
+        """Say that the shutdown has begun."""
+        self._is_over = True
+        self._send("STOPPING=1")
+
+    def _tick(self, status: Callable[[], str]) -> None:
+        if self._is_over:
+            return
+        lines = [] if self._seconds is None else ["WATCHDOG=1"]
+        text = status()
+        if text != self._status:
+            self._status = text
+            lines.append(f"STATUS={text}")
+        if lines:
+            self._send(*lines)
+        pause = STATUS_SECONDS if self._seconds is None else min(STATUS_SECONDS, self._seconds / 2)
+        self._schedule(pause, lambda: self._tick(status))
+
+    def _send(self, *lines: str) -> None:
+        if self._address is None:
+            return
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.sendto("\n".join(lines).encode(), self._address)
+
+
+def status_line(ranks: int, stopped: int, terminals: int) -> str:
+    """Return what `systemctl status` shows."""
+    counts = ((ranks, "rank"), (stopped, "stopped"), (terminals, "terminal"))
+    return ", ".join(f"{count} {word}{'s' if word != 'stopped' and count != 1 else ''}" for count, word in counts)
+
+
+def _address(name: str) -> str | None:
+    """Return the socket's address; one that begins with @ is in the abstract namespace."""
+    if name.startswith("@") and len(name) > 1:
+        return f"\0{name[1:]}"
+    return name if name.startswith("/") else None
+
+
+def _watchdog_seconds(environ: Mapping[str, str], pid: int) -> float | None:
+    """Return within how many seconds the manager wants a sign of life; None if it wants none of this process."""
+    text, whose = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", str(pid))
+    is_ours = text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0 and whose == str(pid)
+    return int(text) / 1e6 if is_ours else None
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class LogFormatter(logging.Formatter):
+    """Formatter that keeps tokens out of every line, also out of the texts of libraries and errors."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+        self._secrets: tuple[str, ...] = ()
+        self.lacks_memory: Callable[[], None] = _nothing
+        """Called in place of a line about an error for lack of memory."""
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Have no line hold these texts."""
+        self._secrets = (*self._secrets, *(secret for secret in secrets if len(secret) >= MIN_SECRET))
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep errors for lack of memory out of the log: a traceback of one tells nothing, and takes more."""
+        if record.exc_info is None or not isinstance(record.exc_info[1], MemoryError):
+            return True
+        self.lacks_memory()
+        return False
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record's lines."""
+        return self._without_secrets(super().format(record))
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "<token>")
+        return text
+
+
+class JsonLogFormatter(LogFormatter):
+    """Formatter that makes one JSON document of a record, on one line and in ASCII, for programs that gather logs.
+
+    ``at`` is in seconds since the epoch; ``exc`` is a traceback, and left out without one.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as a document."""
+        document: dict[str, object] = {
+            "at": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            # Secrets are hidden before a character of theirs could be escaped.
+            "message": self._without_secrets(record.getMessage()),
+        }
+        if record.exc_info:
+            document["exc"] = self._without_secrets(self.formatException(record.exc_info))
+        return json.dumps(document)
+
+
+def start_log(verbosity: int, *, as_json: bool = False) -> LogFormatter:
+    """Log to stderr what the verbosity asks for, unless the program has handlers of its own."""
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = JsonLogFormatter() if as_json else LogFormatter()
+    handler.setFormatter(formatter)
+    handler.addFilter(formatter.filter)
+    logging.basicConfig(handlers=[handler], level=LEVELS[min(verbosity, len(LEVELS) - 1)])
+    return formatter

@@ -1,0 +1,329 @@
+"""The actions that don't attach: list ranks, print a screen, ask many, let ranks go on, end them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
+
+from dbg_client.actions.consent import agrees, unless_given_up
+from dbg_client.actions.many import (
+    MOVING,
+    PARTIAL,
+    ShownAnswers,
+    ask_question,
+    ask_stops,
+    break_in,
+    read_saved,
+    run_beside,
+    show_stacks_of,
+)
+from dbg_client.actions.output import repeat, show_result
+from dbg_client.actions.report import make_report, refuse_existing, write_report
+from dbg_client.actions.why import show_groups_of, show_why
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
+from dbg_client.core.directory import rank_order
+from dbg_client.core.patience import WaitingLine, read_in_thread
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.roll_call import call_roll
+from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
+from dbg_client.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
+from dbg_client.streams import has_cursor, show_waiting, tell, terminal_size, write_result
+from dbg_client.views.answers import lines_in, show_answers, show_answers_json, show_screen, show_screen_json
+from dbg_client.views.compare import SavedAnswers
+from dbg_client.views.list import show_json, show_plain, show_table
+from dbg_client.views.missing import absent_only, absent_rows, missing_documents
+from dbg_client.views.naming import name_few
+from dbg_client.words.session_line import USUAL_TARGETS
+from dbg_client.words.settings import (
+    Attach,
+    Collectives,
+    Continue,
+    Eval,
+    Exec,
+    Format,
+    Interrupt,
+    Kill,
+    ListRanks,
+    PdbCommand,
+    RankSettings,
+    Release,
+    Report,
+    Screen,
+    Stops,
+    Where,
+    Why,
+)
+from dbg_wire.errors import printable
+from dbg_wire.messages import Action, Kind, Mode, RankAnswer
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_target
+
+WITHDRAWAL_SECONDS = 2.0
+"""Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
+
+_Shown: TypeAlias = "ListRanks | Where | Why | Collectives | Eval | PdbCommand"
+
+_ABOUT_ALL = (ListRanks, Where, Why, Collectives, Report)
+"""Verbs that mean all ranks where the user names none."""
+
+
+async def run_action(settings: RankSettings, attach: Callable[[Attach], Awaitable[int]]) -> int:
+    """Do what the settings ask for and return the exit status. Raises DbgError.
+
+    ``attach`` holds the session at a rank that was broken into, and returns the exit status.
+    """
+    if settings.target is None and isinstance(settings, (Eval, Stops)):
+        settings = replace(settings, target=USUAL_TARGETS[settings.name])
+    if settings.target is None and not isinstance(settings, _ABOUT_ALL):
+        raise NeedsTarget(settings.name)
+    broker = settings.broker
+    target = None
+    if settings.target is not None:
+        target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
+    saved = await asyncio.to_thread(read_saved, settings.against) if isinstance(settings, Eval) else None
+    switchboard = switchboard_to(broker.address, broker.timeout)
+    acting = _Acting(settings, switchboard, saved)
+    try:
+        status = await acting.run(target)
+    finally:
+        await switchboard.close()
+    return status if acting.attach_by is None else await attach(acting.attach_by)
+
+
+class _Acting:
+    """Do one action over one link; ``attach_by`` are the settings to attach by afterwards, if any."""
+
+    def __init__(self, settings: RankSettings, switchboard: Switchboard, saved: SavedAnswers | None) -> None:
+        self.attach_by: Attach | None = None
+        self._settings = settings
+        self._switchboard = switchboard
+        self._saved = saved
+        self._directory = switchboard.directory
+        self._line = WaitingLine(show_waiting)
+        self._asker = Asker(switchboard, settings.broker.timeout, terminal_size, self._line)
+        self._told: str | None = None
+
+    async def run(self, target: Target | None) -> int:
+        settings = self._settings
+        await open_and_list(self._switchboard, self._line)
+        if settings.wait is not None:
+            waited_for = target or parse_target("stopped")
+            await wait_for_stop(self._switchboard, waited_for, settings.wait, tell=tell, line=self._line)
+        if isinstance(settings, (ListRanks, Where, Why, Collectives, Eval)) and settings.every is not None:
+            await repeat(settings.output.format, settings.every, lambda: self._again(settings, target))
+        if isinstance(settings, Report):
+            return await self._report_on(settings, target)
+        if isinstance(settings, (ListRanks, Where, Why, Collectives, Eval, PdbCommand)):
+            return await self._print(await self._show(settings, target))
+        if target is None:
+            raise NeedsTarget(settings.name)
+        if isinstance(settings, Exec):
+            return await self._exec(settings, target)
+        if isinstance(settings, Stops):
+            return await self._print(ShownAnswers(await ask_stops(self._asker, self._select(target).ranks)))
+        if isinstance(settings, Interrupt):
+            return await self._interrupt(settings, target)
+        if isinstance(settings, Kill):
+            return await self._kill(settings, target)
+        return await {Screen: self._screen, Continue: self._continue, Release: self._release}[type(settings)](target)
+
+    # ------------------------------------------------------------------------------------------------- what is shown
+
+    async def _again(self, settings: _Shown, target: Target | None) -> str:
+        async with self._line.says(lambda: "waiting for the broker's list of ranks"):
+            await self._switchboard.listed()
+        return (await self._show(settings, target)).text
+
+    async def _show(self, settings: _Shown, target: Target | None) -> ShownAnswers:
+        known = self._directory.ranks
+        if isinstance(settings, ListRanks):
+            return self._list(settings, target)
+        with_exited = isinstance(settings, Where) and settings.all
+        if target is None:
+            ranks = self._everybody(with_exited=with_exited)
+        else:
+            ranks = list(self._select(target).ranks)
+            if with_exited:
+                ranks = listed(known, target, ranks, with_exited=True)
+        if isinstance(settings, Why):
+            return await show_why(settings, self._asker, ranks, known, show=show_waiting)
+        if isinstance(settings, Collectives):
+            return await show_groups_of(settings, self._asker, ranks, known)
+        calls = call_roll(known, target, {rank.key for rank in ranks})
+        if isinstance(settings, Where):
+            return await show_stacks_of(settings, self._asker, ranks, calls=calls, known=known)
+        return await ask_question(settings, self._asker, ranks, self._saved, calls=calls)
+
+    def _everybody(self, *, with_exited: bool) -> list[RankInfo]:
+        known = self._directory.ranks
+        left = there(known)
+        if with_exited and left:
+            return left + exited(known, None)
+        # Without a live job the user means the last one: the stacks of a job that has ended stay readable.
+        return left or list(select(parse_target("all"), known).ranks)
+
+    def _list(self, settings: ListRanks, target: Target | None) -> ShownAnswers:
+        known, output = self._directory.ranks, settings.output
+        found = self._select(target).ranks if target is not None else ()
+        shown = sorted(listed(known, target, found, with_exited=settings.all), key=rank_order)
+        absent = absent_only(call_roll(known, target))
+        if output.format is Format.JSON:
+            return ShownAnswers(show_json(shown, missing_documents(absent)))
+        if output.format is Format.PLAIN:
+            return ShownAnswers(show_plain(shown, known))
+        table = show_table(shown, time.time(), color=output.color, fold=not settings.all_rows, known=known)
+        rows = absent_rows(absent, several_jobs=len({rank.job for rank in shown}) > 1)
+        who = "No rank" if target is None else "None of these ranks"
+        return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._switchboard.url, who))
+
+    def _select(self, target: Target) -> Selection:
+        found = find(target, self._directory.ranks, any_job=isinstance(self._settings, ListRanks))
+        if found.note and found.note != self._told:
+            tell(printable(found.note))
+        self._told = found.note
+        return found
+
+    async def _report_on(self, settings: Report, target: Target | None) -> int:
+        path, now = settings.path, time.time()
+        if path is not None and not settings.yes:
+            await asyncio.to_thread(refuse_existing, path)
+        known = self._directory.ranks
+        found = list(known)
+        if target is not None:
+            found = listed(known, target, self._select(target).ranks, with_exited=True)
+        text = await make_report(settings.target, self._switchboard, self._asker, found, now)
+        if path is None:
+            return await self._print(ShownAnswers(text))
+        await asyncio.to_thread(write_report, path, text, replace_it=settings.yes)
+        tell(f"The report is in {printable(path)}; read it before you send it to others.")
+        return 0
+
+    # --------------------------------------------------------------------------------------------------- what is done
+
+    async def _interrupt(self, settings: Interrupt, target: Target) -> int:
+        found = self._select(target).ranks
+        rank = found[0]
+        moving = [rank for rank in found if rank.state in MOVING]
+        if len(moving) > 1 and not settings.yes:
+            sentence = f"{settings.name} would stop {name_few(moving)}, and there is no terminal to ask"
+            if not await agrees(f"Break into {name_few(moving)}?", sentence):
+                return 1
+        if len(found) > 1 or settings.output.format is not Format.TABLE or not _on_terminal():
+            return await self._print(await break_in(settings, self._asker, found))
+        if is_ready(rank):
+            return self._attach_to(settings, rank)
+        if rank.state in (RankState.HELD, RankState.LOST, RankState.EXITED):
+            raise why_not_stopped(rank, target.text)
+        (answer,) = await self._asker.ask(Action.INTERRUPT, [rank])
+        if answer.kind not in (Kind.VALUE, Kind.RUNNING):
+            return self._report([answer])
+        address = printable(rank.address)
+        news = f"{address} is {printable(answer.text)}; Ctrl-C gives up." if answer.kind is Kind.RUNNING else ""
+        async with self._line.says(lambda: f"waiting for {address} to stop"):
+            stopped = await unless_given_up(self._until_stopped(rank, news))
+        if stopped is None:
+            await self._withdraw(rank)
+            raise KeyboardInterrupt
+        return self._attach_to(settings, stopped, Choice(stopped, is_broken_into=True).mode(settings.attach.mode))
+
+    async def _withdraw(self, rank: RankInfo) -> None:
+        """Withdraw the request to stop, and tell what came of it: the rank may have stopped meanwhile."""
+        self._asker.seconds = min(self._asker.seconds, WITHDRAWAL_SECONDS)
+        (answer,) = await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=True)
+        tell(f"Given up: {printable(rank.address)} {printable(answer.text)}.")
+
+    def _attach_to(self, settings: Interrupt, rank: RankInfo, mode: Mode | None = None) -> int:
+        target = unique_target(rank, self._directory.ranks)
+        options = replace(settings.attach, mode=mode or settings.attach.mode)
+        color = settings.output.color
+        self.attach_by = Attach(broker=settings.broker, target=target, attach=options, color=color)
+        return 0
+
+    async def _until_stopped(self, rank: RankInfo, news: str) -> RankInfo:
+        # It offers Ctrl-C, so it must not come before Ctrl-C is waited for.
+        if news:
+            tell(news)
+        return await until_stopped(self._switchboard, rank)
+
+    async def _exec(self, settings: Exec, target: Target) -> int:
+        shown = await unless_given_up(run_beside(settings, self._asker, self._select(target).ranks))
+        if shown is None:
+            # The broker ends the commands when this terminal has gone.
+            raise KeyboardInterrupt
+        return await self._print(shown)
+
+    async def _release(self, target: Target) -> int:
+        found = self._select(target).ranks
+        held = [rank for rank in found if rank.state is RankState.HELD]
+        if not held:
+            others = any(rank.state is RankState.HELD for rank in self._directory.ranks)
+            raise NotHeld([rank.address for rank in found], others=others)
+        return self._report(await self._asker.ask(Action.RELEASE, held))
+
+    async def _screen(self, target: Target) -> int:
+        chosen = choose(target, self._directory.ranks)
+        if chosen.note:
+            tell(printable(chosen.note))
+        rank = chosen.rank
+        (answer,) = await self._asker.ask(Action.SCREEN, [rank])
+        if answer.kind is Kind.VALUE:
+            json = self._settings.output.format is Format.JSON
+            rows = lines_in(answer)
+            write_result(show_screen_json(rank, rows) if json else show_screen(rows))
+            return 0
+        tell(f"dbg-attach: {show_answers([answer], self._directory.by_key).strip()}")
+        return 1 if answer.kind in (Kind.ERROR, Kind.RUNNING) else PARTIAL
+
+    async def _continue(self, target: Target) -> int:
+        found = self._select(target).ranks
+        stopped = [rank for rank in found if is_ready(rank)]
+        if not stopped:
+            if len(found) == 1:
+                raise why_not_stopped(found[0], target.text)
+            raise NotStopped(f"none of the {len(found)} ranks that fit {target.text} is stopped", target.text)
+        return self._report(await self._asker.ask(Action.CONTINUE, stopped))
+
+    async def _kill(self, settings: Kill, target: Target) -> int:
+        found = self._select(target).ranks
+        living = [rank for rank in found if rank.state in LIVE_STATES]
+        if not living:
+            raise why_not_stopped(found[0], target.text)
+        sentence = f"{settings.name} would end {name_few(living)}, and there is no terminal to ask"
+        if not settings.yes and not await agrees(f"End {name_few(living)}?", sentence):
+            return 1
+        return self._report(await self._asker.ask(Action.KILL, living))
+
+    async def _print(self, shown: ShownAnswers) -> int:
+        output = self._settings.output
+        await show_result(shown.text, output.pager if output.format is Format.TABLE else "")
+        if shown.hint:
+            tell(shown.hint)
+        return shown.status
+
+    def _report(self, answers: Sequence[RankAnswer]) -> int:
+        ranks = self._directory.by_key
+        if self._settings.output.format is Format.JSON:
+            write_result(show_answers_json(self._settings.name, answers, ranks))
+        else:
+            write_result(show_answers(answers, ranks))
+        kinds = {answer.kind for answer in answers}
+        return 0 if kinds == {Kind.VALUE} else PARTIAL if kinds - {Kind.VALUE, Kind.ERROR} else 1
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and has_cursor(os.environ)
+
+
+def _empty(known: Sequence[RankInfo], url: str, who: str) -> str:
+    if known:
+        return f"{who} is left; --all lists the exited ones."
+    how = "Start a job by `dbg-broker run -- COMMAND`; for one that runs, `dbg-attach adopt --mine`."
+    return f"No rank is connected to {printable(url)} yet. {how}"

@@ -1,0 +1,156 @@
+"""What takes long: a deadline for a thread that may hang, and the line that tells the user what is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+from dbg_dial.apart import begin
+from dbg_dial.deadline import within
+from dbg_dial.find import Opening
+from dbg_wire.errors import SilentFile, printable
+from dbg_wire.messages import Progress
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.rank_set import format_ranks
+
+PATIENCE_SECONDS = 1.0
+"""Seconds that nobody needs an explanation for; then the line shows, and as often it says more."""
+
+MAX_NAMED = 40
+"""Columns for the names of ranks that have not answered."""
+
+Show = Callable[[str | None], None]
+"""Takes the line as it is now, or None when it is to go away."""
+
+
+def show_nobody(line: str | None) -> None:
+    """Drop the line: a :data:`Show` for a program without a user who waits."""
+
+
+class WaitingLine:
+    """The line, for one thing that is waited for at a time."""
+
+    def __init__(self, show: Show = show_nobody) -> None:
+        self._show = show
+
+    @asynccontextmanager
+    async def says(self, what: Callable[[], str]) -> AsyncIterator[None]:
+        """Show ``what`` and for how long already, while the block runs and once that takes more than a second."""
+        saying = asyncio.ensure_future(self._say(what))
+        try:
+            yield
+        finally:
+            saying.cancel()
+            await asyncio.gather(saying, return_exceptions=True)
+            self._show(None)
+
+    async def _say(self, what: Callable[[], str]) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        while True:
+            await asyncio.sleep(PATIENCE_SECONDS)
+            self._show(f"{what()} ({loop.time() - begun:.0f} s)")
+
+
+class OpenAnswers:
+    """How far the answers to a question are, which goes out in one or more pages, each with a number."""
+
+    def __init__(self, ranks: Sequence[RankInfo], pages: Mapping[int, int]) -> None:
+        self._ranks = {rank.key: rank for rank in ranks}
+        self._sizes = dict(pages)
+        self._told: dict[int, Progress] = {}
+        self._answered = 0
+
+    def progress(self, told: Progress) -> None:
+        """Take what the broker tells of a page."""
+        if told.request in self._sizes:
+            self._told[told.request] = told
+
+    def ended(self, request: int) -> None:
+        """Note that all answers of a page are there."""
+        self._answered += self._sizes.pop(request, 0)
+        self._told.pop(request, None)
+
+    def __str__(self) -> str:
+        asked = len(self._ranks)
+        if asked == 1:
+            (rank,) = self._ranks.values()
+            return f"waiting for {printable(rank.address)}"
+        # The broker tells nothing in the first second.
+        known = len(self._told) == len(self._sizes)
+        answered = self._answered + sum(told.answered for told in self._told.values())
+        waiting = [key for told in self._told.values() for key in told.waiting]
+        if not known or not waiting:
+            return f"{asked} ranks asked, waiting for their answers"
+        named = _names([self._ranks[key] for key in waiting if key in self._ranks], asked - answered)
+        return f"{answered} of {asked} answered, waiting for {named}"
+
+
+def count_states(ranks: Collection[RankInfo]) -> str:
+    """Return how many ranks are in which state, the most frequent first."""
+    counts: dict[str, int] = {}
+    for rank in ranks:
+        counts[rank.state.value] = counts.get(rank.state.value, 0) + 1
+    if len(ranks) == 1:
+        return next(iter(counts))  # "running" alone says it
+    return ", ".join(f"{count} {state}" for state, count in sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def _names(ranks: Sequence[RankInfo], count: int) -> str:
+    numbers = {rank.rank for rank in ranks if rank.child is None and not rank.is_classic}
+    if len(numbers) == len(ranks):
+        names = format_ranks(numbers).split(",")
+    else:
+        names = [printable(rank.address) for rank in ranks]
+    shown = names[0]
+    for name in names[1:]:
+        if len(shown) + len(name) > MAX_NAMED:
+            return f"{shown}, … ({count} ranks)"
+        shown += f", {name}"
+    return shown if count == len(ranks) else f"{shown}, … ({count} ranks)"
+
+
+T = TypeVar("T")
+
+
+async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
+    """Return what ``call`` returns in a thread of its own; raise asyncio.TimeoutError after ``seconds``, if given.
+
+    For a name server or a file system that does not answer. The program ends without the thread; it waits for the
+    threads of asyncio's own executor.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+    def take(value: object, error: BaseException | None) -> None:
+        if not answer.done():
+            answer.set_result((value, error))
+
+    def tell(value: object, error: BaseException | None) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            loop.call_soon_threadsafe(take, value, error)
+
+    begin(call, tell)
+    value, error = await within(seconds, answer)
+    if error is not None:
+        raise error
+    return value  # type: ignore[no-any-return] # what call returned
+
+
+async def read_in_thread(read: Callable[[Opening], T], seconds: float) -> T:
+    """Return what ``read`` does in a thread of its own, to which it names each path before it touches it.
+
+    Raise SilentFile after ``seconds``, as :func:`dbg_dial.apart.read_apart` does.
+    """
+    touched: list[str] = []
+    reading = asyncio.ensure_future(in_thread(lambda: read(touched.append), None))
+    try:
+        while True:
+            with suppress(asyncio.TimeoutError):
+                return await within(seconds, asyncio.shield(reading))
+            if touched:
+                raise SilentFile(touched[-1])
+    finally:
+        reading.cancel()

@@ -1,0 +1,152 @@
+"""Verbs for any ranks, below every face: whom each fits, what is asked, and how answers are grouped.
+
+The shell, a session, the library, an IDE and an agent differ in how they name ranks and show answers, and in nothing
+that is here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import is_ready, listed
+from dbg_client.core.collective_matching import Matched, match_collectives
+from dbg_client.core.directory import rank_order
+from dbg_client.core.process_groups import read_evidence
+from dbg_client.core.roll_call import RollCall, call_roll
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.hang.explain import Explanation
+from dbg_client.questions.answers import (
+    USUAL,
+    StackAnswer,
+    ValueAnswer,
+    ValueOptions,
+    ask_stacks,
+    ask_values,
+    who_is_missing,
+)
+from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
+from dbg_client.questions.cause import find_cause, ranks_of_runs
+from dbg_client.views.groups import RankAndAnswer, group_answers
+from dbg_client.views.list import show_table
+from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows
+from dbg_client.views.naming import Naming
+from dbg_wire.messages import Action, Look
+from dbg_wire.records.line_breakpoints import BreakpointWish, LineOfFile
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.selection import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What ranks are told to do. ``fits`` tells whom, and ``fitting`` says in words what the others are not."""
+
+    action: Action
+    name: str
+    fits: Callable[[RankInfo], bool]
+    fitting: str
+    asks: str = ""
+    """How the question begins that the user has to agree to; empty for none."""
+
+    def those(self, ranks: Sequence[RankInfo]) -> list[RankInfo]:
+        """Return the ranks whom it fits."""
+        return [rank for rank in ranks if self.fits(rank)]
+
+
+MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
+"""States of ranks that a break-in stops."""
+
+CONTINUE = Order(Action.CONTINUE, "continue", is_ready, "stopped")
+RELEASE = Order(Action.RELEASE, "release", lambda rank: rank.state is RankState.HELD, "held, waiting for others")
+INTERRUPT = Order(Action.INTERRUPT, "interrupt", lambda rank: rank.state in MOVING, "running", "Break into")
+KILL = Order(Action.KILL, "kill", lambda rank: rank.state in LIVE_STATES, "alive", "End")
+SCREEN = Order(Action.SCREEN, "screen", lambda rank: rank.state in LIVE_STATES, "alive")
+
+
+@dataclass(frozen=True, slots=True)
+class RankList:
+    """The ranks of a list in their order, and of which live runs ranks never came."""
+
+    shown: tuple[RankInfo, ...]
+    absent: tuple[RollCall, ...]
+    known: Sequence[RankInfo]
+
+    def table(self, *, color: bool, fold: bool) -> str:
+        """Return the table for people; empty for no ranks."""
+        several = len({rank.job for rank in self.shown}) > 1
+        table = show_table(self.shown, time.time(), color=color, fold=fold, known=self.known)
+        return table + absent_rows(self.absent, several_jobs=several)
+
+
+def list_ranks(
+    known: Sequence[RankInfo], target: Target | None, found: Sequence[RankInfo], *, with_exited: bool = False
+) -> RankList:
+    """Return the list of what a target fits, ``found``, or of all ranks; exited ranks of live runs are among them."""
+    shown = sorted(listed(known, target, found, with_exited=with_exited), key=rank_order)
+    return RankList(tuple(shown), tuple(absent_only(call_roll(known, target))), known)
+
+
+class Questions:
+    """Questions and orders to ranks of one broker; ranks of a target that are missing are told with the answers."""
+
+    def __init__(self, switchboard: Switchboard, asker: Asker, target: Target | None = None) -> None:
+        self._directory = switchboard.directory
+        self._asker = asker
+        self._target = target
+
+    async def values(
+        self, ranks: Sequence[RankInfo], action: Action, command: str, wishes: ValueOptions = USUAL
+    ) -> ValueAnswer:
+        """Have ranks evaluate an expression or run a command of pdb."""
+        return await ask_values(self._asker, ranks, action, command, wishes=wishes, calls=self._calls(ranks))
+
+    async def stacks(
+        self, ranks: Sequence[RankInfo], *, threads: bool = False, native: bool = False, frame: str = ""
+    ) -> StackAnswer:
+        """Ask ranks where they are; running ones answer, too."""
+        known, calls = self._directory.ranks, self._calls(ranks)
+        return await ask_stacks(
+            self._asker, ranks, known=known, calls=calls, threads=threads, native=native, frame=frame
+        )
+
+    async def cause(self, ranks: Sequence[RankInfo]) -> Explanation:
+        """Return why the jobs of these ranks do not go on."""
+        return await find_cause(self._asker, ranks, self._directory.ranks)
+
+    async def collectives(self, ranks: Sequence[RankInfo]) -> Sequence[Matched]:
+        """Return the collectives in which the runs of these ranks stand."""
+        asked = ranks_of_runs(ranks, self._directory.ranks)
+        answers = await self._asker.ask(Action.WHERE, asked, look=Look.COLLECTIVES)
+        return match_collectives(read_evidence(asked, answers))
+
+    async def order(self, order: Order, ranks: Sequence[RankInfo]) -> ValueAnswer:
+        """Tell ranks to do something; nobody is asked if they are none."""
+        answers = await self._asker.ask(order.action, ranks) if ranks else []
+        said = tuple(zip(ranks, answers, strict=True))
+        return _grouped(order.name, said, ranks, NOBODY_MISSING, compare=False)
+
+    async def breakpoints(
+        self,
+        ranks: Sequence[RankInfo],
+        command: str = "breakpoints",
+        at: LineOfFile | None = None,
+        wish: BreakpointWish | None = None,
+    ) -> tuple[ValueAnswer, BreakpointAnswer]:
+        """Return the breakpoints of ranks; of one line, ``at``, after it is set as ``wish`` says, or cleared."""
+        clear = [at] if at is not None and wish is None else []
+        told = await ask_breakpoints(self._asker, ranks, clear=clear, wanted=[wish] if wish is not None else [])
+        said = told.said_of(at) if at is not None else told.said_of_all()
+        missing = who_is_missing(ranks, self._calls(ranks))
+        return _grouped(command, said, ranks, missing, compare=True), told
+
+    def _calls(self, ranks: Sequence[RankInfo]) -> list[RollCall]:
+        return call_roll(self._directory.ranks, self._target, {rank.key for rank in ranks})
+
+
+def _grouped(
+    command: str, said: Sequence[RankAndAnswer], ranks: Sequence[RankInfo], missing: MissingInAnswer, *, compare: bool
+) -> ValueAnswer:
+    groups = tuple(group_answers(said, compare=compare))
+    return ValueAnswer(command=command, said=tuple(said), groups=groups, naming=Naming(ranks), missing=missing)

@@ -1,0 +1,300 @@
+"""A line debugger's prompt as prompt_toolkit makes it, and what stands above it: output and source."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory, ConditionalAutoSuggest
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.cursor_shapes import CursorShape
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import AnyFormattedText, StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.lexers import DynamicLexer, Lexer, PygmentsLexer, SimpleLexer
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import BaseStyle, Style, merge_styles
+from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_style
+
+from dbg_client.streams import silence
+from dbg_client.views.status_line import show_place
+from dbg_client.views.table import char_width
+from dbg_dial.deadline import within
+from dbg_dial.whole_file import write_whole
+from dbg_wire.errors import printable
+from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
+from dbg_wire.messages import Source
+from dbg_wire.sequences import TextFilter
+
+_STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": "bold", "source.place": "bold"})
+
+
+class LineOutput(Vt100_Output):
+    """Write to a terminal without asking it where its cursor is.
+
+    An answer would come among the keys, late or never, and drawing would wait for it. A terminal that has gone away
+    raises nothing here: the reading of keys tells that it is gone.
+    """
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        try:
+            super().flush()
+        except BlockingIOError:
+            return
+        except OSError:
+            silence(sys.stdout)  # what it still holds must not fail at the interpreter's exit
+
+    @property
+    def responds_to_cpr(self) -> bool:
+        """Return False, so that the terminal is not asked."""
+        return False
+
+    def get_rows_below_cursor_position(self) -> int:
+        """Return how many rows are there at least: the cursor's own."""
+        return 1
+
+
+def line_lexer(*, color: bool) -> Lexer:
+    """Return what highlights Python."""
+    if not color:
+        return SimpleLexer()
+    return PygmentsLexer.from_filename("source.py")
+
+
+def line_style() -> BaseStyle:
+    """Return the colours."""
+    return merge_styles([default_ui_style(), default_pygments_style(), _STYLE])
+
+
+def prompt_session(
+    *,
+    source: Input,
+    screen: Vt100_Output,
+    color: bool,
+    message: Callable[[], AnyFormattedText],
+    toolbar: Callable[[], str],
+    lexer: Callable[[], Lexer | None],
+    completer: Completer,
+    suggests: Callable[[], bool],
+    history: History,
+    keys: KeyBindings,
+) -> PromptSession[str]:
+    """Return a prompt that completes on Tab alone, since completing evaluates attributes in the rank."""
+    return PromptSession(
+        message=message,
+        bottom_toolbar=toolbar,
+        lexer=DynamicLexer(lexer),
+        completer=completer,
+        complete_while_typing=False,
+        auto_suggest=ConditionalAutoSuggest(AutoSuggestFromHistory(), Condition(suggests)),
+        history=history,
+        key_bindings=keys,
+        style=_STYLE,
+        color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+        cursor=CursorShape._NEVER_CHANGE,
+        prompt_continuation=lambda width, number, wraps: "." * min(3, max(0, width - 1)) + " ",
+        input=source,
+        output=screen,
+    )
+
+
+DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
+"""What ends a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""
+
+Ask = Callable[[str, int, int], int]
+"""Asks the rank what ``line[begin:end]`` may become; returns the number that the answer will bear."""
+
+
+def word_start(line: str) -> int:
+    """Return where the word begins that ends ``line``."""
+    return max((line.rfind(delimiter) for delimiter in DELIMITERS), default=-1) + 1
+
+
+class RankCompleter(Completer):
+    """Complete the word before the cursor with what the rank finds; what comes late is dropped."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._waiting: dict[int, asyncio.Future[tuple[str, ...]]] = {}
+
+    def answered(self, request: int, matches: tuple[str, ...]) -> None:
+        """Take the rank's answer."""
+        waiting = self._waiting.get(request)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(matches)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Return nothing: only the asynchronous way can wait for a rank."""
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        """Yield what the rank answers within COMPLETION_SECONDS."""
+        line, end = document.current_line, document.cursor_position_col
+        begin = word_start(line[:end])
+        answer: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
+        request = self._ask(line, begin, end)
+        self._waiting[request] = answer
+        try:
+            matches = await within(COMPLETION_SECONDS, answer)
+        except asyncio.TimeoutError:
+            return
+        finally:
+            del self._waiting[request]
+        for match in matches[:MAX_COMPLETIONS]:
+            # A match that would act on the terminal is no name and no file that a user wants to type.
+            if match.isprintable():
+                yield Completion(match, start_position=begin - end, display=match.rpartition(".")[2] or match)
+
+
+MAX_BYTES = 1024 * 1024
+"""Bytes of the file, some twenty thousand lines; when it is longer its older half goes."""
+
+
+def open_history(environ: Mapping[str, str], keeps: Callable[[], bool]) -> History:
+    """Return the history of this user, kept in a private file where possible.
+
+    ``keeps`` is asked before a line is stored. Never raises: without a file the history is this session's own.
+    """
+    path = history_path(environ)
+    if path is not None:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+            path.chmod(0o600)
+            _shorten(path)
+            return _FileHistory(path, keeps)
+    return _MemoryHistory(keeps)
+
+
+def history_path(environ: Mapping[str, str]) -> Path | None:
+    """Return where the file is, ``$XDG_STATE_HOME/dbg-broker/pdb_history``; None if nothing names a home."""
+    state, user = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
+    if Path(state).is_absolute():
+        return Path(state) / "dbg-broker" / "pdb_history"
+    return Path(user) / ".local" / "state" / "dbg-broker" / "pdb_history" if Path(user).is_absolute() else None
+
+
+class _FileHistory(FileHistory):
+    def __init__(self, path: Path, keeps: Callable[[], bool]) -> None:
+        super().__init__(str(path))
+        self._keeps = keeps
+
+    def append_string(self, string: str) -> None:
+        if self._keeps():
+            super().append_string(string)
+
+    def store_string(self, string: str) -> None:
+        # A full disk must not end the session.
+        with contextlib.suppress(OSError):
+            super().store_string(string)
+
+
+class _MemoryHistory(InMemoryHistory):
+    def __init__(self, keeps: Callable[[], bool]) -> None:
+        super().__init__()
+        self._keeps = keeps
+
+    def append_string(self, string: str) -> None:
+        if self._keeps():
+            super().append_string(string)
+
+
+def _shorten(path: Path) -> None:
+    if path.stat().st_size <= MAX_BYTES:
+        return
+    with path.open("rb") as file:
+        file.seek(-MAX_BYTES // 2, os.SEEK_END)
+        kept = file.read()
+    # Entries begin with a blank line and a comment; half of one is no entry.
+    kept = kept[max(0, kept.find(b"\n# ")) :]
+    write_whole(path, kept)
+
+
+MAX_SHOWN = 1000
+"""Characters of one line; no terminal is wider."""
+
+
+def show_source(source: Source, columns: int, lexer: Lexer) -> StyleAndTextTuples:
+    """Return the place, then each line with its number, ``B`` at breakpoints and ``->`` at the current one.
+
+    Lines are cut to ``columns``, and nothing in them acts on the terminal.
+    """
+    shown: StyleAndTextTuples = [("class:source.place", _clip(show_place(source.where) or "", columns)), ("", "\n")]
+    lines = [printable(line.rstrip("\r\n").expandtabs(), MAX_SHOWN) for line in source.lines]
+    highlighted = lexer.lex_document(Document("\n".join(lines)))
+    digits = len(str(source.first + len(lines)))
+    for index in range(len(lines)):
+        number = source.first + index
+        current = number == source.where.line
+        mark = f"{number:>{digits}} {'B' if number in source.breakpoints else ' '}{'->' if current else '  '} "
+        shown.append(("class:source.current" if current else "class:source.number", mark))
+        shown += _clipped(highlighted(index), columns - len(mark))
+        shown.append(("", "\n"))
+    return shown
+
+
+def _clipped(fragments: StyleAndTextTuples, room: int) -> StyleAndTextTuples:
+    kept: StyleAndTextTuples = []
+    for style, text, *_ in fragments:
+        part = _clip(text, room)
+        room -= sum(map(char_width, part))
+        kept.append((style, part))
+        if part != text:
+            break
+    return kept
+
+
+def _clip(text: str, room: int) -> str:
+    for end, char in enumerate(text):
+        room -= char_width(char)
+        if room < 0:
+            return text[:end]
+    return text
+
+
+MAX_PARTIAL = 4096
+"""Characters of a line without an end that are kept for the prompt's line; a longer one is broken here."""
+
+
+class Lines:
+    """Hand out whole lines; ``partial`` is the one that has begun, and belongs before the prompt."""
+
+    def __init__(self) -> None:
+        self._filter = TextFilter()
+        self.partial = ""
+
+    def feed(self, data: bytes) -> str:
+        """Take the next bytes; return the lines that are complete, each with its end."""
+        text = self.partial + self._filter.feed(data)
+        whole, end, self.partial = text.rpartition("\n")
+        if len(self.partial) > MAX_PARTIAL:
+            whole, end, self.partial = text, "\n", ""
+        # A progress bar draws over itself: what it said last is its line.
+        return "".join(f"{_last(line)}\n" for line in whole.split("\n")) if end else ""
+
+    @property
+    def shown(self) -> str:
+        """Return the line that has begun, as it looks now."""
+        return _last(self.partial)
+
+    def cut(self) -> str:
+        """Begin anew after a gap; return the line that had begun, with an end."""
+        left, self.partial = self.shown, ""
+        self._filter = TextFilter()
+        return f"{left}\n" if left else ""
+
+
+def _last(line: str) -> str:
+    return line.rstrip("\r").rpartition("\r")[2]

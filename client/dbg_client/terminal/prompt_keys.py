@@ -1,0 +1,69 @@
+"""Keys as prompt_toolkit has them: typed bytes as key presses and back, and the escape key with the key behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+
+from dbg_client.words.config import key_name
+
+ESCAPE_SECONDS = 0.05
+"""Seconds after which a lone Esc is the Esc key; the bytes of an arrow key come together."""
+
+
+def key_presses(data: bytes) -> list[KeyPress]:
+    """Return the keys that these bytes are."""
+    presses: list[KeyPress] = []
+    parser = Vt100Parser(presses.append)
+    parser.feed_and_flush(data.decode("utf-8", "surrogateescape"))
+    return presses
+
+
+def key_bytes(presses: Iterable[KeyPress]) -> bytes:
+    """Return the bytes that these keys were typed as."""
+    return "".join(press.data for press in presses).encode("utf-8", "surrogateescape")
+
+
+class PrefixKey:
+    """The escape key and the key behind it, however late that comes; ``prefix`` is its byte, None for no such key."""
+
+    def __init__(self, prefix: bytes | None) -> None:
+        self.prefix = prefix
+        self.pending = False
+
+    @property
+    def name(self) -> str:
+        """Return what people call it; empty for no such key."""
+        return key_name(self.prefix) if self.prefix is not None else ""
+
+    def bind(self, keys: KeyBindings, second: Callable[[KeyPressEvent], None]) -> None:
+        """Have ``second`` called with the key that follows the escape key."""
+        if self.prefix is None:
+            return
+        byte = self.prefix.decode("latin-1")
+        key = ANSI_SEQUENCES.get(byte, byte)
+        is_pending = Condition(lambda: self.pending)
+
+        @keys.add(*(key if isinstance(key, tuple) else (key,)), eager=True, filter=~is_pending)
+        def _begin(event: KeyPressEvent) -> None:
+            self.pending = True
+
+        @keys.add(Keys.Any, eager=True, filter=is_pending)
+        def _second(event: KeyPressEvent) -> None:
+            self.pending = False
+            second(event)
+
+    def bind_for_session(self, keys: KeyBindings, leave: Callable[[KeyPressEvent, bytes], None]) -> None:
+        """Have ``leave`` called with both keys, which are for the session; the escape key twice means nothing."""
+
+        def second(event: KeyPressEvent) -> None:
+            if len(event.data) == 1 and event.data.isprintable() and event.data != "]":
+                leave(event, (self.prefix or b"") + event.data.encode())
+
+        self.bind(keys, second)

@@ -1,0 +1,303 @@
+"""The parser of each verb: which options it takes. Help, completion, man page and reference are made from these. Pure.
+
+Only the parser of the verb that was typed is built: all of them together take longer than to start Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dbg_client.words.config import DEFAULT_TIMEOUT
+from dbg_client.words.verbs import VERBS, VerbRow
+from dbg_wire.command_line.parser import CommandParser, options_of
+from dbg_wire.tables.engines import ENGINES
+from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+ASKING, ATTACH, OTHER = "asking many ranks", "attaching", "other options"
+"""The groups of the help."""
+
+LEADING = {"--broker": True, "--timeout": True} | dict.fromkeys(
+    ("--ask-token", "--json", "--no-pager", "-v", "--verbose", "-y", "--yes"), False
+)
+"""Options that may stand before the verb, as an alias of a shell puts them, and whether they take a value."""
+
+
+class VerbParser(CommandParser):
+    """Parser of one verb's options; the words between them are left over, in their order.
+
+    ``page`` makes what ``--help`` shows. In a session there are fewer options.
+    """
+
+    def __init__(self, row: VerbRow, *, page: Callable[[], str], in_session: bool) -> None:
+        super().__init__(prog=f"dbg-attach {row.name}", allow_abbrev=False)
+        self._page = page
+        self._in_session = in_session
+        self._titled: dict[str, argparse._ArgumentGroup] = {}
+
+    @property
+    def help_page(self) -> str:
+        """Return what to type for help."""
+        return "help" if self._in_session else "dbg-attach --help"
+
+    def option(self, group: str, *flags: str, in_session: bool = False, **how: Any) -> None:
+        """Add an option to a group of the help; without a metavar it is a switch."""
+        if "metavar" not in how:
+            how["action"] = "store_true"
+        if self._in_session and not in_session:
+            name = max(flags, key=len).lstrip("-").replace("-", "_")
+            self.set_defaults(**{how.get("dest", name): None if "metavar" in how else False})
+            return
+        if group not in self._titled:
+            self._titled[group] = self.add_argument_group(group)
+        self._titled[group].add_argument(*flags, **how)
+
+    @property
+    def groups(self) -> Iterator[tuple[str, argparse.Action]]:
+        """Yield the options that the help shows, each with its group."""
+        shown = options_of(self)
+        for title, group in self._titled.items():
+            yield from ((title, action) for action in group._group_actions if action in shown)
+
+    def format_help(self) -> str:
+        """Return the page of the verb."""
+        return self._page()
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        # argparse passes over an error of the write, and a page that is longer than a buffer is lost by that.
+        if message and file is not None:
+            file.write(message)
+
+
+Add = Callable[[VerbParser], None]
+
+
+def parser_of(row: VerbRow, *, page: Callable[[], str] = str, in_session: bool = False) -> VerbParser:
+    """Return the parser of a verb."""
+    parser = VerbParser(row, page=page, in_session=in_session)
+    for add in (*OPTIONS_OF[row.name], _reach, _common):
+        add(parser)
+    return parser
+
+
+@dataclass(frozen=True, slots=True)
+class SharedOption:
+    """An option, its group of the help, and the verbs that take it."""
+
+    action: argparse.Action
+    group: str
+    verbs: tuple[str, ...]
+
+    @property
+    def is_of_all(self) -> bool:
+        """Tell whether each verb takes it."""
+        return len(self.verbs) == len(VERBS)
+
+
+def all_options() -> list[SharedOption]:
+    """Return all options in the order of the help."""
+    found: dict[tuple[str, ...], SharedOption] = {}
+    for row in VERBS:
+        for group, action in parser_of(row).groups:
+            key = tuple(action.option_strings)
+            before = found[key].verbs if key in found else ()
+            found[key] = SharedOption(action, group, (*before, row.name))
+    return list(found.values())
+
+
+# ------------------------------------------------------------------------------------------------------- their options
+
+
+def _live(parser: VerbParser) -> None:
+    parser.option(ASKING, "--live", in_session=True, help="break into running ranks for it, too")
+
+
+def _where(parser: VerbParser) -> None:
+    parser.option(ASKING, "--threads", in_session=True, help="all threads of each rank")
+    parser.option(
+        ASKING,
+        "--native",
+        in_session=True,
+        help="frames of C code, too, which py-spy reads beside each rank; it stops the rank for a moment",
+    )
+
+
+def _exec(parser: VerbParser) -> None:
+    parser.option(ASKING, "--per-host", in_session=True, help="beside one rank of each host only")
+
+
+def _frame(parser: VerbParser) -> None:
+    parser.option(
+        ASKING,
+        "--frame",
+        metavar="FRAME",
+        in_session=True,
+        help="in this frame: a function's name or a number such as -2, instead of the innermost of your own code",
+    )
+
+
+def _stats(parser: VerbParser) -> None:
+    parser.option(ASKING, "--stats", in_session=True, help="figures of tensors, e.g. min, max and NaN count")
+
+
+def _exact(parser: VerbParser) -> None:
+    parser.option(ASKING, "--exact", in_session=True, help="also count differing memory addresses as a difference")
+
+
+def _values(parser: VerbParser) -> None:
+    parser.option(
+        ASKING, "--tol", metavar="X", in_session=True, help="floats that differ by less, relative above 1, are equal"
+    )
+    parser.option(ASKING, "--save", metavar="FILE", in_session=True, help="keep the answers")
+    parser.option(ASKING, "--against", metavar="FILE", in_session=True, help="which ranks differ from the answers kept")
+
+
+def _fail(parser: VerbParser) -> None:
+    parser.option(ASKING, "--fail-if-differ", help="status 1 if ranks disagree")
+
+
+def _every(parser: VerbParser) -> None:
+    parser.option(ASKING, "--every", metavar="S", help="again every S seconds, until Ctrl-C")
+
+
+def _wait(parser: VerbParser) -> None:
+    parser.option(ASKING, "--wait", help="first wait until one of the ranks stops")
+    _bound(parser)
+
+
+def _bound(parser: VerbParser) -> None:
+    parser.option(ATTACH, "--for", dest="bound", metavar="S", help="wait at most S seconds, as in 60, 60s, 5m or 1h")
+
+
+def _attach(parser: VerbParser) -> None:
+    parser.option(ATTACH, "--watch", help="look only")
+    parser.option(ATTACH, "--take", help="take the keyboard from whoever has it")
+    parser.option(ATTACH, "--follow", help="wait for the next stop whenever one ends")
+    parser.option(
+        ATTACH,
+        "--engine",
+        metavar="NAME",
+        choices=ENGINES,
+        help="the debugger to open, pudb or pdb (or DBG_ENGINE)",
+    )
+    parser.option(ATTACH, "-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
+    parser.option(ATTACH, "--no-rc", help="don't tell pdb the lines of ~/.pdbrc")
+    parser.option(ATTACH, "--vi", help="vi keys at pdb's prompt (or DBG_EDITING=vi)")
+    parser.option(
+        ATTACH, "--escape", metavar="KEY", help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)"
+    )
+    parser.option(ATTACH, "--no-status", help="no status line; the debugger gets the last row, too")
+
+
+def _hidden(parser: VerbParser) -> None:
+    # What `dbg-broker run` starts its terminal with: the socket by which the two talk.
+    parser.option(OTHER, "--run", type=int, metavar="FD", help=argparse.SUPPRESS)
+    # The file in which a pane of `dbg-broker run --tmux` tells the breakpoints that are set in it.
+    parser.option(OTHER, "--breakpoints-to", metavar="FILE", help=argparse.SUPPRESS)
+    version = f"dbg-attach {RELEASE} (protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}, Python {sys.version.split()[0]})"
+    parser.add_argument("--version", action="version", version=version, help=argparse.SUPPRESS)
+
+
+def _exited(parser: VerbParser) -> None:
+    parser.option(OTHER, "--all", in_session=True, help="all exited ranks, too")
+
+
+def _rows(parser: VerbParser) -> None:
+    parser.option(OTHER, "--all-rows", in_session=True, help="a row for each of more than 40 ranks, too")
+
+
+def _json(parser: VerbParser) -> None:
+    parser.option(OTHER, "--json", help="one JSON document on stdout")
+
+
+def _plain(parser: VerbParser) -> None:
+    parser.option(OTHER, "--plain", help="tab separated; column 1 is a unique target")
+
+
+def _pager(parser: VerbParser) -> None:
+    parser.option(OTHER, "--no-pager", help="print long answers as they are")
+
+
+def _report(parser: VerbParser) -> None:
+    parser.option(OTHER, "-o", dest="output", metavar="FILE", help="write it to a new file")
+
+
+def _adopt(parser: VerbParser) -> None:
+    parser.option(OTHER, "--mine", help="all processes of yours here that a launcher started")
+
+
+def _dap(parser: VerbParser) -> None:
+    parser.option(
+        OTHER,
+        "--port",
+        metavar="PORT",
+        help="on a port of this host's loopback instead, with a secret for one session; 0 takes a free one",
+    )
+    parser.option(
+        OTHER,
+        "--no-secret",
+        help="for an IDE that can't send the secret: every user of this host may connect to the port",
+    )
+    parser.option(
+        OTHER,
+        "--vscode",
+        help="write the entry for it into .vscode/launch.json of this folder, and say how for other IDEs",
+    )
+
+
+def _reach(parser: VerbParser) -> None:
+    parser.option(
+        OTHER,
+        "--timeout",
+        metavar="S",
+        in_session=True,
+        help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
+    )
+    parser.option(OTHER, "--broker", metavar="ADDRESS", help="host:port or URL of the broker (or DBG_BROKER)")
+    parser.option(
+        OTHER,
+        "--ask-token",
+        help="ask for the token on the terminal, without an echo; it is stored nowhere (or DBG_ASK_TOKEN=1)",
+    )
+
+
+def _common(parser: VerbParser) -> None:
+    parser.option(OTHER, "-y", "--yes", in_session=True, help="don't ask")
+    parser.option(OTHER, "-v", "--verbose", help="show where an error came from")
+
+
+_DONE = (_wait, _json)
+_SHOWN = (_every, _wait, _json, _pager)
+
+OPTIONS_OF: Mapping[str, tuple[Add, ...]] = {
+    "attach": (_frame, _attach, _hidden),
+    "wait": (_frame, _bound, _attach),
+    "list": (_every, _wait, _exited, _rows, _json, _plain, _pager),
+    "where": (_where, _exited, *_SHOWN),
+    "why": _SHOWN,
+    "collectives": _SHOWN,
+    "eval": (_live, _frame, _stats, _exact, _values, _fail, *_SHOWN),
+    "command": (_frame, _exact, _fail, _wait, _json, _pager),
+    "exec": (_exec, _exact, _fail, _wait, _json, _pager),
+    "screen": _DONE,
+    "interrupt": (_frame, _attach, _json, _pager),
+    "continue": _DONE,
+    "release": _DONE,
+    "kill": _DONE,
+    "tmux": (_frame, _attach),
+    "stops": (_wait, _pager),
+    "report": (_wait, _report, _pager),
+    "adopt": (_adopt,),
+    "mcp": (),
+    "dap": (_dap,),
+    "config": (_json,),
+    "completion": (),
+    "help": (),
+}
+"""What adds the options of each verb, those of all verbs apart."""

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+
+from dbg_client.words.command_line import parse
+from dbg_client.words.help import SHORT, help_on
+from dbg_client.words.verbs import VERBS
+from dbg_wire.errors import BadInput
+
+
+def heard(words: list[str]) -> tuple[str, str | None, str]:
+    """Return verb, target and text."""
+    typed = parse(words)
+    return typed.verb.name, typed.target, typed.text
+
+
+@pytest.mark.parametrize(
+    ("line", "verb", "target", "text"),
+    [
+        ("where", "where", None, ""),
+        ("where all", "where", "all", ""),
+        ("w all", "where", "all", ""),
+        ("list --all stopped", "list", "stopped", ""),
+        ("list stopped --all", "list", "stopped", ""),
+        ("e 0-7 loss --stats", "eval", "0-7", "loss"),
+        ("eval --live 0-7 loss", "eval", "0-7", "loss"),
+        ("eval loss", "eval", None, "loss"),
+        ("command all b train.py:7", "command", "all", "b train.py:7"),
+        ("command n --wait", "command", None, "n"),
+        ("where all --", "where", "all", ""),
+        ("attach 5", "attach", "5", ""),
+        ("help where", "help", None, "where"),
+        ("gpu013:5", "attach", "gpu013:5", ""),
+        ("--follow 5", "attach", "5", ""),
+        ("5 --watch", "attach", "5", ""),
+        ("--timeout 3", "attach", None, ""),
+        ("-- 5", "attach", "5", ""),
+        ("list:0", "attach", "list:0", ""),
+        ("where list:0", "where", "list:0", ""),
+    ],
+)
+def test_the_first_word_is_a_verb_or_else_a_target(line: str, verb: str, target: str | None, text: str) -> None:
+    assert heard(line.split()) == (verb, target, text)
+
+
+def test_options_of_many_verbs_may_stand_before_the_verb() -> None:
+    typed = parse(["-y", "--broker", "login1:6900", "--timeout=3", "-v", "kill", "5"])
+
+    assert (typed.verb.name, typed.target) == ("kill", "5")
+    assert (typed.options.yes, typed.options.broker, typed.options.timeout) == (True, "login1:6900", "3")
+    assert parse(["--broker", "list"]).verb.name == "attach"
+
+
+@pytest.mark.parametrize(("line", "page"), [("--help", SHORT), ("5 -h", SHORT), ("list --help", help_on("list"))])
+def test_help_is_the_page_of_one_screen_or_that_of_the_verb(
+    line: str, page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse(line.split())
+
+    assert capsys.readouterr().out == page
+
+
+def test_words_behind_two_dashes_are_no_options() -> None:
+    assert parse(["eval", "all", "--", "-x"]).text == "-x"
+
+
+@pytest.mark.parametrize(
+    ("words", "expression", "note"),
+    [
+        (["eval", "all", "loss,", "lr"], "loss, lr", "2 words are read as one expression, loss, lr; quote it"),
+        (["eval", "loss,", "lr"], "loss, lr", "2 words are read as one expression"),
+        (["eval", "0-7"], "0-7", "'0-7' is asked for as an expression; to ask ranks"),
+        (["eval", "all", "loss, lr"], "loss, lr", None),
+        (["eval", "loss"], "loss", None),
+    ],
+)
+def test_how_an_expression_was_understood_is_told(words: list[str], expression: str, note: str | None) -> None:
+    typed = parse(words)
+
+    assert typed.text == expression
+    assert [told[: len(note or "")] for told in typed.notes] == ([note] if note is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["wher"], "unknown verb or rank `wher`; did you mean `where`?"),
+        (["where", "stoped"], "did you mean `stopped`?"),
+        (["5", "where"], "the verb 'where' stands first, and not beside '5'; write `dbg-attach where 5`"),
+        (["--follow", "list"], "'list' is a verb, which stands first, and no rank; a host of that name is `list:0`"),
+        (["where", "0", "1"], "'0' and '1' are two targets; write one: 0,1"),
+        (["where", "@x", "@y"], "if the shell has made them of @?, put that into quotes: '@?'"),
+        (["where", "all", "train.py"], "'train.py' is one word too many behind 'all'"),
+        (["eval", "all", "--exat", "loss"], "there is no option --exat; did you mean `--exact`?"),
+        (["--lis"], "there is no option --lis; did you mean the verb `list`?"),
+        (["--zebra"], "there is no option --zebra; see `dbg-attach --help`"),
+        (["mcp", "me"], "mcp takes no word behind it"),
+        (["serve"], "`serve` is a verb of dbg-broker; type `dbg-broker serve`"),
+        (["serve", "--listen", "x"], "`serve` is a verb of dbg-broker; type `dbg-broker serve`"),
+        (["lst"], "unknown verb or rank `lst`; did you mean `list`?"),
+        (["command", "n"], "command needs ranks and a command; write both, e.g. `command all n`"),
+        (["command", "all"], "command needs ranks and a command"),
+        (["command"], "command needs ranks and a command"),
+        (["eval"], "eval needs an expression; write one, e.g. `eval 0-7 'loss, lr'`"),
+        (["wait", "5", "60"], "for 60 seconds write `wait 5 --for 60s`, for both ranks 5,60"),
+        (["eval", "all", "x", "--timeout"], "expected one argument"),
+        (["wh\x1ber", "5", "6"], "'5' is one word too many"),
+        (["5", "--json"], "attach has no option --json; list, where and why have it"),
+        (["list", "--stats"], "list has no option --stats; eval has it"),
+        (["0", "--engine", "gdb"], "--engine 'gdb'"),
+    ],
+)
+def test_what_can_not_be_understood_is_said_with_what_to_type(words: list[str], says: str) -> None:
+    with pytest.raises(BadInput) as error:
+        parse(words)
+
+    assert says in str(error.value)
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        (["all", "-w"], "dbg-attach where all"),
+        (["-w"], "dbg-attach where"),
+        (["all", "-e", "loss, lr", "--stats"], "dbg-attach eval all --stats 'loss, lr'"),
+        (["--wait", "5"], "dbg-attach wait 5"),
+        (["0-3", "--kill", "-y"], "dbg-attach kill 0-3 -y"),
+        (["list", "all", "--where"], "dbg-attach where all"),
+    ],
+)
+def test_a_verb_that_is_typed_as_an_option_is_told_how_it_is_written(words: list[str], typed: str) -> None:
+    with pytest.raises(BadInput) as error:
+        parse(words)
+
+    assert "is a verb and stands first" in str(error.value)
+    assert f"write `{typed}`" in str(error.value)
+
+
+def test_the_words_of_a_program_are_taken_as_they_stand() -> None:
+    words = ["exec", "--json", "0-3", "--", "sh", "-c", "echo --timeout 5", "--help", "--", "-w"]
+    typed = parse(words)
+    assert (typed.target, typed.options.json, typed.program) == ("0-3", True, tuple(words[4:]))
+    assert parse(["--timeout", "5", *words]).options.timeout == "5"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["exec"], "exec needs ranks and, behind --, a command"),
+        (["exec", "5", "nvidia-smi"], "exec needs ranks and, behind --, a command"),
+        (["exec", "5", "nvidia-smi", "-L"], "exec has no option -L|there is no option -L"),
+        (["exec", "5", "--"], "exec needs ranks and, behind --, a command"),
+        (["exec", "--", "ls"], "exec needs ranks before the --"),
+        (["exec", "1", "2", "--", "ls"], "'1' and '2' are two targets"),
+        (["exec", "1", "--perhost", "--", "ls"], "--perhost"),
+    ],
+)
+def test_a_program_without_its_dashes_is_told_how_to_write_it(words: list[str], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        parse(words)
+
+
+def test_each_example_is_understood() -> None:
+    import shlex
+
+    for row in VERBS:
+        assert parse(shlex.split(row.example)).verb is row

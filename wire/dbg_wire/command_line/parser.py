@@ -1,0 +1,78 @@
+"""The argparse parser of a command, and what help, completion and manual page take from it. Pure."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from dbg_wire.command_line.completion import FILES, nearest
+from dbg_wire.errors import BadInput, printable
+
+_FILES = frozenset({"FILE", "DIR"})
+"""Metavars of options that take a file or a folder."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Parser that reports a mistake in one sentence, like every other error of its command."""
+
+    @property
+    def help_page(self) -> str:
+        """Return what to type for help."""
+        return f"{self.prog.split()[0]} --help"
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(printable(message, 300), f"see `{self.help_page}`")
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.option_strings and action.choices is not None and value not in action.choices:
+            *others, last = action.choices
+            take = f"{', '.join(map(str, others))} or {last}"
+            what = f"{action.option_strings[0]} {printable(str(value))!r} can't be chosen"
+            raise BadInput(what, f"take {take}")
+        super()._check_value(action, value)
+
+
+def options_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return the options that the help shows."""
+    return [action for action in parser._actions if action.option_strings and action.help != argparse.SUPPRESS]
+
+
+def help_of(option: argparse.Action) -> str:
+    """Return the help of an option, its default filled in."""
+    return (option.help or "") % vars(option)
+
+
+def usage_of(action: argparse.Action) -> str:
+    """Return an option or an operand as it is typed."""
+    value = action.metavar if isinstance(action.metavar, str) else None
+    if value is None and action.choices is not None:
+        value = "|".join(map(str, action.choices))
+    if not action.option_strings:
+        return value or action.dest
+    takes_value = action.nargs != 0 and value is not None
+    shown = f"[{value}]" if action.nargs == "?" else value
+    return ", ".join(action.option_strings) + (f" {shown}" if takes_value else "")
+
+
+def complete_option(parser: argparse.ArgumentParser, before: Sequence[str], current: str) -> list[str] | None:
+    """Return a line for each option, or each value of one, that a word may become; None where neither can stand."""
+    option = next((action for action in options_of(parser) if before and before[-1] in action.option_strings), None)
+    if option is not None and option.nargs is None:
+        return [FILES] if option.metavar in _FILES else lines([(each, "") for each in option.choices or ()], current)
+    if not current.startswith("-"):
+        return None
+    return lines([(flag, help_of(action)) for action in options_of(parser) for flag in action.option_strings], current)
+
+
+def lines(candidates: Iterable[tuple[str, str]], current: str) -> list[str]:
+    """Return a line for each word that the current one may become, with its meaning behind a tab."""
+    return [f"{word}\t{meaning}" if meaning else word for word, meaning in candidates if word.startswith(current)]
+
+
+def refuse_unknown_option(word: str, known: Iterable[str], help_page: str) -> NoReturn:
+    """Raise BadInput for an option that there is not, with the one that is most like it."""
+    name = word.partition("=")[0]
+    meant = nearest(name, known)
+    remedy = f"did you mean `{meant}`?" if meant is not None else f"see `{help_page}`"
+    raise BadInput(f"there is no option {printable(name)}", remedy)
