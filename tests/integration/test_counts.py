@@ -52,7 +52,7 @@ RANKS = 48
 MODULES_OF_AN_IMPORT = 6
 """Modules that `import dbg_agent` loads, those of the standard library among them; bodies are imported at first use."""
 
-MODULES_OF_A_RANK = 96
+MODULES_OF_A_RANK = 94
 """Modules of ours in a rank after install(): each takes time and memory of every rank."""
 
 

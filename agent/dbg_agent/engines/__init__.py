@@ -1,1 +1,1 @@
-"""Debuggers as views of a stop. Each is imported when it is first opened, and sees its rank only through ``port``."""
+"""Debuggers as views of a stop: plug-ins of a rank, each imported when it is first opened."""

@@ -1,1 +1,1 @@
-"""The identity of this process: its launcher, its numbers, its place in the mesh."""
+"""The identity of this process: its launcher, its numbers, its ancestors."""

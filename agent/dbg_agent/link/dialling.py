@@ -38,7 +38,7 @@ LOOKUP_SECONDS = 10.0
 """Seconds for the look-up of a name. A longer look-up goes on, and the next attempt uses it."""
 
 TIMING = Timing(opening=OPEN_SECONDS, ping=CONNECTION_DEAD_SECONDS / 2, pong=CONNECTION_DEAD_SECONDS / 2)
-"""The library's own pings end a dead connection. Its silence is noticed long before, by :mod:`.silence`."""
+"""The library's own pings end a dead connection. Its silence is noticed long before, by :class:`Silence`."""
 
 WORDING = Wording(
     wrong_certificate="it shows another certificate",

@@ -1,4 +1,7 @@
-"""The look-up of the broker in a thread of its own: a file system that doesn't answer blocks only that thread."""
+"""Look-ups in threads of their own: of the broker, whose files may lie on a silent file system, and of host names.
+
+Each thread is a daemon, so the program doesn't wait for it at its end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads of ours in the program's process: daemons in which every signal is blocked.
+"""Daemon threads of ours in the program's process, in which every signal is blocked, and waits with a bound.
 
 Signals are for the program's threads. The kernel gives a signal to any thread that does not block it: the program may
 have blocked it in its own threads to wait for it, and a signal taken by a thread of ours ends no wait of the program.

@@ -1,4 +1,4 @@
-"""The bodies of ``install`` and ``uninstall``."""
+"""The bodies of ``install`` and ``uninstall``, and what ``dbg-attach adopt`` has a process run that nobody prepared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one rank of this process: how the process becomes a rank, and what happens at a fork and at the end."""
+"""The one rank of this process: how it becomes one, how long a crash keeps it, and what a fork and the end do."""
 
 from __future__ import annotations
 

@@ -5,6 +5,10 @@ and so do all methods of a ``RemotePdb`` and a ``RemoteDebugger`` that open a de
 ``torch.distributed.breakpoint`` stops as ``set_trace(ranks=…)`` does. None of these modules is imported for that: a
 module that the program imports later is changed then. A name that the program imported before, by ``from pudb.remote
 import set_trace``, keeps its meaning.
+
+A program imports MindSpeed's :func:`breakpoint_` and :func:`clear_` from here instead. ``RANK_TO_DEBUG`` names the rank
+that stops, or several ranks as in ``0,8-11``. Unlike the originals, these need no file that all hosts see. The other
+ranks go on when the stop ends without ``clear_()``, or if the rank never arrives.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The rank itself: it joins link, stop, engines and waits, and answers questions; not how these parts work."""
+"""The rank: its stop from begin to end, questions, holds and leases; it knows debuggers by their base class alone."""

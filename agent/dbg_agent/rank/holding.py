@@ -1,7 +1,11 @@
 """The waits of this rank: for chosen ranks that are stopped, and at its exit for ranks that are kept after a crash.
 
 A wait is a stop that no user asked for: the thread takes work meanwhile, so it answers questions, and terminals can
-attach. Methods named ``on_…`` run in the link's thread, the others in the thread that waits unless they say otherwise.
+attach. No collective is used, so no rank can hang in one: a chosen rank counts how often it has arrived at a site and
+how often its stop there is over, and a held rank waits, on its n-th visit, until every chosen rank has completed n
+stops, or is gone. The ranks keep these counts, so they survive the broker.
+
+Methods named ``on_…`` run in the link's thread, the others in the thread that waits unless they say otherwise.
 """
 
 from __future__ import annotations

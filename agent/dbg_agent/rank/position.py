@@ -1,4 +1,11 @@
-"""Where a rank is in its program: the place and the stack of the thread that is stopped, or of the main thread."""
+"""Where a rank is in its program: the stack of the stopped thread, or of the main one, and the frame that is looked at.
+
+A rank that runs is neither traced nor sampled for this. It is looked at when the broker probes it, every 20 s or more
+often, and when somebody asks for its stack.
+
+The user has chosen the frame of a stop by a call, a breakpoint or a step. Elsewhere, as after a break-in, the stop is
+mostly inside of a library, and its user's own frame is meant.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One stop and its parts: turn, keys, screen and source; neither debuggers nor the broker."""
+"""What a stop is made of: its turn, keys and work, frames and sources; neither debuggers nor the broker."""
