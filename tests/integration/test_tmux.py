@@ -212,7 +212,7 @@ def test_more_ranks_than_one_can_read_and_ranks_that_are_not_there_open_nothing(
     shell.send(in_shell(home, "tmux", "40"))
     shell.wait_for("no rank fits '40'")
     shell.send(in_shell(home, "tmux"))
-    shell.wait_for("--tmux needs a target")
+    shell.wait_for("tmux needs a target")
 
     assert tmux("list-windows", "-F", "#{window_panes}").splitlines() == ["1"]
 

@@ -287,7 +287,7 @@ class _RunLife:
 
     def _end_by_force(self) -> None:
         """End a job that did not end by itself: its ranks on all hosts, and its launcher."""
-        command = own_command("dbg_client.cli.main", [f"{self._name}/all", "--kill", "-y"])
+        command = own_command("dbg_client.cli.main", ["kill", f"{self._name}/all", "-y"])
         environ = {**own_environment(self._around.environ), HOME: self._around.home}
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(command, env=environ, capture_output=True, timeout=END_SECONDS, check=False)
