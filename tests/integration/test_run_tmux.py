@@ -36,7 +36,7 @@ def test_the_output_is_in_one_pane_and_the_stopped_rank_beside_it(
     monkeypatch.delenv("TMUX", raising=False)
     directory.environ = server
     line = line_of(STEP)
-    terminal = directory.run("tmux", f"train.py:{line}", "--stop-at", "--", sys.executable, "train.py", cols=170)
+    terminal = directory.run("--tmux", "--stop-at", f"train.py:{line}", "--", sys.executable, "train.py", cols=170)
     terminal.wait_for(re.compile(r"begins .*│.*Variables:", re.DOTALL), seconds(40))
     terminal.wait_for(re.compile(r":0 is stopped, in a pane beside this one"))
     terminal.wait_for(re.compile(rf":0  stopped  \S*train.py:{line} in train"))
