@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from dbg_agent.launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, JobPart, claim_in, own_place, place_told
 
 if TYPE_CHECKING:
-    from dbg_agent.breakpoints.points import RankOfProcess
+    from types import ModuleType
 
 _TOOLS = frozenset(
     {
@@ -85,7 +85,7 @@ def _have_stops(program: Program, *, is_rank: bool) -> None:
         importing.begin(program.file, ScriptLoader)
 
 
-def _rank_of_process() -> RankOfProcess:
+def _rank_of_process() -> ModuleType:
     """Return the module that makes this process a rank; helpers that reach no stop don't load it."""
     from dbg_agent.program import entry
 

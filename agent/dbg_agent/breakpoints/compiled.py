@@ -14,13 +14,15 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, FrameType, FunctionType
 
-from dbg_agent.breakpoints.files import EDITED, all_codes, lines_of, same_file, source_read
-from dbg_agent.breakpoints.importing import FinderBefore
-from dbg_agent.breakpoints.insertion import compile_with
+from dbg_agent.breakpoints.files import EDITED, lines_of, same_file, source_bytes
+from dbg_agent.breakpoints.importing import FinderBefore, StopLoader
+from dbg_agent.breakpoints.insertion import all_codes, compile_with
 from dbg_agent.breakpoints.untraced import Lines, Reached
+from dbg_agent.stop.frame_locals import CO_OPTIMIZED
 from dbg_agent.stop.loaded_sources import compiled_sources
 from dbg_agent.stop.stacks import all_frames, is_traced_by_us
 from dbg_wire.records.stop_points import StopAt
@@ -31,8 +33,6 @@ CALL = "__dbg_line_breakpoint__"
 FIRST_NUMBER = 1 << 40
 """The number of the first breakpoint in calls, so large that hardly any program has the same number as a constant."""
 
-OPTIMIZED = 1
-"""A flag of the code of functions, which that of modules and classes lacks; ``CO_OPTIMIZED`` in :mod:`inspect`."""
 
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 """Names of code that a statement runs as a function of its own, before Python 3.12."""
@@ -79,20 +79,20 @@ class Compiled:
         self._lines = dict(lines)
         setattr(builtins, CALL, self._at_call)
         # At its end the interpreter removes the builtin, and still runs finalizers of the program.
-        atexit.unregister(self._give_back)
+        atexit.unregister(self._restore_all)
         if lines:
-            atexit.register(self._give_back)
-        self._look_at_imports()
-        self._give_calls(changed)
+            atexit.register(self._restore_all)
+        self._hook_imports()
+        self._patch_files(changed)
 
-    def _give_calls(self, files: set[str]) -> None:
+    def _patch_files(self, files: set[str]) -> None:
         """Give the functions of these files the calls that are wanted now."""
         every = list(_functions_of(files))
         for file in files:
             functions = [function for here, function in every if here == file]
             codes = self._compiled(file, self._lines.get(file, frozenset()), [one.__code__ for one in functions])
             for function in functions:
-                self._give(function, codes)
+                self._patch_function(function, codes)
             self._await(file, {self._original(function.__code__) for function in functions})
 
     def _await(self, file: str, made: set[CodeType]) -> None:
@@ -108,11 +108,11 @@ class Compiled:
         """Return whether functions with breakpoints are still to be made."""
         return bool(self._awaited)
 
-    def look_again(self) -> bool:
+    def poll(self) -> bool:
         """Give calls to functions that were made since; return whether there was anything to look at."""
         due = {file for file, lines in list(self._awaited.items()) if self._is_due(file, lines)}
         if due and not self._is_over:
-            self._give_calls(due)
+            self._patch_files(due)
         return bool(due)
 
     def _is_due(self, file: str, lines: frozenset[int]) -> bool:
@@ -136,7 +136,7 @@ class Compiled:
             if not any(self._has_call(one, file, line) for one in all_codes(function))
         ]
 
-    def _give_back(self) -> None:
+    def _restore_all(self) -> None:
         """Give all functions their own code back, at the end of the process."""
         self._is_over = True
         with suppress(Exception):
@@ -151,14 +151,14 @@ class Compiled:
         making = self._making(frames, file, frozenset((line,)))
         if making and line in self._awaited.get(file, ()):
             return UNMADE
-        if any(frame.f_code.co_flags & OPTIMIZED for _, frame, _ in making):
+        if any(frame.f_code.co_flags & CO_OPTIMIZED for _, frame, _ in making):
             return AROUND
         return RUNS if any(self._misses(frame, file, line) for frame in frames) else ""
 
     def _misses(self, frame: FrameType, file: str, line: int) -> bool:
         """Tell whether the frame of a function has no call at this line."""
         code = frame.f_code
-        if not code.co_flags & OPTIMIZED or not _is_of(code, file):
+        if not code.co_flags & CO_OPTIMIZED or not _is_of(code, file):
             return False
         has_line = any(line == known for _, _, known in code.co_lines())
         return has_line and not self._has_call(code, file, line)
@@ -177,7 +177,7 @@ class Compiled:
 
     def _compiled(self, file: str, lines: frozenset[int], loaded: list[CodeType]) -> dict[CodeType, CodeType]:
         """Return the codes with calls for the codes that the program has loaded; none if that can't be."""
-        source = source_read(file) if lines else None
+        source = source_bytes(file) if lines else None
         if source is None:
             self._problems.pop(file, None)
             self._served.pop(file, None)
@@ -192,28 +192,31 @@ class Compiled:
             self._served.pop(file, None)
             return {}
         compiled_sources[file] = source
-        functions = [inner for one in _functions_in(plain) for inner in all_codes(one) if inner.co_flags & OPTIMIZED]
+        functions = [inner for one in _functions_in(plain) for inner in all_codes(one) if inner.co_flags & CO_OPTIMIZED]
         # An answer may be made in another thread meanwhile, so nothing is taken away first.
         self._served[file] = lines.intersection(line for one in functions for _, _, line in one.co_lines())
         self._problems.pop(file, None)
         return codes
 
-    def _look_at_imports(self) -> None:
+    def _hook_imports(self) -> None:
         """Have files that are loaded later compiled with calls, the code outside of their functions as well."""
         if self._finder is None and self._lines:
-            self._finder = FinderBefore(self._give_loader)
+            self._finder = FinderBefore(self._replace_loader)
             sys.meta_path.insert(0, self._finder)
         elif self._finder is not None and not self._lines:
             finder, self._finder = self._finder, None
             if finder in sys.meta_path:
                 sys.meta_path.remove(finder)
 
-    def _give_loader(self, spec: ModuleSpec) -> None:
+    def _replace_loader(self, spec: ModuleSpec) -> None:
         file = same_file(spec.origin, self._lines) if spec.has_location and spec.origin else ""
         if file and type(spec.loader) is SourceFileLoader:
-            spec.loader = _Loader(spec.loader.name, spec.loader.path, file, self)
+            own = spec.loader
+            compile_file = partial(self.compile_new, file)
+            # Without its calls the file is loaded as it would be without us.
+            spec.loader = StopLoader(own.name, own.path, compile_file, lambda _error, _name: None)
 
-    def compile_new(self, file: str, source: bytes, path: str) -> CodeType | None:
+    def compile_new(self, file: str, source: bytes, path: str, _name: str) -> CodeType | None:
         """Return the code of a file that is loaded now, with calls in it; None without any. Raise what compile does."""
         lines = self._lines.get(file, frozenset())
         if not lines:
@@ -229,7 +232,7 @@ class Compiled:
         self._served[file] = lines
         return code
 
-    def _give(self, function: FunctionType, codes: dict[CodeType, CodeType]) -> None:
+    def _patch_function(self, function: FunctionType, codes: dict[CodeType, CodeType]) -> None:
         """Give a function the code with calls, or the loaded one if it has no breakpoint."""
         loaded = self._original(function.__code__)
         new = codes.get(loaded, loaded)
@@ -254,23 +257,6 @@ class Compiled:
         return FIRST_NUMBER + self._places.index((file, line))
 
 
-class _Loader(SourceFileLoader):
-    """A loader that compiles a module with calls before lines with breakpoints, without any cache."""
-
-    def __init__(self, name: str, path: str, file: str, compiled: Compiled) -> None:
-        super().__init__(name, path)
-        self._file, self._compiled = file, compiled
-
-    def get_code(self, fullname: str) -> CodeType | None:
-        """Return the code with the calls in it, or without them if it can't be compiled with them."""
-        try:
-            code = self._compiled.compile_new(self._file, self.get_data(self.path), self.path)
-        except Exception:
-            # The interpreter itself then reports what is wrong with the source.
-            code = None
-        return code if code is not None else super().get_code(fullname)
-
-
 def _functions_of(files: set[str]) -> Iterator[tuple[str, FunctionType]]:
     """Yield the functions of these files, with the file."""
     known: dict[str, str] = {}
@@ -287,7 +273,7 @@ def _functions_of(files: set[str]) -> Iterator[tuple[str, FunctionType]]:
 def _functions_in(code: CodeType) -> Iterator[CodeType]:
     """Yield the codes of the functions that code of a module, a class or a function makes by itself."""
     for one in code.co_consts:
-        if isinstance(one, CodeType) and not one.co_flags & OPTIMIZED:
+        if isinstance(one, CodeType) and not one.co_flags & CO_OPTIMIZED:
             yield from _functions_in(one)  # a class runs its body at once
         elif isinstance(one, CodeType) and one.co_name not in COMPREHENSIONS:
             yield one

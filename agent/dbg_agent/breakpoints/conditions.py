@@ -10,6 +10,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from dbg_agent.stop.frame_locals import read_locals
+from dbg_wire.errors import printable
 
 _HITS = re.compile(r"(==|>=|<=|>|<|%|=|)\s*([0-9]{1,9})\s*(?:==\s*([0-9]{1,9}))?")
 
@@ -77,3 +78,18 @@ def evaluate_at(code: CodeType, frame: FrameType, rank: Callable[[], int]) -> An
         # A comprehension or a lambda sees only its own locals and globals, so the frame's locals become globals.
         return eval(code, {**frame.f_globals, **names})  # noqa: S307 - it is the user's own
     return eval(code, frame.f_globals, names)  # noqa: S307
+
+
+def holds(condition: str, frame: FrameType, rank: Callable[[], int], raised: Callable[[BaseException], None]) -> bool:
+    """Tell whether a condition is true at this frame. One that raises counts as true, and ``raised`` gets its error."""
+    try:
+        return bool(evaluate_at(condition_code(condition), frame, rank))
+    except (Exception, SystemExit) as error:
+        # `exit()` in a condition must not end a training job.
+        raised(error)
+        return True
+
+
+def raised_text(error: BaseException) -> str:
+    """Return the beginning of a sentence about a condition that has raised an error."""
+    return f"the condition raised {type(error).__name__}: {printable(str(error))}"

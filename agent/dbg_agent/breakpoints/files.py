@@ -7,8 +7,8 @@ import sys
 from collections.abc import Collection, Iterator
 from types import CodeType
 
-from dbg_agent.breakpoints.insertion import Placed, statement_at
-from dbg_agent.stop.loaded_sources import MAX_FILE_BYTES, compiled_sources, file_of, is_edited
+from dbg_agent.breakpoints.insertion import Placed, all_codes, statement_at
+from dbg_agent.stop.loaded_sources import compiled_sources, file_of, is_edited, read_file
 from dbg_agent.stop.stacks import OWN_PACKAGES, all_frames
 
 WITHIN_STATEMENTS = sys.version_info >= (3, 12)
@@ -67,20 +67,15 @@ def is_ours(file: str) -> bool:
     return os.path.abspath(file).startswith(_OWN)  # noqa: PTH100
 
 
-def source_of(path: str) -> bytes | None:
+def file_bytes(path: str) -> bytes | None:
     """Return the source of a file: as it was loaded if that is known, else as it is now; None if it can't be read."""
     known = compiled_sources.get(path)
     return known if known is not None else _on_disk(path)
 
 
 def _on_disk(path: str) -> bytes | None:
-    try:
-        # O_NONBLOCK: open() of a pipe must not wait for a writer.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
-            source = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError):
-        return None
-    return source if len(source) <= MAX_FILE_BYTES else None
+    found = read_file(path)
+    return found[0] if found is not None else None
 
 
 _read: dict[str, bytes] = {}
@@ -89,9 +84,9 @@ _read: dict[str, bytes] = {}
 MAX_READ = 100
 
 
-def source_read(path: str) -> bytes | None:
+def source_bytes(path: str) -> bytes | None:
     """Return the source of a file as :func:`place` has read it, without a look at the disk if it has."""
-    return compiled_sources.get(path) or _read.get(path) or source_of(path)
+    return compiled_sources.get(path) or _read.get(path) or file_bytes(path)
 
 
 def place(path: str, line: int) -> Placed:
@@ -99,7 +94,7 @@ def place(path: str, line: int) -> Placed:
 
     The problem beside a line is a warning.
     """
-    source = source_of(path)
+    source = file_bytes(path)
     if source is not None and len(_read) < MAX_READ:
         _read[path] = source
     if source is None:
@@ -119,11 +114,3 @@ def lines_of(code: CodeType) -> Iterator[int]:
     """Yield the lines that have code in a module, a class or a function, with those inside of it."""
     for one in all_codes(code):
         yield from (line for _, _, line in one.co_lines() if line)
-
-
-def all_codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code and those inside of it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from all_codes(constant)

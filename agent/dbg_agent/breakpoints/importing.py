@@ -30,18 +30,39 @@ def begin(script: str | None, load_script: Callable[[str], object]) -> None:
     sys.path_hooks.insert(0, _Hook(script, load_script))
 
 
-class _Loader(SourceFileLoader):
-    """A loader that compiles a module from its source, without any cache."""
+class StopLoader(SourceFileLoader):
+    """A loader that compiles a module from its source with stops in it, without any cache."""
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        compile_file: Callable[[bytes, str, str], CodeType | None],
+        failed: Callable[[Exception, str], None],
+    ) -> None:
+        """Load a file; ``compile_file`` gets its source, path and name, and returns None if it has no stops."""
+        super().__init__(name, path)
+        self._compile, self._failed = compile_file, failed
 
     def get_code(self, fullname: str) -> CodeType | None:
         """Return the code with the stops in it, or without them if it can't be compiled with them."""
-        names = (fullname, *_running_name(fullname))
         try:
-            return points.compile_file(self.get_data(self.path), self.path, *names)
+            code = self._compile(self.get_data(self.path), self.path, fullname)
         except Exception as error:
             # The interpreter itself then reports what is wrong with the source.
-            points.cant_place(self.path, f"it can't be compiled ({type(error).__name__})", *names)
-            return super().get_code(fullname)
+            self._failed(error, fullname)
+            code = None
+        return code if code is not None else super().get_code(fullname)
+
+
+def _loader(name: str, path: str) -> StopLoader:
+    def compile_file(source: bytes, path: str, name: str) -> CodeType:
+        return points.compile_file(source, path, name, *_running_name(name))
+
+    def failed(error: Exception, name: str) -> None:
+        points.cant_place(path, f"it can't be compiled ({type(error).__name__})", name, *_running_name(name))
+
+    return StopLoader(name, path, compile_file, failed)
 
 
 def _running_name(name: str) -> tuple[str, ...]:
@@ -93,7 +114,7 @@ def _give_loader(spec: ModuleSpec) -> None:
     if path is None or not spec.has_location or not points.points_for(path, *names):
         return
     if type(spec.loader) is SourceFileLoader:
-        spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        spec.loader = _loader(spec.loader.name, spec.loader.path)
     else:
         loader = type(spec.loader)
         points.cant_place(path, f"it is loaded by {loader.__module__}.{loader.__qualname__}", *names)
@@ -113,7 +134,7 @@ class _Hook:
             raise ImportError(path)
         if os.path.abspath(path) != self._script:  # noqa: PTH100
             # A process that multiprocessing has spawned reads its parent's script as `__mp_main__`.
-            return _Entry(_Loader("__main__", path), path)
+            return _Entry(_loader("__main__", path), path)
         self._script = None
         sys.path_importer_cache.pop(path, None)
         return _Entry(self._load_script(path), path)

@@ -79,7 +79,7 @@ def have_same_variables(code: CodeType, other: CodeType) -> bool:
 
 def variables_of(module: CodeType, function: str, first_line: int) -> frozenset[str]:
     """Return the variables of the function of this name that begins in this line."""
-    for code in _all_codes(module):
+    for code in all_codes(module):
         if (code.co_name, code.co_firstlineno) == (function, first_line):
             return frozenset().union(*_variables(code))
     return frozenset()
@@ -93,10 +93,11 @@ def _inner_codes(code: CodeType) -> list[CodeType]:
     return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
 
 
-def _all_codes(code: CodeType) -> Iterator[CodeType]:
+def all_codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code and those inside of it."""
     yield code
     for inner in _inner_codes(code):
-        yield from _all_codes(inner)
+        yield from all_codes(inner)
 
 
 CALL = "__dbg_stop_point__"

@@ -11,11 +11,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from types import CodeType, FrameType, ModuleType
+from typing import TYPE_CHECKING
 
 from dbg_agent.breakpoints import reached
-from dbg_agent.breakpoints.conditions import evaluate_at
+from dbg_agent.breakpoints.conditions import holds, raised_text
 from dbg_agent.breakpoints.insertion import CALL, HELD, PASSED, RAISED, RANK, compile_with
 from dbg_agent.process.stderr import say
 from dbg_agent.stop.loaded_sources import compiled_sources
@@ -26,30 +27,6 @@ from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 
 if TYPE_CHECKING:
     from dbg_wire.records.line_breakpoints import StopState
-
-
-class RankOfProcess(Protocol):
-    """What a reached stop needs of the module that makes this process a rank."""
-
-    def stop_at(
-        self,
-        frame: FrameType,
-        arguments: Mapping[str, object],
-        unexpected: tuple[object, ...],
-        *,
-        before_line: bool = False,
-        asked_for: bool = False,
-    ) -> str | None:
-        """Stop in a frame; return why the program went on without stopping, None if it did not."""
-
-    def halted_at(self, frame: FrameType) -> bool:
-        """Tell, only once per halt, whether a step or a breakpoint has just halted this frame at its present line."""
-
-    def no_step_ends(self) -> bool:
-        """Tell whether no step or breakpoint has halted any frame since :meth:`halted_at` last said so."""
-
-    def rank_number(self) -> int:
-        """Return this process's number in its job, as far as it is known by now."""
 
 
 @dataclass(slots=True)
@@ -63,14 +40,10 @@ class Point:
     name: str = ""
     exact: str = ""
     """The path of the file, if the named file exists here. If empty, every file is meant whose path ends alike."""
-    condition: CodeType | None = None
     problem: str = ""
-    is_placed: bool = False
     is_reached: bool = False
     is_compiled: bool = False
     """Torch's compiler has compiled the function, and left the stop out of its code."""
-    has_held: bool = False
-    """The program was at the stop, and its condition was true, if it has one."""
     was_told: bool = False
     line: int | None = None
     """The line at which the code holds it."""
@@ -79,16 +52,23 @@ class Point:
     hits: int = 0
     """How often the program was at the stop with a true condition."""
     files: set[str] = field(default_factory=set)
+    """The files whose code holds it."""
+
+    @property
+    def is_placed(self) -> bool:
+        """Tell whether the code of a file holds it."""
+        return bool(self.files)
 
 
 POINTS: list[Point] = []
 """The stops of this process, by their numbers."""
 
-_is_spokesman = False
+_prints_messages = False
 _pid = 0
-_load: Callable[[], RankOfProcess]
-_process: RankOfProcess
-"""Set when the first stop is reached: helper processes that reach no stop don't load it."""
+_load: Callable[[], ModuleType]
+_process: ModuleType
+"""The module that makes this process a rank, :mod:`dbg_agent.program.entry`. Set when the first stop is reached: helper
+processes that reach no stop don't load it."""
 _failed: Callable[[str, Exception], None]
 
 
@@ -96,7 +76,7 @@ def begin(
     environ: Mapping[str, str],
     *,
     is_rank: bool,
-    load: Callable[[], RankOfProcess],
+    load: Callable[[], ModuleType],
     failed: Callable[[str, Exception], None],
 ) -> bool:
     """Take the stops from the environment, and tell whether there are any; only a rank prints messages about them.
@@ -104,16 +84,16 @@ def begin(
     Called once in a process. ``load`` returns the module that makes this process a rank. ``failed`` reports why a stop
     failed.
     """
-    global _is_spokesman, _pid, _load, _failed  # noqa: PLW0603 - one per process
+    global _prints_messages, _pid, _load, _failed  # noqa: PLW0603 - one per process
     _load, _failed = load, failed
     stops, problems = parse_stops(environ.get(STOP_AT, ""), environ.get(STOP_IN, ""))
-    _is_spokesman = is_rank and _speaks(environ)
+    _prints_messages = is_rank and _speaks(environ)
     _pid = os.getpid()
-    for problem in problems if _is_spokesman else ():
+    for problem in problems if _prints_messages else ():
         say(f"{problem}; ignored")
     POINTS.extend(point_of(stop, number) for number, stop in enumerate(stops))
     if POINTS:
-        if _is_spokesman:
+        if _prints_messages:
             reached.share(os.environ)
         for name, function in CALLS.items():
             setattr(builtins, name, function)
@@ -138,8 +118,6 @@ def point_of(stop: StopAt | StopIn, number: int = 0) -> Point:
         point.name = os.path.basename(point.wanted)  # noqa: PTH119
         if os.path.isfile(_with_suffix(stop.file)):  # noqa: PTH113 - pathlib would be loaded into every rank
             point.exact = os.path.realpath(_with_suffix(stop.file))
-        if stop.condition is not None:
-            point.condition = compile(stop.condition, "<condition>", "eval", dont_inherit=True)
     return point
 
 
@@ -181,15 +159,15 @@ def compile_file(source: bytes, path: str, *modules: str) -> CodeType:
             point.problem = f"{path}: {place.problem}"
             continue
         if isinstance(stop, StopAt) and place.line != stop.line and path not in point.files:
-            _tell_moved(stop, place.line)
+            _report_moved(stop, place.line)
         point.files.add(path)
-        point.is_placed, point.line = True, place.line
+        point.line = place.line
         compiled_sources[path] = source
     return code
 
 
-def _tell_moved(stop: StopAt, line: int) -> None:
-    if _is_spokesman:
+def _report_moved(stop: StopAt, line: int) -> None:
+    if _prints_messages:
         why = "has no code of its own" if line > stop.line else f"is inside the statement of line {line}"
         say(f"{_shown(stop)}: line {stop.line} {why}; stopping at line {line}")
 
@@ -238,7 +216,7 @@ def raised(number: int) -> type[Exception] | tuple[()]:
     if not isinstance(error, Exception) or (below is not None and below.tb_frame.f_code is held.__code__):
         return ()
     try:
-        _tell_raised(POINTS[number], error)
+        _report_raised(POINTS[number], error)
     except Exception as failure:
         _go_on(failure)
         return ()
@@ -264,13 +242,13 @@ def _comes_by(point: Point, frame: FrameType) -> bool:
     """Note that the program is at a stop, and tell whether it may stop there."""
     global _process  # noqa: PLW0603 - one per process
     if frame.f_code.co_name == COMPILES:
-        _tell_compiled(point)
+        _report_compiled(point)
         return False
     if not point.is_reached:
         with make_room():
             _process = _load()
         point.is_reached = True
-        _tell_parent(point, reached.REACHED)
+        _report_to_parent(point, reached.REACHED)
     if _process.halted_at(frame):
         # A step or a breakpoint has shown this line already.
         _note_held(point)
@@ -280,24 +258,23 @@ def _comes_by(point: Point, frame: FrameType) -> bool:
 
 def _note_held(point: Point) -> None:
     point.hits += 1
-    if not point.has_held:
-        point.has_held = True
-        _tell_parent(point, reached.HELD)
+    if point.hits == 1:
+        _report_to_parent(point, reached.HELD)
 
 
-def _tell_parent(point: Point, what: int) -> None:
+def _report_to_parent(point: Point, what: int) -> None:
     """Tell the parent rank that this process was at a stop."""
-    if not (_is_spokesman and os.getpid() == _pid):
-        reached.tell(os.environ.get(reached.VARIABLE, ""), point.number, what)
+    if not (_prints_messages and os.getpid() == _pid):
+        reached.note(os.environ.get(reached.VARIABLE, ""), point.number, what)
 
 
 COMPILES = "invoke_and_store_as_constant"
 """Dynamo's function that calls a function marked as constant, in place of the program."""
 
 
-def _tell_compiled(point: Point) -> None:
+def _report_compiled(point: Point) -> None:
     point.is_compiled = True
-    if _is_spokesman and not point.was_told:
+    if _prints_messages and not point.was_told:
         point.was_told = True
         say(f"{_shown(point.stop)}: {COMPILED}")
 
@@ -326,8 +303,8 @@ def _go_on(error: Exception) -> None:
 
 
 def _holds(point: Point, frame: FrameType) -> bool:
-    """Tell whether the condition is true here. A condition that raises counts as true, and is reported once."""
-    if point.condition is None:
+    """Tell whether the condition is true here."""
+    if not isinstance(point.stop, StopAt) or point.stop.condition is None:
         return True
     tracer = sys.gettrace()
     # Tracing is off meanwhile, as in set_trace: no line in here is worth a step.
@@ -335,19 +312,15 @@ def _holds(point: Point, frame: FrameType) -> bool:
     try:
         # Close to the recursion limit a RecursionError would count as a condition that raised.
         with make_room():
-            return bool(evaluate_at(point.condition, frame, _rank))
-    except Exception as error:
-        _tell_raised(point, error)
-        return True
+            return holds(point.stop.condition, frame, _rank, partial(_report_raised, point))
     finally:
         sys.settrace(tracer)
 
 
-def _tell_raised(point: Point, error: Exception) -> None:
+def _report_raised(point: Point, error: BaseException) -> None:
     if not point.was_told:
         point.was_told = True
-        problem = f"{type(error).__name__}: {printable(str(error))}"
-        say(f"{_shown(point.stop)}: the condition raised {problem}; stopping all the same")
+        say(f"{_shown(point.stop)}: {raised_text(error)}; stopping all the same")
 
 
 def _shown(stop: StopAt | StopIn) -> str:
@@ -356,7 +329,7 @@ def _shown(stop: StopAt | StopIn) -> str:
 
 def _report() -> None:
     """Report at the end of the process which stops were never reached."""
-    if not _is_spokesman or os.getpid() != _pid:
+    if not _prints_messages or os.getpid() != _pid:
         return
     for point in POINTS:
         reason = _why_not(point)
@@ -368,8 +341,8 @@ def _report() -> None:
 
 def _why_not(point: Point) -> str:
     """Return why a stop was never reached, as far as this rank can tell; "" if it was reached."""
-    by_child = reached.told(os.environ.get(reached.VARIABLE, ""), point.number)
-    if point.has_held or by_child == reached.HELD:
+    by_child = reached.noted(os.environ.get(reached.VARIABLE, ""), point.number)
+    if point.hits or by_child == reached.HELD:
         return ""
     if point.is_compiled and not point.is_reached:
         # This was reported when the function was compiled.
@@ -399,7 +372,7 @@ def _loaded_elsewhere(point: Point) -> str:
 
 
 def _rank() -> int:
-    return _load().rank_number()
+    return int(_load().rank_number())
 
 
 def stop_states() -> list[StopState]:

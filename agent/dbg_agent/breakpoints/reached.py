@@ -26,7 +26,7 @@ def share(environ: MutableMapping[str, str]) -> None:
         environ[VARIABLE] = f"{os.getpid()}:{descriptor}:{status.st_dev}:{status.st_ino}"
 
 
-def tell(value: str, number: int, what: int) -> None:
+def note(value: str, number: int, what: int) -> None:
     """Note that a stop was reached, in the memory that the variable's ``value`` names; do nothing if that is gone.
 
     Several children may write at once: each of ``REACHED`` and ``HELD`` has a byte of its own, which is only ever set.
@@ -38,7 +38,7 @@ def tell(value: str, number: int, what: int) -> None:
         os.close(descriptor)
 
 
-def told(value: str, number: int) -> int:
+def noted(value: str, number: int) -> int:
     """Return what was noted of a stop, or 0."""
     descriptor = _open(value)
     if descriptor is None:

@@ -36,7 +36,7 @@ class Untraced(Protocol):
     def awaits(self) -> bool:
         """Return whether the program is still to make functions with breakpoints, so that another look is due."""
 
-    def look_again(self) -> bool:
+    def poll(self) -> bool:
         """Have the program stop in functions that it has made since; return whether there was anything to look at."""
 
     def problem(self, file: str, line: int, halted: int | None) -> str:
@@ -58,7 +58,7 @@ class TracedOnly:
     def serve(self, lines: Lines) -> None:
         """Do nothing."""
 
-    def look_again(self) -> bool:
+    def poll(self) -> bool:
         """Do nothing."""
         return False
 
@@ -105,18 +105,18 @@ class Monitored:
         if not lines:
             self._free()
             return
-        self._take_id()
+        self._acquire_id()
         former = [code for code, _, _ in list(self._codes.values())]
         self._codes = {id(code): known for code in former if (known := self._known(code)) is not None}
         for code in former:
             if id(code) not in self._codes:
-                self._tell_lines(code, wanted=False)
+                self._set_line_events(code, wanted=False)
         for code in running_codes():
-            self._look(code)
+            self._watch(code)
         # Lines and functions that have told once tell again.
         self._monitoring.restart_events()
 
-    def look_again(self) -> bool:
+    def poll(self) -> bool:
         """Do nothing."""
         return False
 
@@ -124,7 +124,7 @@ class Monitored:
         """Tell nothing: all threads stop there, also in functions that run now."""
         return ""
 
-    def _take_id(self) -> None:
+    def _acquire_id(self) -> None:
         if self._id is not None:
             return
         monitoring, events = self._monitoring, self._monitoring.events
@@ -159,13 +159,13 @@ class Monitored:
             monitoring.register_callback(number, event, None)
         monitoring.free_tool_id(number)
 
-    def _look(self, code: CodeType) -> None:
+    def _watch(self, code: CodeType) -> None:
         """Have a code object tell of lines if it holds a breakpoint."""
         codes = self._codes
         known = self._known(code) if id(code) not in codes else None
         if known is not None and len(codes) < MAX_CODES:
             # First the events: if the id is freed meanwhile, this raises, and no code is kept that tells of no line.
-            self._tell_lines(code, wanted=True)
+            self._set_line_events(code, wanted=True)
             codes[id(code)] = known
 
     def _known(self, code: CodeType) -> tuple[CodeType, str, frozenset[int]] | None:
@@ -184,7 +184,7 @@ class Monitored:
             known = self._files[name] = (file, self._lines.get(file, frozenset()))
         return known
 
-    def _tell_lines(self, code: CodeType, *, wanted: bool) -> None:
+    def _set_line_events(self, code: CodeType, *, wanted: bool) -> None:
         events = self._monitoring.events
         self._monitoring.set_local_events(self._id, code, events.LINE if wanted else events.NO_EVENTS)
 
@@ -193,7 +193,7 @@ class Monitored:
     def _begins(self, code: CodeType, _offset: int) -> object:
         """Look once at a code object that begins."""
         with suppress(Exception):  # the id may have been freed meanwhile, and the program must go on
-            self._look(code)
+            self._watch(code)
         return self._monitoring.DISABLE
 
     def _at_line(self, code: CodeType, line: int) -> object:

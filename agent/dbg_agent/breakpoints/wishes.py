@@ -12,14 +12,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from dbg_agent.breakpoints.conditions import NoHits, condition_code
+from dbg_agent.breakpoints.conditions import NoHits, condition_code, raised_text
 from dbg_agent.breakpoints.files import is_ours, loaded_path, place
-from dbg_agent.breakpoints.line_breakpoint import Here, LineBreakpoint, breakpoint_at, line_breakpoint
-from dbg_agent.breakpoints.log_text import NoLogText
+from dbg_agent.breakpoints.line_breakpoint import Here, LineBreakpoint, NoLogText, breakpoint_at, line_breakpoint
 from dbg_agent.breakpoints.untraced import Monitored, TracedOnly, Untraced
 from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.inbox import ProgramRaised
@@ -40,41 +40,33 @@ ms, so the pause doubles with each time; whether a look is due is known in micro
 NOT_LOADED = "the file is not loaded yet"
 
 
-class BrokenRank(Protocol):
-    """The parts of a rank that its breakpoints need."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakpointHost:
+    """What breakpoints need of their rank."""
 
-    @property
-    def number(self) -> int:
-        """Return the rank's global number."""
-
-    def warn(self, text: str) -> None:
-        """Write one line to stderr, once; never raise."""
-
-    def stop(self, frame: FrameType, reason: str, *, before_line: bool = False) -> None:
-        """Stop the calling thread at this frame until it is let go."""
-
-    def has_just_halted(self, frame: FrameType) -> bool:
-        """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds."""
-
-    @property
-    def halted_thread(self) -> int | None:
-        """Return the thread that is stopped, and will be traced when it goes on; None while the rank runs."""
-
-    def print_log(self, text: str) -> None:
-        """Print the text of a log point; never raise."""
-
-    def commands_of(self, number: int) -> bool:
-        """Tell whether a debugger has commands for the breakpoint of this number."""
+    number: Callable[[], int]
+    """Returns the rank's global number."""
+    warn: Callable[[str], None]
+    """Writes one line to stderr, once; never raises."""
+    stop: Callable[[FrameType], None]
+    """Stops the calling thread at this frame, before its line, until it is let go."""
+    has_just_halted: Callable[[FrameType], bool]
+    """Tells, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+    call_later: Callable[[float, Callable[[], None]], None]
+    """Calls something in the link's thread after some seconds."""
+    halted_thread: Callable[[], int | None]
+    """Returns the thread that is stopped, and will be traced when it goes on; None while the rank runs."""
+    print_log: Callable[[str], None]
+    """Prints the text of a log point; never raises."""
+    has_commands: Callable[[int], bool]
+    """Tells whether a debugger has commands for the breakpoint of this number."""
 
 
 class LineBreakpoints:
     """The breakpoints of one process. Methods may be called from any thread."""
 
-    def __init__(self, rank: BrokenRank, lines: dict[str, list[int]]) -> None:
-        self._rank = rank
+    def __init__(self, host: BreakpointHost, lines: dict[str, list[int]]) -> None:
+        self._host = host
         self._lines = lines
         self._lock = threading.RLock()
         self._pid = os.getpid()
@@ -82,11 +74,11 @@ class LineBreakpoints:
         self._pause = AWAITED_SECONDS
         self._changes = 0
         """How often the wishes have changed. A look for functions that was due before the last change does nothing."""
-        self._look_due_for = 0
+        self._poll_due_for = 0
         """The change for which a look for functions is due; 0 if no look is."""
-        self._usual_way = _way_of_this_python(self)
-        self._way = self._usual_way
-        self.here = Here(lambda: rank.number, self._tell_raised, rank.print_log)
+        self._usual_mechanism = _mechanism_of_this_python(self)
+        self._mechanism = self._usual_mechanism
+        self.here = Here(host.number, self._report_raised, host.print_log)
 
     def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
         """Clear and set what is wished; return every breakpoint of the rank, and each wish that can't be granted."""
@@ -98,14 +90,14 @@ class LineBreakpoints:
                 self._clear(known, path)
             refused = [state for one, spot in found if (state := self._set(one, spot)) is not None]
             self._refresh()
-        self._look_later()
+        self._poll_later()
         return tuple(_bounded([*self._states(), *refused]))
 
     def refresh(self) -> bool:
         """Serve the breakpoints that are set now; return whether no thread needs to be traced for any of them."""
         with self._lock:
             is_all = self._refresh()
-        self._look_later()
+        self._poll_later()
         return is_all
 
     def _refresh(self) -> bool:
@@ -115,42 +107,42 @@ class LineBreakpoints:
             self._pause = AWAITED_SECONDS
             self._changes += 1
             # What failed at the change before may work now.
-            self._way = self._usual_way
-            self._serve(partial(self._way.serve, wanted))
-        return is_all and self._way.replaces_tracing
+            self._mechanism = self._usual_mechanism
+            self._serve(partial(self._mechanism.serve, wanted))
+        return is_all and self._mechanism.replaces_tracing
 
     def _serve(self, serve: Callable[[], object]) -> object:
         try:
             return serve()
         except Exception as error:
-            self._way = TracedOnly(f"it counts from the rank's next stop on ({type(error).__name__}: {error})")
+            self._mechanism = TracedOnly(f"it counts from the rank's next stop on ({type(error).__name__}: {error})")
             return None
 
-    def _look_later(self) -> None:
+    def _poll_later(self) -> None:
         """Look for functions that are still to be made, if there are any; called without the lock."""
         with self._lock:
-            if not self._way.awaits or self._look_due_for == self._changes:
+            if not self._mechanism.awaits or self._poll_due_for == self._changes:
                 return
-            change = self._look_due_for = self._changes
+            change = self._poll_due_for = self._changes
         # The link takes a lock of its own in this call, which comes before ours in the order of locks.
-        self._rank.call_later(self._pause, partial(self._look_beside, change))
+        self._host.call_later(self._pause, partial(self._poll_in_thread, change))
 
-    def _look_beside(self, change: int) -> None:
+    def _poll_in_thread(self, change: int) -> None:
         """Look in a thread of its own: the link's thread has the rank's messages to read."""
         try:
-            own_thread(partial(self._look_again, change), "dbg-agent-functions").start()
+            own_thread(partial(self._poll, change), "dbg-agent-functions").start()
         except RuntimeError:
             # The process has as many threads as the system allows; some of them may have ended by then.
-            self._rank.call_later(LONGEST_PAUSE, partial(self._look_beside, change))
+            self._host.call_later(LONGEST_PAUSE, partial(self._poll_in_thread, change))
 
-    def _look_again(self, change: int) -> None:
+    def _poll(self, change: int) -> None:
         with self._lock:
             if change != self._changes:
                 return
-            self._look_due_for = 0
-            if self._serve(self._way.look_again):
+            self._poll_due_for = 0
+            if self._serve(self._mechanism.poll):
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        self._look_later()
+        self._poll_later()
 
     # ----------------------------------------------------------------------------------------------------- the wishes
 
@@ -257,7 +249,7 @@ class LineBreakpoints:
         if loaded_path(one.file) is None:
             return NOT_LOADED
         own = one.problem if isinstance(one, LineBreakpoint) else ""
-        return own or self._way.problem(one.file, one.line, self._rank.halted_thread)
+        return own or self._mechanism.problem(one.file, one.line, self._host.halted_thread())
 
     # ------------------------------------------------------------------------------------------ in the program's thread
 
@@ -271,13 +263,13 @@ class LineBreakpoints:
                 one = breakpoint_at(frame, file, line, self.here)
                 if one is None or is_under_ours(frame):
                     return
-                self._rank.stop(frame, "breakpoint", before_line=True)
+                self._host.stop(frame)
             return
         except ProgramRaised as raised:
             to_raise = raised.error
         except Exception as error:
             # The first promise: no fault of ours ends a training job.
-            self._rank.warn(f"a breakpoint failed ({type(error).__name__}: {printable(str(error))}); going on")
+            self._host.warn(f"a breakpoint failed ({type(error).__name__}: {printable(str(error))}); going on")
             return
         # Outside of the except block the exception keeps its own cause and context.
         raise to_raise
@@ -289,21 +281,21 @@ class LineBreakpoints:
 
     def _comes_by(self, frame: FrameType) -> bool:
         """Tell whether this way is to look at the breakpoints of the frame's line: bdb does so in a traced frame."""
-        if os.getpid() != self._pid or self._rank.has_just_halted(frame):
+        if os.getpid() != self._pid or self._host.has_just_halted(frame):
             return False
         if is_traced_by_us(frame) and sys.gettrace() is not None:
             return False
         return not threading.current_thread().name.startswith(OWN_NAMES)
 
-    def _tell_raised(self, one: bdb.Breakpoint, error: BaseException) -> None:
-        problem = f"{type(error).__name__}: {printable(str(error))}"
+    def _report_raised(self, one: bdb.Breakpoint, error: BaseException) -> None:
+        problem = raised_text(error)
         if isinstance(one, LineBreakpoint):
             # An IDE shows it beside the breakpoint, where a user asks why the rank has stopped.
-            one.problem = f"the condition raised {problem}; it stops all the same"[:MAX_CONDITION]
+            one.problem = f"{problem}; it stops all the same"[:MAX_CONDITION]
         if not getattr(one, "was_told", False):
             one.was_told = True  # type: ignore[attr-defined] # a breakpoint of bdb has room for it
             where = f"{os.path.basename(one.file)}:{one.line}"  # noqa: PTH119 - no pathlib in a rank
-            self._rank.warn(f"{where}: the condition raised {problem}; stopping all the same")
+            self._host.warn(f"{where}: {problem}; stopping all the same")
 
     def _wanted(self) -> tuple[dict[str, frozenset[int]], bool]:
         """Return the lines to serve untraced, and whether these are all breakpoints."""
@@ -311,7 +303,7 @@ class LineBreakpoints:
         is_all = True
         for one in self._all():
             # bdb itself removes a temporary one, pdb runs commands, and a function's line is not that of its `def`.
-            if one.temporary or one.funcname is not None or self._rank.commands_of(one.number):
+            if one.temporary or one.funcname is not None or self._host.has_commands(one.number):
                 is_all = False
             else:
                 wanted.setdefault(one.file, set()).add(one.line)
@@ -366,7 +358,7 @@ def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
         yield state
 
 
-def _way_of_this_python(breakpoints: LineBreakpoints) -> Untraced:
+def _mechanism_of_this_python(breakpoints: LineBreakpoints) -> Untraced:
     if sys.version_info >= (3, 12):
         return Monitored(breakpoints.reached)
     from dbg_agent.breakpoints.compiled import Compiled

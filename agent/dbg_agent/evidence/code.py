@@ -19,7 +19,7 @@ from contextlib import suppress
 from dbg_agent.launch.launchers import ROWS
 from dbg_agent.process.log import keyed_digest
 from dbg_agent.process.threads import own_thread
-from dbg_agent.stop.loaded_sources import file_of, is_edited, process_started
+from dbg_agent.stop.loaded_sources import file_of, is_edited, process_started, read_file
 from dbg_agent.stop.user_frames import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
@@ -86,7 +86,8 @@ class CodeFiles:
             mark = status.st_mtime_ns, status.st_size
             known = self._digests.get(path)
             if known is None or known[0] != mark:
-                source = _content(path) if status.st_size <= min(left, MAX_FILE_BYTES) else b""
+                content = read_file(path, MAX_FILE_BYTES) if status.st_size <= min(left, MAX_FILE_BYTES) else None
+                source = content[0] if content is not None else b""
                 left -= len(source)
                 changed = max(status.st_mtime, status.st_ctime) > self._started
                 is_compiled = changed and len(source) <= to_compile
@@ -139,16 +140,6 @@ def _entries(folder: str, most: int) -> Iterator[str]:
     with suppress(OSError, ValueError, TypeError), os.scandir(folder) as entries:
         for _, entry in zip(range(most), entries, strict=False):
             yield entry.name
-
-
-def _content(path: str) -> bytes:
-    try:
-        # O_NONBLOCK: open() of a pipe must not wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return b""
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - no pathlib in a rank
-        return file.read(MAX_FILE_BYTES)
 
 
 MAX_VARIABLE = 1000

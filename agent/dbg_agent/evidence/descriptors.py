@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from dbg_agent.evidence.system_calls import SystemCall, path_of, peer_of, polled, read_text
+from dbg_agent.evidence.process import SystemCall, command_of, path_of, peer_of, polled
+from dbg_agent.launch.proc import read_proc
 from dbg_agent.process.threads import BoundedThreads
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
@@ -23,7 +24,7 @@ _resolving = BoundedThreads("dbg-agent-path", 1)
 
 def lock_holders(path: str) -> list[int]:
     """Return the processes that hold a lock of a file, of those whose descriptors may be read."""
-    lines = [line.split() for line in read_text("/proc/locks", 1 << 20).splitlines()]
+    lines = [line.split() for line in read_proc("/proc/locks", 1 << 20).splitlines()]
     # A line of a process that waits has an arrow before the kind of the lock.
     pids = {int(line[4]) for line in lines if len(line) > 4 and line[1] != "->" and line[4].isdecimal()}
     return _once(pid for pid, number in _descriptors(sorted(pids), path) if "\nlock:" in _info(pid, number))
@@ -79,7 +80,7 @@ def _all_pids() -> list[int]:
 
 
 def _info(pid: int, number: str) -> str:
-    return read_text(f"/proc/{pid}/fdinfo/{number}")
+    return read_proc(f"/proc/{pid}/fdinfo/{number}")
 
 
 def _mode(pid: int, number: str) -> int | None:
@@ -99,8 +100,6 @@ MAX_DESCRIPTORS = 256
 MAX_OWN_DESCRIPTORS = 4096
 """Descriptors of this process that are looked at, in 10 ms; programs with many loaders have over a thousand."""
 
-MAX_COMMAND = 80
-"""Characters of a command line."""
 
 _READS = frozenset({"read", "pread64", "readv", "preadv", "recvfrom", "recvmsg", "recvmmsg", "getdents", "getdents64"})
 _WRITES = frozenset({"write", "pwrite64", "writev", "pwritev", "sendto", "sendmsg"})
@@ -263,7 +262,7 @@ def children() -> list[int]:
     except OSError:
         return []
     for thread in threads:
-        found += map(int, read_text(f"/proc/self/task/{thread}/children").split())
+        found += map(int, read_proc(f"/proc/self/task/{thread}/children").split())
         if len(found) >= MAX_CHILDREN:
             break
     return found[:MAX_CHILDREN]
@@ -282,29 +281,6 @@ def _targets(process: str, most: int) -> tuple[list[str], bool]:
         with suppress(OSError):
             found.append(os.readlink(f"{folder}/{name}"))  # noqa: PTH115
     return found, len(names) <= most
-
-
-def command_of(pid: int) -> str:
-    """Return a process's number and command line, such as ``4711 (`sort big`)``; the number alone if it is gone."""
-    program, _, rest = read_text(f"/proc/{pid}/cmdline", 1000).rstrip("\0").partition("\0")
-    words = f"{program.rpartition('/')[2]} {rest}".replace("\0", " ").strip()
-    if len(words) > MAX_COMMAND:
-        words = f"{words[:MAX_COMMAND]}…"
-    if words:
-        return f"{pid} (`{printable(words)}`)"
-    return f"{pid} (which has ended)" if has_ended(pid) else str(pid)
-
-
-def has_ended(pid: int) -> bool:
-    """Tell whether a process has ended, also if its parent has not asked for its end yet."""
-    state = state_of(pid)
-    return state in ("", "Z", "X")
-
-
-def state_of(pid: int) -> str:
-    """Return the letter of a process's state; empty if there is no such process."""
-    fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return fields[0] if fields else ""
 
 
 def _addresses(descriptor: int) -> tuple[str, str]:

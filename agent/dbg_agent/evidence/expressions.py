@@ -7,9 +7,9 @@ resolved to its value; of any other one, as of a call's result, nothing is known
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from opcode import opname
-from types import BuiltinFunctionType, FrameType
+from types import BuiltinFunctionType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
 from dbg_agent.evidence.instructions import (
@@ -20,6 +20,7 @@ from dbg_agent.evidence.instructions import (
     index_of,
     instructions_of,
     name_in,
+    operands_of,
     operands_start,
 )
 from dbg_agent.evidence.variables import UNKNOWN, attribute, item, local, variable
@@ -49,11 +50,24 @@ UNRESOLVED = Expression("", UNKNOWN)
 
 
 class CallSite(NamedTuple):
-    """The call that a frame is in; ``is_with`` tells that it is the entry of a ``with`` block."""
+    """The call that a frame is in, with the values of its arguments, each UNKNOWN where it can't be read.
+
+    ``is_with`` tells that it is the entry of a ``with`` block, ``is_whole`` that these are all arguments.
+    """
 
     called: Expression
-    is_with: bool
-    arguments: tuple[Any, ...]
+    is_with: bool = False
+    positional: tuple[Any, ...] = ()
+    named: Mapping[str, Any] = MappingProxyType({})
+    is_whole: bool = True
+
+    def argument(self, position: int, name: str, default: Any = UNKNOWN) -> Any:
+        """Return an argument by its name or its place, ``default`` if it was not given, UNKNOWN if it can't be read."""
+        if name in self.named:
+            return self.named[name]
+        if position < len(self.positional):
+            return self.positional[position]
+        return default if self.is_whole else UNKNOWN
 
 
 def is_calling(frame: FrameType) -> bool:
@@ -65,7 +79,8 @@ def is_calling(frame: FrameType) -> bool:
 def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
     """Return what a frame is calling, with an empty text if that is no plain expression; None if it is at no call.
 
-    Without ``reads`` no local variable is read, so that values are UNKNOWN.
+    A function written in C has no frame, so its name and arguments are in the caller's instructions alone. Without
+    ``reads`` no local variable is read, so that values are UNKNOWN.
     """
     instructions = instructions_of(frame.f_code)
     index = index_of(instructions, frame.f_lasti)
@@ -76,37 +91,30 @@ def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
         index += 1
     now = instructions[index]
     if now.name in WITH:
-        found = _whole(frame, instructions, index, reads)
-        return CallSite(found or UNRESOLVED, True, ())
+        return CallSite(_whole(frame, instructions, index, reads) or UNRESOLVED, is_with=True)
     if not now.name.startswith("CALL") or now.name.startswith("CALL_INTRINSIC"):
         return None
-    start = operands_start(instructions, index, 1 - now.effect)
-    read = _expression(frame, instructions[start:index], reads) if start is not None else None
-    if start is None or read is None or _takes_first(instructions[start + read[1] : index]):
-        return CallSite(_method(frame, instructions, index), False, (UNKNOWN,))
-    return CallSite(_bound(read[0]), False, _arguments(frame, instructions[start + read[1] : index], reads))
+    operands = operands_of(frame.f_code, instructions, index)
+    if operands is None:
+        return CallSite(_method(frame, instructions[:index]), positional=(UNKNOWN,), is_whole=False)
+    positional = tuple(_value(frame, one, reads) for one in operands.positional)
+    named = {name: _value(frame, one, reads) for name, one in operands.named.items()}
+    called = _plain(frame, operands.called, reads)
+    expression = (
+        _bound(called) if called else _method(frame, [one for one in operands.called if one.name not in NO_LOADS][-1:])
+    )
+    return CallSite(expression, False, positional, named, operands.is_whole)
 
 
-def _takes_first(instructions: Sequence[Instruction]) -> bool:
-    """Tell whether code that makes operands uses what was on the stack before: an expression has gone on then."""
-    there = 0
-    for one in instructions:
-        there += one.effect
-        # All other instructions of expressions put one result there.
-        if one.name not in NO_LOADS and not one.name.startswith("LOAD_") and there < 1:
-            return True
-    return False
+def _value(frame: FrameType, instructions: Sequence[Instruction], reads: bool) -> Any:
+    found = _plain(frame, instructions, reads)
+    return found.value if found is not None else UNKNOWN
 
 
-def _method(frame: FrameType, instructions: Sequence[Instruction], index: int) -> Expression:
-    """Return the name of the method of an unknown object that an instruction calls."""
-    start = index
-    for _ in range(len(instructions)):
-        one = instructions[start - 1] if start else None
-        if one is None or one.name in _ATTRIBUTES:
-            break
-        start -= 1
-    return UNRESOLVED if start == 0 else UNRESOLVED._replace(name=name_in(frame.f_code, instructions[start - 1]))
+def _method(frame: FrameType, instructions: Sequence[Instruction]) -> Expression:
+    """Return the name of the last attribute that these instructions load, as that of an unknown object's method."""
+    last = next((one for one in reversed(instructions) if one.name in _ATTRIBUTES), None)
+    return UNRESOLVED._replace(name=name_in(frame.f_code, last)) if last is not None else UNRESOLVED
 
 
 def _bound(called: Expression) -> Expression:
@@ -147,8 +155,13 @@ def _is_last_method(frame: FrameType, instructions: Sequence[Instruction], names
 def _whole(frame: FrameType, instructions: Sequence[Instruction], end: int, reads: bool = True) -> Expression | None:
     """Return the expression whose value is on top of the stack before an instruction; None if it is not plain."""
     start = operands_start(instructions, end, 1)
-    read = _expression(frame, instructions[start:end], reads) if start is not None else None
-    return read[0] if start is not None and read is not None and read[1] == end - start else None
+    return _plain(frame, instructions[start:end], reads) if start is not None else None
+
+
+def _plain(frame: FrameType, instructions: Sequence[Instruction], reads: bool) -> Expression | None:
+    """Return the expression that these instructions make; None if it is not plain."""
+    read = _expression(frame, instructions, reads)
+    return read[0] if read is not None and all(one.name in NO_LOADS for one in instructions[read[1] :]) else None
 
 
 def _expression(frame: FrameType, instructions: Sequence[Instruction], reads: bool) -> tuple[Expression, int] | None:
@@ -190,12 +203,3 @@ def loaded(frame: FrameType, one: Instruction, reads: bool) -> Expression | None
     if value is UNKNOWN and one.name in _GLOBALS:
         value = variable(frame, name)
     return Expression(name, value)
-
-
-def _arguments(frame: FrameType, instructions: Sequence[Instruction], reads: bool) -> tuple[Any, ...]:
-    """Return the values of a call's arguments if each is a constant or a variable, else one UNKNOWN.
-
-    The names of arguments are among them up to Python 3.10, and from 3.13 on.
-    """
-    found = [loaded(frame, one, reads) for one in instructions if one.name not in NO_LOADS]
-    return tuple(one.value if one is not None else UNKNOWN for one in found)

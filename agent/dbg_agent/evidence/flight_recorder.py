@@ -78,8 +78,8 @@ class Recorder:
 
 
 @dataclass
-class Before:
-    """What the recorders told at the look before, by backend, and when they first told it."""
+class LastStatus:
+    """The last status of each recorder, by backend, and since when that has not changed."""
 
     told: dict[str, tuple[bytes, float]] = field(default_factory=dict)
 
@@ -116,7 +116,7 @@ def _calls(dump: Callable[..., bytes], *arguments: bool) -> Callable[[], bytes]:
     return lambda: dump(*arguments)
 
 
-def read(recorder: Recorder, before: Before, *, is_still: bool) -> Recorded:
+def read(recorder: Recorder, before: LastStatus, *, is_still: bool) -> Recorded:
     """Return what a recorder tells. ``is_still`` says that the program waits, so that a long dump stops nothing.
 
     No exception comes out: what can't be read is told as a failure.
@@ -132,7 +132,7 @@ def read(recorder: Recorder, before: Before, *, is_still: bool) -> Recorded:
     return recorded
 
 
-def _is_worth_it(recorder: Recorder, before: Before, recorded: Recorded, is_still: bool) -> bool:
+def _is_worth_it(recorder: Recorder, before: LastStatus, recorded: Recorded, is_still: bool) -> bool:
     """Tell whether the entries are to be read, by the numbers of the groups, which cost next to nothing."""
     status = recorder.status() if recorder.status is not None else b""
     is_unmoved = before.is_unmoved(recorder.backend, status)

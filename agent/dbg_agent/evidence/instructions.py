@@ -99,6 +99,53 @@ def operands_start(instructions: Sequence[Instruction], end: int, needed: int) -
     return None
 
 
+CALLS_WITH_NAMES = frozenset({"CALL_KW", "CALL_FUNCTION_KW"})
+"""Calls that take the names of their last arguments from the stack."""
+
+CALLS = frozenset({"CALL", "CALL_FUNCTION", "CALL_METHOD"}) | CALLS_WITH_NAMES
+"""Calls whose arguments stand one by one on the stack."""
+
+
+class Operands(NamedTuple):
+    """The instructions that have made what a call calls, and each argument; ``is_whole`` if there are no others."""
+
+    called: Sequence[Instruction]
+    positional: list[Sequence[Instruction]]
+    named: dict[str, Sequence[Instruction]]
+    is_whole: bool
+
+
+def operands_of(code: CodeType, instructions: Sequence[Instruction], index: int) -> Operands | None:
+    """Return the operands of a call; None for another instruction, and where an operand comes by a jump."""
+    now, end = instructions[index], index
+    is_unpacked = now.name == "CALL_FUNCTION_EX"
+    if now.name not in CALLS and not is_unpacked:
+        return None
+    count = 1 + (now.argument & 1) if is_unpacked else now.argument
+    names: tuple[str, ...] = ()
+    if now.name in CALLS_WITH_NAMES:
+        end -= 1
+        names = code.co_consts[instructions[end].argument]
+    while end and instructions[end - 1].name in ("PRECALL", "KW_NAMES", "NOP"):
+        end -= 1
+        if instructions[end].name == "KW_NAMES":
+            names = code.co_consts[instructions[end].argument]
+    made: list[Sequence[Instruction]] = []
+    # A method stands with its object on the stack, and from Python 3.11 on a function with a null.
+    is_alone = now.name.startswith("CALL_FUNCTION") and not _HAS_ONE_ARRAY
+    for needed in (*[1] * count, 1 if is_alone else 2):
+        start = operands_start(instructions, end, needed)
+        if start is None:
+            return None
+        made.insert(0, instructions[start:end])
+        end = start
+    called, *arguments = made
+    if is_unpacked:
+        return Operands(called, [], {}, is_whole=False)
+    split = len(arguments) - len(names)
+    return Operands(called, arguments[:split], dict(zip(names, arguments[split:], strict=True)), is_whole=True)
+
+
 def name_in(code: CodeType, one: Instruction) -> str:
     """Return the name of the variable or attribute that an instruction loads."""
     argument = one.argument

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.descriptors import command_of, held_by, lock_holders, openers, resolved, state_of
+from dbg_agent.evidence.descriptors import held_by, lock_holders, openers, resolved
 from dbg_agent.evidence.ended_threads import who_used
 from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import import_lock_owner
+from dbg_agent.evidence.process import command_of, state_of
 from dbg_agent.evidence.stacks import SeenThread, module_of
 from dbg_agent.evidence.variables import UNKNOWN, attribute, is_a, item, local
 from dbg_agent.stop.user_frames import is_users_file
@@ -70,7 +71,7 @@ Rule = Callable[[Inside], "Wait | None"]
 
 
 def library_wait(thread: SeenThread, threads: Sequence[SeenThread]) -> Wait | None:
-    """Return what the outermost waiting function says that the user's code has called; None if it is in none."""
+    """Return the wait of the outermost library call made by user code; None if none of its functions waits."""
     found = None
     for index, frame in enumerate(thread.frames):
         if is_users_file(frame.f_code.co_filename):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any
 
-from dbg_agent.evidence.call_site import CallSite, call_site
-from dbg_agent.evidence.variables import UNKNOWN, class_of, is_a, is_traced_within, local
+from dbg_agent.evidence.expressions import UNRESOLVED, CallSite, call_site
+from dbg_agent.evidence.variables import UNKNOWN, class_of, is_a, is_traced, is_traced_within, local
 from dbg_agent.stop.stacks import all_frames
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records.record import fitted
@@ -118,16 +118,20 @@ def _call_of(mpi: ModuleType, innermost: FrameType) -> CallSite | None:
     if pickling is not None and not is_traced_within(innermost, pickling):
         code = pickling.f_code
         own = {name: local(pickling, name) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
-        return CallSite(own.get("self", UNKNOWN), code.co_name, (), own)
-    call = call_site(innermost)
-    if call is None or call.method not in _METHODS | _WAITS:
+        return CallSite(UNRESOLVED._replace(owner=own.get("self", UNKNOWN), name=code.co_name), named=own)
+    call = call_site(innermost, reads=not is_traced([innermost]))
+    if call is None or call.called.name not in _METHODS | _WAITS:
         return None
     kinds = tuple(kind for kind in (vars(mpi).get("Comm"), vars(mpi).get("Request")) if isinstance(kind, type))
-    if issubclass(type(call.target), kinds):
+    if issubclass(type(call.called.owner), kinds):
         return call
     # Many classes have a method `send` or `wait`, but hardly one of them has an `Allreduce`.
-    is_telling = call.method in _COLLECTIVES and call.method[0].isupper() and call.method not in ("Free", "Create")
-    return call if call.target is UNKNOWN and is_telling else None
+    is_telling = (
+        call.called.name in _COLLECTIVES
+        and call.called.name[0].isupper()
+        and call.called.name not in ("Free", "Create")
+    )
+    return call if call.called.owner is UNKNOWN and is_telling else None
 
 
 def _pickling(frame: FrameType | None) -> FrameType | None:
@@ -144,7 +148,7 @@ def _pickling(frame: FrameType | None) -> FrameType | None:
 
 
 def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
-    communicator = _communicator(mpi, call.target, may_ask)
+    communicator = _communicator(mpi, call.called.owner, may_ask)
     ranks = communicator.ranks
     # Open MPI gives all parts of a split the same name.
     name = f"{communicator.name} {format_ranks(ranks)}".strip()
@@ -162,10 +166,10 @@ def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[Group
     yield fitted(
         CollectiveSeen,
         group=name,
-        name=call.method,
+        name=call.called.name,
         state=CollectiveState.ENQUEUED,
         peer=_peer(call, ranks),
-        is_receive=call.method in _SOURCE,
+        is_receive=call.called.name in _SOURCE,
         shapes=shape,
         types=kind,
         size=size,
@@ -176,27 +180,27 @@ def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[Group
 
 def _tag(call: CallSite) -> int | None:
     """Return the tag, -1 for any; None if it can't be read."""
-    if call.method not in _TAGS:
+    if call.called.name not in _TAGS:
         return None
-    tag = call.argument(_TAGS[call.method], "tag", 0 if call.method in _DESTINATION else -1)
+    tag = call.argument(_TAGS[call.called.name], "tag", 0 if call.called.name in _DESTINATION else -1)
     # MPI has a number below zero for any tag, but libraries differ in which.
     return max(tag, -1) if type(tag) is int else None
 
 
 def _root(call: CallSite, ranks: tuple[int, ...]) -> int | None:
     """Return the root as a rank of MPI_COMM_WORLD; None without one, or if it can't be read."""
-    if call.method not in _ROOTS:
+    if call.called.name not in _ROOTS:
         return None
-    root = call.argument(_ROOTS[call.method], "root", 0)
+    root = call.argument(_ROOTS[call.called.name], "root", 0)
     return ranks[root] if type(root) is int and 0 <= root < len(ranks) else None
 
 
 def _peer(call: CallSite, ranks: tuple[int, ...]) -> int | None:
     """Return the partner as a rank of MPI_COMM_WORLD; None for any partner, or if it can't be read."""
-    if call.method in _DESTINATION:
+    if call.called.name in _DESTINATION:
         peer = call.argument(1, "dest")
-    elif call.method in _SOURCE:
-        peer = call.argument(_SOURCE[call.method], "source")
+    elif call.called.name in _SOURCE:
+        peer = call.argument(_SOURCE[call.called.name], "source")
     else:
         return None
     is_rank = type(peer) is int and 0 <= peer < len(ranks)

@@ -9,17 +9,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from types import CodeType, FrameType, FunctionType
+from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
 from dbg_agent.evidence.expressions import loaded
 from dbg_agent.evidence.instructions import (
+    CALLS,
+    CALLS_WITH_NAMES,
     NO_LOADS,
     Instruction,
     instructions_of,
     jumps_back_to,
     name_in,
-    operands_start,
+    operands_of,
     tried,
 )
 from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, item, method
@@ -42,11 +44,6 @@ _ADD, _DIVIDE = 0, 11
 
 _HAS_SPEC = 4
 """The argument of FORMAT_VALUE from which on there is a format."""
-
-_CALLS_WITH_NAMES = frozenset({"CALL_KW", "CALL_FUNCTION_KW"})
-"""Calls above whose arguments the names of some stand."""
-
-_CALLS = frozenset({"CALL", "CALL_FUNCTION", "CALL_METHOD"}) | _CALLS_WITH_NAMES
 
 
 class _Path(NamedTuple):
@@ -85,7 +82,7 @@ def _looked_for(
     frame: FrameType, instructions: Sequence[Instruction], start: int, end: int, reads: bool
 ) -> Iterator[str]:
     for index, one in enumerate(instructions):
-        if start <= one.at <= end and one.name in _CALLS:
+        if start <= one.at <= end and one.name in CALLS:
             operands = _operands(frame, instructions, index, reads)
             path, is_test = _path_of_call(*operands) if operands else (None, False)
             if path is not None and (is_test or tried(frame.f_code, instructions, one.at, frame.f_lasti)):
@@ -144,23 +141,21 @@ def _text(value: Any) -> str:
 
 
 def _operands(frame: FrameType, instructions: Sequence[Instruction], index: int, reads: bool) -> list[Any]:
-    """Return what a call calls, and the arguments without a name: one UNKNOWN if they can't be worked out."""
-    now = instructions[index]
-    start = operands_start(instructions, index, 1 - now.effect) if now.name in _CALLS else None
+    """Return what a call calls, and the arguments without a name, each UNKNOWN if it can't be worked out."""
+    operands = operands_of(frame.f_code, instructions, index)
+    if operands is None:
+        return []
+    return [_worked_out(frame, one, reads) for one in (operands.called, *operands.positional)]
+
+
+def _worked_out(frame: FrameType, instructions: Sequence[Instruction], reads: bool) -> Any:
     stack: list[Any] = []
     try:
-        for one in instructions[start:index] if start is not None else ():
+        for one in instructions:
             _run(frame, one, stack, reads)
-        names = len(stack.pop()) if now.name in _CALLS_WITH_NAMES else _names_before(frame.f_code, instructions, index)
-        return stack[: len(stack) - names]
+        return stack.pop()
     except (IndexError, TypeError, ValueError):
-        return [stack[0], UNKNOWN] if stack else []
-
-
-def _names_before(code: CodeType, instructions: Sequence[Instruction], index: int) -> int:
-    """Return how many arguments of a call have names in Python 3.11 and 3.12."""
-    before = [one for one in instructions[max(0, index - 2) : index] if one.name != "PRECALL"]
-    return len(code.co_consts[before[-1].argument]) if before and before[-1].name == "KW_NAMES" else 0
+        return UNKNOWN
 
 
 def _run(frame: FrameType, one: Instruction, stack: list[Any], reads: bool) -> None:
@@ -190,7 +185,7 @@ def _run(frame: FrameType, one: Instruction, stack: list[Any], reads: bool) -> N
     elif name == "BUILD_STRING":
         pieces = [stack.pop() for _ in range(count)][::-1]
         stack.append("".join(pieces)[:MAX_PATH] if all(type(piece) is str for piece in pieces) else UNKNOWN)
-    elif name in _CALLS - _CALLS_WITH_NAMES:
+    elif name in CALLS - CALLS_WITH_NAMES:
         given = [stack.pop() for _ in range(count)][::-1]
         stack.append(_called(stack.pop(), given))
     else:

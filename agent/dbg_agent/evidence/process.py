@@ -1,44 +1,128 @@
-"""This process as its kernel sees it."""
+"""This process and its threads as the kernel sees them: amounts, limits, and the system call that a thread is in."""
 
 from __future__ import annotations
 
 import os
+import struct
 import threading
 import time
+from typing import NamedTuple
 
-from dbg_agent.evidence.descriptors import command_of
-from dbg_agent.evidence.system_calls import kernel_thread, read_text, system_call
+from dbg_agent.launch.proc import MemoryGroup, fields_of, number_in, read_proc, stat_of
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ProcessSeen
 from dbg_wire.records.record import fitted
+from dbg_wire.tables.system_calls import call_names
 
-_CGROUPS = "/sys/fs/cgroup"
-_NO_LIMIT = 2**60
-"""What cgroups of version 1 have above this many bytes is no limit."""
+MAX_POLLED = 8
+"""Descriptors of one poll() that are looked at."""
 
-_MAX_DEPTH = 16
-"""Groups around each other whose limits are looked at."""
+_MAX_PATH = 4096
+
+
+class SystemCall(NamedTuple):
+    """A call with its six arguments; ``name`` is its number's text if the number is not in the table."""
+
+    name: str
+    arguments: tuple[int, ...]
+
+
+_NAMES = call_names(os.uname().machine)
+
+
+def system_call(thread: int) -> SystemCall | None:
+    """Return the call that a thread, by its kernel's id, is in; None if it runs, or if the kernel does not tell."""
+    fields = read_proc(f"/proc/self/task/{thread}/syscall").split()
+    try:
+        # A thread that is blocked outside of any call has the number -1.
+        if len(fields) < 7 or int(fields[0]) < 0:
+            return None
+        number = int(fields[0])
+        return SystemCall(_NAMES.get(number, f"number {number}"), tuple(int(field, 16) for field in fields[1:7]))
+    except ValueError:
+        return None
+
+
+def kernel_thread(native: object, *, is_main: bool) -> int | None:
+    """Return a thread's number in the kernel, by the one that :mod:`threading` keeps; None if it is unknown.
+
+    The main thread of a forked process keeps the number that it had in its parent, where another thread may have it.
+    """
+    if type(native) is int and os.path.exists(f"/proc/self/task/{native}"):  # noqa: PTH110 - no pathlib in a rank
+        return native
+    return os.getpid() if is_main else None
+
+
+def path_of(call: SystemCall) -> str:
+    """Return the path that a call has got; empty if it has none, or if it can't be read."""
+    if call.name in ("open", "stat", "lstat", "access", "mkdir", "rmdir", "unlink", "readlink", "statfs", "chdir"):
+        address = call.arguments[0]
+    elif call.name in ("openat", "openat2", "newfstatat", "statx", "faccessat", "faccessat2", "unlinkat", "readlinkat"):
+        address = call.arguments[1]
+    else:
+        return ""
+    return os.fsdecode(_memory(address, _MAX_PATH).partition(b"\0")[0])
+
+
+def polled(call: SystemCall) -> list[int]:
+    """Return the descriptors that a poll() waits for, at most MAX_POLLED."""
+    if call.name not in ("poll", "ppoll"):
+        return []
+    count = min(call.arguments[1], MAX_POLLED)
+    raw = _memory(call.arguments[0], 8 * count)
+    return [descriptor for descriptor, _, _ in struct.iter_unpack("=ihh", raw[: len(raw) // 8 * 8]) if descriptor >= 0]
+
+
+def peer_of(call: SystemCall) -> str:
+    """Return the address to which a connect() goes; empty if it can't be read."""
+    import socket
+
+    raw = _memory(call.arguments[1], min(call.arguments[2], 128))
+    if len(raw) < 8:
+        return ""
+    family = int.from_bytes(raw[:2], "little")
+    port = int.from_bytes(raw[2:4], "big")
+    if family == socket.AF_INET:
+        return f"{socket.inet_ntop(family, raw[4:8])}:{port}"
+    if family == socket.AF_INET6 and len(raw) >= 24:
+        return f"[{socket.inet_ntop(family, raw[8:24])}]:{port}"
+    return os.fsdecode(raw[2:].rstrip(b"\0")) if family == socket.AF_UNIX else ""
+
+
+def _memory(address: int, count: int) -> bytes:
+    """Return memory of this process; less than ``count``, or nothing, where there is none."""
+    try:
+        descriptor = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        # The kernel reads as far as it can; an address without memory is an error, and no fault of the process.
+        return os.pread(descriptor, count, address)
+    except (OSError, OverflowError):
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def process_seen() -> ProcessSeen:
     """Return what /proc tells; empty fields where it tells nothing. For any thread; it never raises."""
-    status, main = _fields("/proc/self/status"), threading.main_thread()
+    status, main = fields_of("/proc/self/status"), threading.main_thread()
     native = kernel_thread(main.native_id, is_main=True)
     call = system_call(native) if native is not None else None
-    files = _fields("/proc/self/io")
-    groups = _memory_groups()
-    resident = _number(status.get("VmRSS", "").removesuffix("kB"))
+    files = fields_of("/proc/self/io")
+    group = MemoryGroup("self")
+    resident = number_in(status.get("VmRSS", "").removesuffix("kB"))
     return fitted(
         ProcessSeen,
         state=status.get("State", "")[:1],
         system_call=call.name if call is not None else "",
         cpu=time.process_time(),
         main_cpu=_time_of(main.ident),
-        input=_amount(files.get("rchar", "")),
-        output=_amount(files.get("wchar", "")),
+        input=number_in(files.get("rchar", "")),
+        output=number_in(files.get("wchar", "")),
         memory=resident * 1024 if resident is not None else None,
-        memory_limit=_limit(groups),
-        note="; ".join(note for note in (_tracer(status.get("TracerPid", "")), _killed(groups)) if note),
+        memory_limit=group.limit(),
+        note="; ".join(note for note in (_tracer(status.get("TracerPid", "")), _killed(group)) if note),
     )
 
 
@@ -50,63 +134,39 @@ def _time_of(ident: int | None) -> float | None:
         return None
 
 
+def _killed(group: MemoryGroup) -> str:
+    """Say that the kernel has killed processes of the group for lack of memory, if it has."""
+    killed = group.kills()
+    what = "a process" if killed == 1 else f"{killed} processes"
+    return f"the kernel has killed {what} of its group for lack of memory" if killed else ""
+
+
 def _tracer(pid: str) -> str:
-    number = _number(pid)
+    number = number_in(pid)
     return f"the process {command_of(number)} traces it" if number else ""
 
 
-def _killed(groups: list[str]) -> str:
-    """Say that the kernel has killed processes of the group for lack of memory, if it has."""
-    for group in groups[:1]:
-        for name in ("memory.events", "memory.oom_control"):
-            killed = _number(_fields(f"{group}/{name}", " ").get("oom_kill", ""))
-            if killed:
-                what = "a process" if killed == 1 else f"{killed} processes"
-                return f"the kernel has killed {what} of its group for lack of memory"
-    return ""
+MAX_COMMAND = 80
+"""Characters of a command line."""
 
 
-def _limit(groups: list[str]) -> int | None:
-    """Return the smallest memory limit of the groups around this process, None without any."""
-    found = []
-    for group in groups:
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            limit = _number(read_text(f"{group}/{name}"))
-            if limit is not None and limit < _NO_LIMIT:
-                found.append(limit)
-    return min(found, default=None)
+def command_of(pid: int) -> str:
+    """Return a process's number and command line, such as ``4711 (`sort big`)``; the number alone if it is gone."""
+    program, _, rest = read_proc(f"/proc/{pid}/cmdline", 1000).rstrip("\0").partition("\0")
+    words = f"{program.rpartition('/')[2]} {rest}".replace("\0", " ").strip()
+    if len(words) > MAX_COMMAND:
+        words = f"{words[:MAX_COMMAND]}…"
+    if words:
+        return f"{pid} (`{printable(words)}`)"
+    return f"{pid} (which has ended)" if has_ended(pid) else str(pid)
 
 
-def _memory_groups() -> list[str]:
-    """Return the folders of the groups that account this process's memory, the innermost first."""
-    for line in read_text("/proc/self/cgroup").splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if number == "0" and not controllers:
-            top = _CGROUPS
-        elif "memory" in controllers.split(","):
-            top = f"{_CGROUPS}/memory"
-        else:
-            continue
-        # A container may see its own group as the top, under a path that is the host's.
-        parts = path.strip("/").split("/") if path.strip("/") else []
-        inner = [f"{top}/{'/'.join(parts[:count])}" for count in range(len(parts), 0, -1)]
-        found = [folder for folder in [*inner[:_MAX_DEPTH], top] if os.access(folder, os.R_OK)]
-        if any(read_text(f"{folder}/{name}") for folder in found for name in ("memory.max", "memory.limit_in_bytes")):
-            return found
-    return []
+def has_ended(pid: int) -> bool:
+    """Tell whether a process has ended, also if its parent has not asked for its end yet."""
+    state = state_of(pid)
+    return state in ("", "Z", "X")
 
 
-def _fields(path: str, separator: str = ":") -> dict[str, str]:
-    lines = (line.partition(separator) for line in read_text(path).splitlines())
-    return {name: printable(value.strip()) for name, _, value in lines}
-
-
-def _number(text: str) -> int | None:
-    text = text.strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
-
-
-def _amount(text: str) -> float | None:
-    number = _number(text)
-    return float(number) if number is not None else None
+def state_of(pid: int) -> str:
+    """Return the letter of a process's state; empty if there is no such process."""
+    return next(iter(stat_of(pid)[1]), "")

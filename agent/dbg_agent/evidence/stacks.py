@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import FrameType
 
-from dbg_agent.evidence.system_calls import kernel_thread
+from dbg_agent.evidence.process import kernel_thread
 from dbg_agent.evidence.variables import attributes, is_a, is_traced
 from dbg_agent.stop.stacks import is_own, program_threads
 from dbg_agent.stop.user_frames import is_users_file

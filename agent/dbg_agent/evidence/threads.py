@@ -14,8 +14,8 @@ from dbg_agent.evidence.library_waits import Wait, library_wait
 from dbg_agent.evidence.locks import Holders, mutual, wanted_lock
 from dbg_agent.evidence.mpi import is_in_mpi
 from dbg_agent.evidence.polled_files import polled_file
+from dbg_agent.evidence.process import system_call
 from dbg_agent.evidence.stacks import SeenThread, seen_threads, short_place
-from dbg_agent.evidence.system_calls import system_call
 from dbg_agent.evidence.variables import UNKNOWN, class_of
 from dbg_agent.stop.stacks import all_frames
 from dbg_wire.errors import printable
@@ -130,7 +130,7 @@ def _in_lock(thread: SeenThread, threads: Sequence[SeenThread], holders: Holders
     if owner is None:
         return Wait(WaitKind.LOCK, f"waits for {title}; which thread holds it is not known")
     # Any further argument may be a time limit, after which the thread goes on.
-    is_bound = site.arguments in ((), (True,))
+    is_bound = site.is_whole and not site.named and site.positional in ((), (True,))
     if owner.ident == thread.ident:
         # The place is where the thread waits, not where it took the lock.
         text = f"waits for {title} that this thread holds already ({short_place(owner.frames)})"
@@ -151,7 +151,7 @@ def _in_other_lock(site: CallSite) -> Wait | None:
     if kind == "_queue.SimpleQueue" and site.called.name == "get":
         return Wait(WaitKind.DATA, f"waits for an item of the queue {printable(text)}{who_used(value)}")
     if site.called.name in ("get", "wait") and class_of(value) in _STORES:
-        key = site.arguments[0] if len(site.arguments) == 1 else UNKNOWN
+        key = site.positional[0] if len(site.positional) == 1 else UNKNOWN
         what = f"the key {printable(key[:80])}" if type(key) is str else "keys"
         return Wait(WaitKind.DATA, f"waits for {what} of the {class_of(value)[1]} {printable(text)} to be set")
     if kind == "_multiprocessing.SemLock":
@@ -180,7 +180,7 @@ def _is_sleep(site: CallSite) -> bool:
 
 def _call_text(site: CallSite) -> str:
     """Return a call such as ``time.sleep(3600)``, with its argument if that is a number."""
-    given: Any = site.arguments[0] if len(site.arguments) == 1 else UNKNOWN
+    given: Any = site.positional[0] if len(site.positional) == 1 else UNKNOWN
     return f"time.sleep({given!r})" if type(given) in (int, float) else "time.sleep"
 
 

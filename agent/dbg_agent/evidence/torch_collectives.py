@@ -10,9 +10,17 @@ from collections.abc import Sequence
 from math import prod
 from types import ModuleType
 
-from dbg_agent.evidence.flight_recorder import NATIVE_MODULE, Before, Entry, Recorded, read, recorders_of
-from dbg_agent.evidence.process_groups import MODULE, Group, process_groups
-from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, shape_of
+from dbg_agent.evidence.flight_recorder import NATIVE_MODULE, Entry, LastStatus, Recorded, read, recorders_of
+from dbg_agent.evidence.torch_calls import (
+    MODULE,
+    Call,
+    Group,
+    calls_on_stacks,
+    group_of,
+    groups_in_making,
+    process_groups,
+    shape_of,
+)
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records.record import fitted
 from dbg_wire.targets.rank_set import format_ranks
@@ -105,7 +113,7 @@ CHECKS_VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
 
 LIBRARY = "torch"
 
-_before = Before()
+_before = LastStatus()
 
 Seen = SourceSeen | GroupSeen | CollectiveSeen
 

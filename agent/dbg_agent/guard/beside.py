@@ -19,7 +19,7 @@ from typing import Any
 
 from dbg_agent.guard.command import CantStart, Command, Output
 from dbg_agent.guard.ras import NoRas, ask_ras
-from dbg_agent.guard.yama import SCOPE
+from dbg_agent.launch.proc import YAMA_SCOPE, read_proc
 from dbg_agent.settings import FORBIDDEN
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.finding.environment import AUTOSTART
@@ -53,7 +53,7 @@ async def native_stack(pid: int, environ: Mapping[str, str], seconds: float, own
     if end.ended:
         raise NoStack(f"{PROGRAM} was not done within {seconds:.3g} s, and was ended")
     if end.status != 0:
-        raise NoStack(_why_no_stack(said, _read(SCOPE).strip()))
+        raise NoStack(_why_no_stack(said, read_proc(YAMA_SCOPE).strip()))
     return frames_of(said, pid, own)
 
 
@@ -102,14 +102,6 @@ def _why_no_stack(said: str, scope: str) -> str:
     return "tracing is forbidden there: a container needs the capability SYS_PTRACE for it"
 
 
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123
-            return file.read()
-    except OSError:
-        return ""
-
-
 MAX_AT_ONCE = 4
 """Questions that a guard works on at once: several people look at one rank, and each command may be a profiler."""
 
@@ -150,7 +142,7 @@ class Beside:
         self._stays_until = time.monotonic() + STAY_SECONDS
         asyncio.get_running_loop().call_later(STAY_SECONDS + 0.1, self._has_changed)
 
-    def take(self, ask: Ask, say: Say) -> None:
+    def receive(self, ask: Ask, say: Say) -> None:
         """Begin to work on a question, or end that if it is withdrawn; ``say`` sends the answer."""
         if ask.withdrawn:
             task = self._working.get(ask.request)

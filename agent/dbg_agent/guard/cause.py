@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_agent.guard.watched import Ancestor, Memory
+from dbg_agent.launch.proc import read_proc
 
 LATE_SECONDS = 45.0
 """Seconds after a time limit within which it explains an end: launchers wait 30 s between SIGTERM and SIGKILL."""
@@ -111,12 +112,12 @@ def likely_core(facts: Mapping[str, str], pid: int, number: int) -> str:
     ``facts`` are what :func:`dbg_agent.guard.watched.facts_of` returned while the process lived.
     """
     try:
-        pattern = _read("/proc/sys/kernel/core_pattern").rstrip("\n")
+        pattern = read_proc("/proc/sys/kernel/core_pattern").rstrip("\n")
         if pattern.startswith("|"):
             return pattern.partition(" ")[0]
         if not pattern or not facts or not _may_write(facts["limits"]):
             return ""
-        with_pid = _read("/proc/sys/kernel/core_uses_pid").strip() != "0"
+        with_pid = read_proc("/proc/sys/kernel/core_uses_pid").strip() != "0"
         return os.path.join(facts["cwd"], expand(pattern, _named(facts, pid, number), with_pid=with_pid))  # noqa: PTH118
     except (OSError, ValueError, IndexError):
         return ""
@@ -148,8 +149,3 @@ def _named(facts: Mapping[str, str], pid: int, number: int) -> dict[str, str]:
 def _may_write(limits: str) -> bool:
     line = next((line for line in limits.splitlines() if line.startswith("Max core file size")), "")
     return line.split()[4] != "0"
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-        return file.read()

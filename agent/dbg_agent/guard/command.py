@@ -77,7 +77,7 @@ class Command:
         self._may_reap = threading.Event()
         self._read, write = os.pipe()
         os.set_blocking(self._read, False)
-        self._loop.add_reader(self._read, self._take)
+        self._loop.add_reader(self._read, self._receive)
         threading.Thread(target=self._run, args=(write,), name="dbg-guard-command", daemon=True).start()
 
     async def finish(self, seconds: float) -> CommandEnd:
@@ -120,7 +120,7 @@ class Command:
             return True
         return False
 
-    def _take(self) -> None:
+    def _receive(self) -> None:
         with suppress(BlockingIOError):
             data = os.read(self._read, 65536)
             if data:

@@ -130,14 +130,14 @@ class DumpRecord:
         self.fed += len(data)
         self._text += data.decode("ascii", "replace")
         for own in _OWN.finditer(self._text):
-            self._take_own(own[1])
+            self._receive_line(own[1])
         self._text = _OWN.sub("", self._text)[-MAX_DUMP:]
         headers = list(_HEADER.finditer(self._text))
         if headers:
             self.is_fatal, self.signal = True, SIGNALS.get(headers[-1][1].strip())
             self._text = self._text[headers[-1].end() :]
 
-    def _take_own(self, line: str) -> None:
+    def _receive_line(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         thread, _, key = rest.partition(" ")
         if word in (BEAT, CALM, END, LEAVE, CALL) and _KERNEL_NUMBER.fullmatch(thread) and key:

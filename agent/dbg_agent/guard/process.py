@@ -1,7 +1,7 @@
 """The guard of one rank: it reads what the rank's faulthandler writes, and reports a hang or a fatal end.
 
 :mod:`dbg_agent.guard.rank_side` runs this file as a script, with the pipe as stdin. It imports only what a bare
-interpreter has loaded anyway, ``watched`` and ``memory``: each rank has a guard, and nearly all guards end without a
+interpreter has loaded anyway, ``watched`` and ``proc``: each rank has a guard, and nearly all guards end without a
 report.
 """
 

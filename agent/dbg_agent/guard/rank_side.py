@@ -25,6 +25,7 @@ from contextlib import suppress
 from functools import partial
 
 from dbg_agent.guard.dumps import BEAT, CALL, CALM, END, LEAVE, MARK
+from dbg_agent.launch.proc import YAMA_SCOPE
 from dbg_agent.link import lookup
 from dbg_agent.process.threads import own_thread, within
 from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
@@ -55,6 +56,9 @@ WAIT_BY_NUMBER = frozenset({"multiprocessing.popen_fork", "multiprocessing.forks
 """Modules that fork and then wait only for their own child."""
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")  # noqa: PTH100, PTH118, PTH120
+
+PR_SET_PTRACER = 0x59616D61
+"""The number of the call by which a process names who may trace it: that process, and all that it starts."""
 
 KEPT_VARIABLES = (BROKER, CA, TOKEN_FILE, TOKEN, HOME, "XDG_STATE_HOME", "HOME")
 """Variables that say where the broker is. The pipe carries them, since the program may change them at any time."""
@@ -109,15 +113,27 @@ def allow_tracing() -> None:
     """Let the guard trace this process until it ends, where Yama asks for that; any thread, never raises."""
     # A guard that is no child any more can't be named.
     if _guard is not None and _guard.child is not None:
-        from dbg_agent.guard.yama import allow
-
-        allow(_guard.child)
+        allow_tracer(_guard.child)
 
 
-def calm() -> None:
+def allow_tracer(tracer: int, scope: str = YAMA_SCOPE) -> bool:
+    """Let a process and its children trace this one until it ends, and tell whether the kernel took that.
+
+    Nothing is done in a kernel without Yama. Any thread; never raises.
+    """
+    if not os.path.exists(scope):  # noqa: PTH110
+        return False
+    with suppress(Exception):
+        import ctypes
+
+        return ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(tracer), 0, 0, 0) == 0  # type: ignore[no-any-return]
+    return False
+
+
+def stop_heartbeat_check() -> None:
     """Have the guard expect no more beats, since the process ends; fatal signals are still reported."""
     if _guard is not None:
-        _guard.calm()
+        _guard.stop_heartbeat_check()
 
 
 def end() -> None:
@@ -168,6 +184,50 @@ class _PipeEnd:
 _Held = weakref.ReferenceType[_PipeEnd]
 
 
+class _Pipe:
+    """The pipe to the guard; not open before :meth:`open`, and after :meth:`close`."""
+
+    def __init__(self) -> None:
+        self.read, self.write = -1, -1
+        self._identity: tuple[int, int] | None = None
+
+    def open(self) -> None:
+        """Open both ends. Raise OSError if that fails."""
+        read, write = os.pipe()
+        try:
+            self.read = fcntl.fcntl(read, fcntl.F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR)
+            self.write = fcntl.fcntl(write, fcntl.F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR)
+        finally:
+            os.close(read)
+            os.close(write)
+        # The rank keeps the reading end: without a reader the next byte would be a SIGPIPE, which may be fatal here.
+        os.set_blocking(self.write, False)
+        with suppress(OSError):
+            fcntl.fcntl(self.write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        status = os.fstat(self.write)
+        self._identity = status.st_dev, status.st_ino
+
+    def is_ours(self) -> bool:
+        """Tell whether the program has left the pipe open."""
+        try:
+            status = os.fstat(self.write)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
+
+    def close(self) -> None:
+        """Close both ends."""
+        ends = self.read, self.write
+        self.forget()
+        for end in ends:
+            with suppress(OSError):
+                os.close(end)
+
+    def forget(self) -> None:
+        """Leave the numbers to whoever has them now."""
+        self.read = self.write = -1
+
+
 class Guard:
     """The guard of this process, from :meth:`start` to :meth:`stop`; each is called once, from any thread."""
 
@@ -181,14 +241,12 @@ class Guard:
         may_exec: bool = True,
     ) -> None:
         self._key = key
-        self._registration = registration
-        self._broker = broker
-        self._rank, self._may_exec, self._has_ended = rank, may_exec, False
+        self._about = {"broker": broker, "exec": may_exec, "rank": rank, "registration": registration}
+        self._has_ended = False
         # Reentrant: a signal handler of the program may call this object while its thread holds the lock.
         self._lock = threading.RLock()
         self._stopping = threading.Event()
-        self._read, self._write = -1, -1
-        self._identity: tuple[int, int] | None = None
+        self._pipe = _Pipe()
         self._thread: int | None = None
         self._is_calm = False
         self.child: int | None = None
@@ -202,10 +260,10 @@ class Guard:
     def start(self) -> None:
         """Start the guard and have faulthandler write to it. Raise OSError if that fails."""
         with self._lock:
-            self._open_pipe()
+            self._pipe.open()
             try:
-                self._tell_about_rank()
-                self.child = _start_process(self._read)
+                self._write_about_rank()
+                self.child = _start_process(self._pipe.read)
                 own_thread(partial(self._reap, self.child), "dbg-agent-reaper").start()
                 thread = own_thread(self._run, "dbg-agent-guard")
                 thread.start()
@@ -213,7 +271,7 @@ class Guard:
                 # The thread's own first beat may never come, since the program may keep the interpreter from now on.
                 self._say(BEAT)
             except BaseException:
-                self._close_pipe()
+                self._pipe.close()
                 raise
             self._enable()
 
@@ -252,10 +310,10 @@ class Guard:
             if _is_held(self._request):
                 faulthandler.unregister(REQUEST_SIGNAL)
             self._fatal = self._request = None
-            self._close_pipe()
+            self._pipe.close()
             self._stopping.set()
 
-    def calm(self) -> None:
+    def stop_heartbeat_check(self) -> None:
         """Have the guard expect no more beats."""
         with self._lock:
             self._is_calm = True
@@ -294,11 +352,11 @@ class Guard:
     def _beat(self) -> bool:
         """Tell the guard that the interpreter runs; return whether beats go on."""
         with self._lock:
-            if self._is_calm or self._write < 0:
+            if self._is_calm or self._pipe.write < 0:
                 return False
-            if not self._is_our_pipe():
+            if not self._pipe.is_ours():
                 # The program has closed all descriptors, as daemons do, and may use the same numbers by now.
-                self._read = self._write = -1
+                self._pipe.forget()
                 self._let_go()
                 return False
             self._say(BEAT)
@@ -308,70 +366,39 @@ class Guard:
 
     def _enable(self) -> None:
         if not faulthandler.is_enabled():
-            end = _PipeEnd(self._write)
+            end = _PipeEnd(self._pipe.write)
             self._fatal = weakref.ref(end)
             faulthandler.enable(file=end, all_threads=True)
         if signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL:
-            end = _PipeEnd(self._write)
+            end = _PipeEnd(self._pipe.write)
             self._request = weakref.ref(end)
             faulthandler.register(REQUEST_SIGNAL, file=end, all_threads=True, chain=False)
 
-    def _open_pipe(self) -> None:
-        read, write = os.pipe()
-        try:
-            self._read = fcntl.fcntl(read, fcntl.F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR)
-            self._write = fcntl.fcntl(write, fcntl.F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR)
-        finally:
-            os.close(read)
-            os.close(write)
-        # The rank keeps the reading end: without a reader the next byte would be a SIGPIPE, which may be fatal here.
-        os.set_blocking(self._write, False)
-        with suppress(OSError):
-            fcntl.fcntl(self._write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        status = os.fstat(self._write)
-        self._identity = status.st_dev, status.st_ino
-
-    def _is_our_pipe(self) -> bool:
-        try:
-            status = os.fstat(self._write)
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == self._identity
-
-    def _close_pipe(self) -> None:
-        ends, self._read, self._write = (self._read, self._write), -1, -1
-        for end in ends:
-            with suppress(OSError):
-                os.close(end)
-
-    def _tell_about_rank(self) -> None:
+    def _write_about_rank(self) -> None:
         # If the program handles this signal itself, its handler would run instead of faulthandler's.
         may_ask = signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL
         environ = {**os.environ, **lookup.broker_overrides}
-        told = {
+        about = {
+            **self._about,
             "key": self._key(),
             "main": threading.main_thread().ident,
             "signal": REQUEST_SIGNAL if may_ask else 0,
             "stuck": STUCK_SECONDS,
-            "broker": self._broker,
-            "exec": self._may_exec,
-            "rank": self._rank,
-            "registration": self._registration,
             "environ": {name: environ[name] for name in KEPT_VARIABLES if name in environ},
             "path": [os.path.abspath(folder) for folder in sys.path if isinstance(folder, str)],  # noqa: PTH100
         }
-        line = f"{self.pid} {STUCK_SECONDS} {json.dumps(told)}\n".encode()
-        if os.write(self._write, line) != len(line):
+        line = f"{self.pid} {STUCK_SECONDS} {json.dumps(about)}\n".encode()
+        if os.write(self._pipe.write, line) != len(line):
             raise OSError("what the guard must know doesn't fit into its pipe")
 
     def _say(self, word: str) -> bool:
         """Write a line to the guard, and tell whether it was written."""
-        if not self._is_our_pipe():
+        if not self._pipe.is_ours():
             return False
         line = f"{MARK}{word} {self._thread or 0} {self._key()}\n"
         # The line is shorter than PIPE_BUF: it is written whole or, if the pipe is full, not at all.
         with suppress(OSError):
-            return os.write(self._write, line.encode("ascii", "replace")) > 0
+            return os.write(self._pipe.write, line.encode("ascii", "replace")) > 0
         return False
 
 

@@ -81,6 +81,36 @@ LAST_WORDS_SECONDS = 10.0
 """Seconds that a guard outlives its rank at most: a broker that runs takes its report within one second."""
 
 
+class _End:
+    """The end of the rank, as far as it has come: its signal, who sent that, and where the core file is.
+
+    ``facts`` are what names the core file.
+    """
+
+    def __init__(self, facts: Mapping[str, str]) -> None:
+        self._facts = facts
+        self.has_come = False
+        self.core = self.cause = ""
+        self.signal: int | None = None
+        self.silent_from = math.inf
+        """When the guard ends even if no broker has taken its last report."""
+
+    def note_fatal(self, pid: int, number: int) -> None:
+        """Note where the core file will be, since a fatal signal has come."""
+        self.core = likely_core(facts_of(pid) or self._facts, pid, number)
+
+    def note(self, process: WatchedProcess, dumped: int | None) -> None:
+        """Note that the process has ended, and by which signal: that of its status, else the one that it has dumped."""
+        self.has_come = True
+        status = process.status()
+        self.signal = dumped if status is None else status & SIGNAL or None
+        if self.signal is not None:
+            self.cause = cause_of_end(
+                self.signal, process.memory, process.above, os.environ, uptime=uptime(), now=time.time()
+            )
+        self.silent_from = time.monotonic() + LAST_WORDS_SECONDS
+
+
 class Witness:
     """The guard as it speaks for its rank.
 
@@ -92,19 +122,14 @@ class Witness:
         self, about: Mapping[str, Any], process: WatchedProcess, facts: Mapping[str, str], beat_at: float | None
     ) -> None:
         self._about = about
-        self._facts = facts
         self._process = process
         self._record = DumpRecord(about["key"], about["main"], OWN_FOLDERS)
         self._beat_at = beat_at
         self._silent: Finding | None = None
         self._asked_after = -1
         self._frames: tuple[Place, ...] = ()
-        self._core = self._cause = ""
         self._let_go = False
-        self._ended = False
-        self._silent_from = math.inf
-        """When the guard ends even if no broker has taken its last report."""
-        self._signal: int | None = None
+        self._end = _End(facts)
         self._news = asyncio.Event()
         self._beside = Beside(about, process.pid, self._news.set, OWN_FOLDERS)
         self._fed = asyncio.Event()
@@ -126,13 +151,13 @@ class Witness:
 
     async def _attend(self, data: bytes, *, is_called: bool) -> None:
         beat_at = self._beat_at
-        self._take(data)
+        self._receive(data)
         self._beat_at = beat_at
         if is_called:
             self._beside.stay()
         asyncio.get_running_loop().add_reader(PIPE, self._read)
         self._watch()
-        self._listen()
+        self._check_beats()
         while True:
             await self._settle(0.0 if self._finding() is Finding.CALLED else QUIET_SECONDS)
             self._news.clear()
@@ -141,21 +166,21 @@ class Witness:
                 if finding is Finding.STUCK and self._asked_after != self._record.beats:
                     await self._ask_rank()
                 told = await self._speak()
-                if not told and time.monotonic() >= self._silent_from:
+                if not told and time.monotonic() >= self._end.silent_from:
                     # The cancellation of this task is lost if what it awaits ends at that moment.
                     return
                 if not told:
-                    await asyncio.sleep(random.uniform(0, LAST_RETRY_SECONDS if self._ended else RETRY_SECONDS))  # noqa: S311
-                elif self._ended:
+                    await asyncio.sleep(random.uniform(0, LAST_RETRY_SECONDS if self._end.has_come else RETRY_SECONDS))  # noqa: S311
+                elif self._end.has_come:
                     return
-            elif self._let_go or self._ended:
+            elif self._let_go or self._end.has_come:
                 return
             else:
                 await self._news.wait()
 
     # --------------------------------------------------------------------------------------------------- what happens
 
-    def _take(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         record = self._record
         beats, calls, was_fatal = record.beats, record.calls, record.is_fatal
         had_left = record.is_to_leave
@@ -170,21 +195,20 @@ class Witness:
         if record.calls != calls:
             self._beside.stay()
         if record.is_fatal and not was_fatal:
-            facts = facts_of(self._process.pid) or self._facts
-            self._core = likely_core(facts, self._process.pid, record.signal or 0)
+            self._end.note_fatal(self._process.pid, record.signal or 0)
         self._fed.set()
         self._news.set()
 
     def _read(self) -> None:
         data = os.read(PIPE, 65536)
         if data:
-            self._take(data)
+            self._receive(data)
             return
         loop = asyncio.get_running_loop()
         loop.remove_reader(PIPE)
-        loop.call_later(LINGER_SECONDS, self._look, True)
+        loop.call_later(LINGER_SECONDS, self._check_end, True)
 
-    def _listen(self) -> None:
+    def _check_beats(self) -> None:
         """Check whether beats have stopped, and why; then plan the next check, for when the next beat is overdue."""
         patience: float = self._about["stuck"] + GRACE_SECONDS
         left = patience if self._beat_at is None else self._beat_at + patience - time.monotonic()
@@ -193,34 +217,26 @@ class Witness:
             if silent is not self._silent:
                 self._silent = silent
                 self._news.set()
-        asyncio.get_running_loop().call_later(left if left > 0 else patience / 2, self._listen)
+        asyncio.get_running_loop().call_later(left if left > 0 else patience / 2, self._check_beats)
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         if self._process.descriptor >= 0:
-            loop.add_reader(self._process.descriptor, self._look)
+            loop.add_reader(self._process.descriptor, self._check_end)
         else:
-            self._look()
+            self._check_end()
             loop.call_later(LOOK_SECONDS, self._watch)
 
-    def _look(self, let_go: bool = False) -> None:
+    def _check_end(self, let_go: bool = False) -> None:
         """Check whether the process has ended."""
         self._let_go = self._let_go or let_go
         self._news.set()
-        if self._ended or self._process.is_alive():
+        if self._end.has_come or self._process.is_alive():
             return
         loop = asyncio.get_running_loop()
         if self._process.descriptor >= 0:
             loop.remove_reader(self._process.descriptor)
-        self._ended = True
-        status = self._process.status()
-        self._signal = self._record.signal if status is None else status & SIGNAL or None
-        if self._signal is not None:
-            process = self._process
-            self._cause = cause_of_end(
-                self._signal, process.memory, process.above, os.environ, uptime=uptime(), now=time.time()
-            )
-        self._silent_from = time.monotonic() + LAST_WORDS_SECONDS
+        self._end.note(self._process, self._record.signal)
         if self._main is not None:
             loop.call_later(LAST_WORDS_SECONDS, self._main.cancel)
 
@@ -234,8 +250,8 @@ class Witness:
 
     def _finding(self) -> Finding | None:
         """Return what is to be reported now; None if nothing is."""
-        if self._ended:
-            return Finding.ENDED if self._signal is not None else None
+        if self._end.has_come:
+            return Finding.ENDED if self._end.signal is not None else None
         if self._let_go:
             return None
         if self._record.is_fatal:
@@ -310,13 +326,13 @@ class Witness:
             minor=PROTOCOL_MINOR,
             key=self._record.key,
             kind=finding,
-            signal=self._signal if finding is Finding.ENDED else self._record.signal,
-            core=self._core,
+            signal=self._end.signal if finding is Finding.ENDED else self._record.signal,
+            core=self._end.core,
             age=self._age(),
             frames=self._frames,
             registration=self._registration(),
             secret=said.secret if said is not None else "",
-            cause=self._cause,
+            cause=self._end.cause,
         )
 
     def _age(self) -> float:
@@ -335,7 +351,7 @@ class Witness:
             if isinstance(message, Refusal):
                 raise PeerError(message.text)
             if isinstance(message, Ask) and message.action in GUARD_ACTIONS:
-                self._beside.take(message, partial(_say, connection))
+                self._beside.receive(message, partial(_say, connection))
             elif isinstance(message, Ask):
                 async with self._answering:
                     await connection.send(encode(sendable(await self._answer(message))))

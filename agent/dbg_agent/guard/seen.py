@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from dbg_agent.guard.watched import Memory, read_proc
+from dbg_agent.guard.watched import Memory
+from dbg_agent.launch.proc import fields_of, number_in, read_proc, stat_of
 from dbg_wire.errors import printable
 from dbg_wire.messages import Look
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, EvidenceRecord, ProcessSeen, ThreadWait, WaitKind, fitting
@@ -33,8 +34,8 @@ def evidence_rows(
 
 def process_of(pid: int, memory: Memory) -> ProcessSeen:
     """Return what /proc tells of another process; empty fields where it tells nothing."""
-    words, main = _stat(f"/proc/{pid}/stat"), _stat(f"/proc/{pid}/task/{pid}/stat")
-    status, files = _fields(f"/proc/{pid}/status"), _fields(f"/proc/{pid}/io")
+    words, main = stat_of(pid)[1], stat_of(f"{pid}/task/{pid}")[1]
+    status, files = fields_of(f"/proc/{pid}/status"), fields_of(f"/proc/{pid}/io")
     memory.note()
     return fitted(
         ProcessSeen,
@@ -42,8 +43,8 @@ def process_of(pid: int, memory: Memory) -> ProcessSeen:
         system_call=_system_call(pid),
         cpu=_cpu(words),
         main_cpu=_cpu(main),
-        input=_amount(files.get("rchar", "")),
-        output=_amount(files.get("wchar", "")),
+        input=number_in(files.get("rchar", "")),
+        output=number_in(files.get("wchar", "")),
         memory=memory.held or None,
         memory_limit=memory.limit(),
         note=_note(status),
@@ -52,7 +53,7 @@ def process_of(pid: int, memory: Memory) -> ProcessSeen:
 
 def suspended_by(pid: int) -> str:
     """Return who has stopped a process: SIGSTOP, or the tracer by name and number."""
-    return _tracer(_fields(f"/proc/{pid}/status")) or "SIGSTOP"
+    return _tracer(fields_of(f"/proc/{pid}/status")) or "SIGSTOP"
 
 
 def _note(status: dict[str, str]) -> str:
@@ -85,16 +86,3 @@ def _system_call(pid: int) -> str:
 
 def _cpu(words: Sequence[str]) -> float | None:
     return (int(words[11]) + int(words[12])) / TICKS if len(words) > 12 else None
-
-
-def _stat(path: str) -> list[str]:
-    return read_proc(path).rpartition(")")[2].split()
-
-
-def _fields(path: str) -> dict[str, str]:
-    lines = (line.partition(":") for line in read_proc(path).splitlines())
-    return {name: value.strip() for name, _, value in lines}
-
-
-def _amount(text: str) -> float | None:
-    return float(text) if text.isdecimal() else None

@@ -1,6 +1,6 @@
 """The rank's process as its guard sees it, and what a guard's script shares with its report.
 
-This module imports only what a bare interpreter has loaded anyway, and ``memory``, which does the same.
+This module imports only what a bare interpreter has loaded anyway, and ``proc``, which does the same.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ import select
 import sys
 import time
 
-ROOT = "/sys/fs/cgroup"
-
-UNLIMITED = 1 << 60
-"""Bytes from which on a limit is none: version 1 of control groups writes nearly 2**63 for no limit."""
+from dbg_agent.launch.proc import CGROUPS, MemoryGroup, read_proc, stat_of
 
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
@@ -25,79 +22,29 @@ class Memory:
     the last, None if it doesn't tell: the last note may be of a process that is being ended.
     """
 
-    def __init__(self, pid: int, root: str = ROOT, proc: str = "/proc") -> None:
+    def __init__(self, pid: int, root: str = CGROUPS, proc: str = "/proc") -> None:
         """Find the control group of a process; ``root`` and ``proc`` are where the kernel shows them."""
         self._statm = f"{proc}/{pid}/statm"
-        self._folder, self._events = _group_of(read_proc(f"{proc}/{pid}/cgroup"), root)
-        self._root = root
+        self._group = MemoryGroup(pid, root, proc)
         self.held, self.noted = 0, time.monotonic()
-        self.kills = self._latest = self._count()
+        self.kills = self._latest = self._group.kills()
         self.note()
+
+    def limit(self) -> int | None:
+        """Return the bytes that the group may hold, None if only the host's memory bounds it."""
+        return self._group.limit()
 
     def note(self) -> None:
         """Read what the process holds now, and how often its group has run out so far."""
         words = read_proc(self._statm).split()
         if len(words) > 1 and words[1] != "0":
             self.held, self.noted = int(words[1]) * PAGE_BYTES, time.monotonic()
-            self.kills, self._latest = self._latest, self._count()
+            self.kills, self._latest = self._latest, self._group.kills()
 
     def has_run_out(self) -> bool:
         """Tell whether the kernel has lately ended a process of the group for want of memory."""
-        now = self._count()
+        now = self._group.kills()
         return now is not None and self.kills is not None and now > self.kills
-
-    def limit(self) -> int | None:
-        """Return the bytes that the group may hold, None if only the host's memory bounds it."""
-        found = [_number(read_proc(f"{self._folder}/memory.limit_in_bytes"))]
-        found.append(_field(read_proc(f"{self._folder}/memory.stat"), "hierarchical_memory_limit"))
-        folder = self._folder
-        while folder.startswith(self._root):
-            found.append(_number(read_proc(f"{folder}/memory.max")))
-            folder = folder.rpartition("/")[0]
-        return min((size for size in found if size is not None and size < UNLIMITED), default=None)
-
-    def _count(self) -> int | None:
-        return _field(read_proc(self._events), "oom_kill") if self._events else None
-
-
-def _group_of(text: str, root: str) -> tuple[str, str]:
-    """Return the folder of a process's memory group and the file that counts; empty texts if there is none.
-
-    In a container the path may be that of the host while only the container's own group is shown.
-    """
-    groups = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]
-    for number, controllers, path in groups:
-        if "memory" in controllers.split(","):
-            tops, name = [f"{root}/memory"], "memory.oom_control"
-        elif number == "0":
-            tops, name = [root, f"{root}/unified"], "memory.events"
-        else:
-            continue
-        for folder in [*(top + path.rstrip("/") for top in tops), *tops]:
-            if _field(read_proc(f"{folder}/{name}"), "oom_kill") is not None:
-                return folder, f"{folder}/{name}"
-    return "", ""
-
-
-def _field(text: str, name: str) -> int | None:
-    for line in text.splitlines():
-        key, _, value = line.partition(" ")
-        if key == name:
-            return _number(value)
-    return None
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.strip().isdecimal() else None
-
-
-def read_proc(path: str) -> str:
-    """Return a file of /proc or of a control group; empty if it can't be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            return file.read()
-    except OSError:
-        return ""
 
 
 PIPE = 0
@@ -156,25 +103,18 @@ class WatchedProcess:
             return not select.select([self.descriptor], [], [], seconds)[0]
         if seconds:
             select.select([], [], [], seconds)
-        return self._words()[:1] not in ([], [b"Z"], [b"X"])
+        return stat_of(self.pid)[1][:1] not in ([], ["Z"], ["X"])
 
     def is_suspended(self) -> bool:
         """Tell whether a signal or a tracer has stopped the process."""
-        return self._words()[:1] in ([b"T"], [b"t"])
+        return stat_of(self.pid)[1][:1] in (["T"], ["t"])
 
     def status(self) -> int | None:
         """Return the status with which the process ended, as ``waitpid`` would; None if the kernel doesn't tell."""
-        words = self._words()
-        if words[:1] == [b"Z"] and len(words) > 49:
+        words = stat_of(self.pid)[1]
+        if words[:1] == ["Z"] and len(words) > 49:
             return int(words[49])
         return self._status_of_reaped()
-
-    def _words(self) -> list[bytes]:
-        try:
-            with open(f"/proc/{self.pid}/stat", "rb") as file:  # noqa: PTH123
-                return file.read().rpartition(b")")[2].split()
-        except OSError:
-            return []
 
     def _status_of_reaped(self) -> int | None:
         if self.descriptor < 0:
@@ -195,37 +135,21 @@ def time_limits_above(pid: int) -> list[Ancestor]:
     """Return the processes named ``timeout`` above a process, as far as ``/proc`` shows them."""
     found = []
     for _ in range(MAX_ABOVE):
-        try:
-            pid, name, began = _parent_name_begin(pid)
-            if name == b"timeout":
-                with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-                    words = file.read().decode("utf-8", "replace").split("\0")[:-1]
-                found.append(Ancestor(pid, words, began))
-        except (OSError, IndexError):
+        words = stat_of(pid)[1]
+        pid = int(words[1]) if len(words) > 1 else 0
+        name, above = stat_of(pid)
+        if len(above) < 20:
             break
+        if name == "timeout":
+            words = read_proc(f"/proc/{pid}/cmdline").split("\0")[:-1]
+            found.append(Ancestor(pid, words, int(above[19]) / TICKS))
     return found
-
-
-def _parent_name_begin(pid: int) -> tuple[int, bytes, float]:
-    """Return the parent of a process, the parent's name, and when that began in seconds since the host's start."""
-    parent = int(_stat(pid)[1][1])
-    name, words = _stat(parent)
-    return parent, name, int(words[19]) / TICKS
-
-
-def _stat(pid: int) -> tuple[bytes, list[bytes]]:
-    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-        before, _, after = file.read().rpartition(b")")
-    return before.partition(b"(")[2], after.split()
 
 
 def uptime() -> float:
     """Return the seconds since the host's start, as the kernel counts the starts of processes; 0 if it doesn't tell."""
-    try:
-        with open("/proc/uptime", encoding="ascii") as file:  # noqa: PTH123
-            return float(file.read().split()[0])
-    except OSError:
-        return 0.0
+    words = read_proc("/proc/uptime").split()
+    return float(words[0]) if words else 0.0
 
 
 def facts_of(pid: int) -> dict[str, str]:

@@ -186,7 +186,7 @@ def _say_goodbye() -> None:
         # The module is loaded only if a guard was started.
         guard = loaded("dbg_agent.guard.rank_side")
         if guard is not None:
-            guard.calm()
+            guard.stop_heartbeat_check()
         rank.close()
         if rank.debuggers.last is not None:
             # No terminal can show a breakpoint from here on, and a trace function fails while Python shuts down.

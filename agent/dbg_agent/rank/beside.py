@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import FrameType
 from typing import TYPE_CHECKING
 
-from dbg_agent.breakpoints.log_text import LogPace
-from dbg_agent.breakpoints.wishes import LineBreakpoints
+from dbg_agent.breakpoints.line_breakpoint import LogPace
+from dbg_agent.breakpoints.wishes import BreakpointHost, LineBreakpoints
 from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.values.source_text import NotLoaded, source_text
@@ -68,50 +67,45 @@ def _rows(question: Inspection) -> tuple[InspectionRecord, ...]:
     return cut_to_fit(source_text(question.text, question.begin, question.count, (), Loaded()))
 
 
-class _ForBreakpoints:
-    """A rank as its breakpoints see it."""
+class _LogOutput:
+    """The job's output and the broker, which get the texts of log points."""
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
-        self.warn = rank.warn
-        self.call_later = rank.call_later
         self._pace = LogPace(rank.membership.identity.world_size or 1)
 
-    @property
-    def number(self) -> int:
-        return self._rank.number
-
-    def stop(self, frame: FrameType, reason: str, *, before_line: bool = False) -> None:
-        self._rank.stopping.stop(frame, reason, before_line=before_line)
-
-    def has_just_halted(self, frame: FrameType) -> bool:
-        return self._rank.stopping.has_just_halted(frame)
-
-    @property
-    def halted_thread(self) -> int | None:
-        return self._rank.stops.owner
-
-    def print_log(self, text: str) -> None:
+    def print(self, text: str) -> None:
+        """Print a text; never raise."""
         try:
             print(text, flush=True)  # noqa: T201 - the job's output is where a user looks for it
         except Exception as error:
-            self.warn(f"a log point can't print ({type(error).__name__})")
+            self._rank.warn(f"a log point can't print ({type(error).__name__})")
         shown = self._pace.line(printable(text), time.monotonic())
         if shown is not None:
-            self._tell(shown)
+            self._report(shown)
         elif self._pace.is_last_due():
-            self._rank.call_later(1.0, self._tell_last)
+            self._rank.call_later(1.0, self._report_last)
 
-    def _tell_last(self) -> None:
+    def _report_last(self) -> None:
         last = self._pace.last()
         if last is not None:
-            self._tell(last)
+            self._report(last)
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         self._rank.send(fitted(Notice, text=text, is_log=True))
 
-    def commands_of(self, number: int) -> bool:
-        return any(getattr(one, "commands", {}).get(number) for one in self._rank.debuggers.loaded)
+
+def _host_of(rank: Rank) -> BreakpointHost:
+    return BreakpointHost(
+        number=lambda: rank.number,
+        warn=rank.warn,
+        stop=lambda frame: rank.stopping.stop(frame, "breakpoint", before_line=True),
+        has_just_halted=rank.stopping.has_just_halted,
+        call_later=rank.call_later,
+        halted_thread=lambda: rank.stops.owner,
+        print_log=_LogOutput(rank).print,
+        has_commands=lambda number: any(getattr(one, "commands", {}).get(number) for one in rank.debuggers.loaded),
+    )
 
 
 class FirstToAnswer:
@@ -162,7 +156,7 @@ def _grant(rank: Rank, ask: Ask, answer: Answer) -> bool:
     wish = ask.inquiry if isinstance(ask.inquiry, BreakpointsWish) else BreakpointsWish()
     known = rank.breakpoints
     if known.wished is None:
-        known.wished = LineBreakpoints(_ForBreakpoints(rank), known.lines)
+        known.wished = LineBreakpoints(_host_of(rank), known.lines)
     states = known.wished.grant(wish)
     if wish.set or wish.clear:
         known.look()

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_agent.stop.capture import Capture, talking_to
 from dbg_agent.stop.frame_locals import read_locals
-from dbg_agent.values.fingerprint import without_addresses
+from dbg_agent.values.record import abridged, error_text, without_addresses
 from dbg_agent.values.tensors import sharded_classes
-from dbg_agent.values.text import abridged, error_text
 from dbg_wire.messages import Ask, Kind
 
 if TYPE_CHECKING:

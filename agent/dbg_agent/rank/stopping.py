@@ -143,6 +143,10 @@ class Stopping:
                 self._arrive(frame, reason, name)
                 self._serve(frame, name, interact)
 
+    def uncaught(self) -> BaseException | None:
+        """Return the exception of a crash at which the rank is kept; None for any other stop."""
+        return self.crash.error if self.crash is not None else None
+
     def has_just_halted(self, frame: FrameType) -> bool:
         """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
         if self.stepped_to != (id(frame), frame.f_lineno):

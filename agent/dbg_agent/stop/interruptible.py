@@ -47,6 +47,22 @@ class Interruptible:
         with self._having(lambda outer: (*outer, ticket)):
             yield ticket
 
+    def within(self, seconds: float, work: Callable[[], None]) -> bool:
+        """Do work of ours for so many seconds at most; return False if it was interrupted.
+
+        Another KeyboardInterrupt comes out. The interrupt may come when the last of the work is done.
+        """
+        ticket = 0
+        try:
+            with self.running() as ticket:
+                self._call_later(seconds, lambda: self.interrupt(ticket))
+                work()
+        except KeyboardInterrupt:
+            if not self.was_interrupted(ticket):
+                raise
+            return False
+        return True
+
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Let no interrupt be raised in this context, which may run other work or the program's own code."""

@@ -186,15 +186,21 @@ def _lines_of(source: bytes) -> list[str]:
     return io.StringIO(text.removeprefix("\ufeff"), newline=None).readlines()
 
 
-def _read(path: str) -> _LoadedText | None:
+def read_file(path: str, most: int = MAX_FILE_BYTES) -> tuple[bytes, os.stat_result] | None:
+    """Return a file's content and status; None if it can't be read, or is longer than ``most`` bytes."""
     try:
         # O_NONBLOCK: open() of a pipe must not wait for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
             status = os.fstat(file.fileno())
-            source = file.read(MAX_FILE_BYTES + 1)
+            content = file.read(most + 1)
     except (OSError, ValueError):
         return None
-    return None if len(source) > MAX_FILE_BYTES else _LoadedText(source, max(status.st_mtime, status.st_ctime))
+    return (content, status) if len(content) <= most else None
+
+
+def _read(path: str) -> _LoadedText | None:
+    found = read_file(path)
+    return _LoadedText(found[0], max(found[1].st_mtime, found[1].st_ctime)) if found is not None else None
 
 
 def _cached(path: str) -> _LoadedText | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbg_agent.values.record import NotCompared, OutOfTime, sentence_of
@@ -52,9 +53,24 @@ class Figures:
         return told if step == 1 else f"{told} (sampled 1 of {step})"
 
 
-def sample_step(size: int) -> int:
-    """Return the step with which elements are sampled for figures."""
-    return max(1, math.ceil(size / SAMPLE_ABOVE))
+def write_figures(
+    record: ValueRecord, size: int, elements: Callable[..., Iterator[Any]], add: Callable[[Figures, Any], None]
+) -> None:
+    """Write figures of so many elements; they are no part of the digests.
+
+    ``elements`` returns every ``step``-th element in blocks, which ``add`` adds.
+    """
+    step = max(1, math.ceil(size / SAMPLE_ABOVE))
+    figures = Figures()
+    try:
+        for block in elements(step=step):
+            add(figures, block)
+    except (OutOfTime, NotCompared) as error:
+        record.text.write(f" [no figures: {error.reason}]")
+    except Exception as error:
+        record.text.write(f" [no figures: {sentence_of(error)}]")
+    else:
+        record.text.write(f" {figures.sentence(step)}")
 
 
 def blocks(array: Any, most: int) -> Iterator[Any]:
@@ -105,7 +121,7 @@ def is_array(kind: type) -> bool:
     return all(isinstance(base, type) for base in bases) and issubclass(kind, bases)
 
 
-def tell_array(record: ValueRecord, array: Any) -> None:
+def write_array(record: ValueRecord, array: Any) -> None:
     """Write and feed the type and shape of an array, then its content if that can be read."""
     numpy: Any = sys.modules["numpy"]
     kind = type(array)
@@ -126,7 +142,10 @@ def tell_array(record: ValueRecord, array: Any) -> None:
     if not record.effort.reason:
         record.attempt(lambda: _feed_content(record, numpy, base))
     if record.stats and base.dtype.kind in "biufc":
-        _tell_figures(record, numpy, base)
+        # The program's own settings might make numpy warn or raise here.
+        with numpy.errstate(all="ignore"):
+            elements = partial(_in_one_piece, record.effort, numpy, base)
+            write_figures(record, base.size, elements, partial(_add, numpy))
 
 
 def _feed_outside(record: ValueRecord, array: Any) -> None:
@@ -138,7 +157,7 @@ def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
     dtype = array.dtype
     if not record.compares:
         # Elements that are objects have no size; a comparison could still find one that can't be compared.
-        record.effort.take(0 if dtype.hasobject else array.size * dtype.itemsize)
+        record.effort.count(0 if dtype.hasobject else array.size * dtype.itemsize)
         return
     if dtype.names is not None:
         # Each field is fed by itself, since the padding between fields is not part of the value.
@@ -149,7 +168,7 @@ def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
     if dtype.hasobject or dtype.kind not in BYTES_ARE_ALL or dtype.char in PADDED:
         _feed_elements(record, array)
         return
-    record.effort.take(array.size * dtype.itemsize)
+    record.effort.count(array.size * dtype.itemsize)
     for block in _in_one_piece(record.effort, numpy, array, step=1):
         if block.nbytes:
             record.fingerprint.feed(block.view(numpy.uint8))
@@ -162,7 +181,7 @@ def _feed_elements(record: ValueRecord, array: Any) -> None:
                 record.effort.check()
                 record.fingerprint.feed_text("element", repr(element))
             else:
-                record.unseen(element)
+                record.fingerprint_only(element)
 
 
 def _in_one_piece(effort: Effort, numpy: Any, array: Any, *, step: int) -> Iterator[Any]:
@@ -179,24 +198,7 @@ def _literal(array: Any) -> str:
     return str(array) if array.dtype.kind in "biufc" else repr(array.item())
 
 
-def _tell_figures(record: ValueRecord, numpy: Any, array: Any) -> None:
-    """Write figures of the elements; they are no part of the digests."""
-    step = sample_step(array.size)
-    figures = Figures()
-    try:
-        # The program's own settings might make numpy warn or raise here.
-        with numpy.errstate(all="ignore"):
-            for block in _in_one_piece(record.effort, numpy, array, step=step):
-                _add(figures, numpy, block)
-    except (OutOfTime, NotCompared) as error:
-        record.text.write(f" [no figures: {error.reason}]")
-    except Exception as error:
-        record.text.write(f" [no figures: {sentence_of(error)}]")
-    else:
-        record.text.write(f" {figures.sentence(step)}")
-
-
-def _add(figures: Figures, numpy: Any, block: Any) -> None:
+def _add(numpy: Any, figures: Figures, block: Any) -> None:
     ordered = block.dtype.kind in ORDERED
     numbers = block.astype(numpy.float64) if ordered else block
     finite = numbers[numpy.isfinite(numbers)]

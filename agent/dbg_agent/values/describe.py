@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dbg_agent.values.fingerprint import NoFingerprint
-from dbg_agent.values.record import Effort, OutOfTime
-from dbg_agent.values.text import HEAD, ValueText
+from dbg_agent.values.record import HEAD, Effort, NoFingerprint, OutOfTime, ValueText
 from dbg_agent.values.walk import Walk
 
 
@@ -31,10 +29,6 @@ def describe(value: object, *, stats: bool, seconds: float) -> Described:
     ``repr`` or a copy that takes too long can only be interrupted by the caller: its KeyboardInterrupt is not caught.
     Raises no Exception.
     """
-    # These modules load hashlib, which a rank doesn't need until it is asked for a value.
-    from dbg_agent.values.record import Effort
-    from dbg_agent.values.walk import Walk
-
     effort = Effort(seconds)
     walk = Walk(effort, stats=stats)
     whole = walk.whole(value)

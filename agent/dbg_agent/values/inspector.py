@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from dbg_agent.stop.frame_locals import release
+from dbg_agent.stop.interruptible import Interruptible
+from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.stop.user_frames import FrameAt
+from dbg_agent.values.children import full_name_of
 from dbg_agent.values.describe import describe
 from dbg_agent.values.evaluation import Evaluation, Namespaces, completions
-from dbg_agent.values.listing import Clock, Handles, Listing, NoSuchHandle
-from dbg_agent.values.objects import full_name_of
+from dbg_agent.values.listing import Handles, Listing, NoSuchHandle
 from dbg_agent.values.opening import Opening
 from dbg_agent.values.part import Opened, Part, root_of
+from dbg_agent.values.record import abridged, error_text
 from dbg_agent.values.source_text import NotLoaded, source_text
-from dbg_agent.values.text import abridged, error_text
 from dbg_wire.messages import Ask, Kind
 from dbg_wire.records.inspection import (
     MAX_VARIABLES,
@@ -92,22 +95,24 @@ class Place:
     seconds: float
 
 
-class InspectedRank(Clock, Protocol):
-    """What the answers need of the rank."""
-
-    @property
-    def stopping(self) -> Any:
-        """Return the stop."""
-
-
 class Inspector:
     """What an IDE has asked for at this stop, and the answers."""
 
-    def __init__(self, rank: InspectedRank) -> None:
-        self._rank = rank
+    def __init__(
+        self,
+        interruptible: Interruptible,
+        loaded: Loaded,
+        frames: Callable[[], Sequence[tuple[FrameType, int]]],
+        uncaught: Callable[[], BaseException | None],
+    ) -> None:
+        """``frames`` returns those that the stop shows, with their lines, ``uncaught`` the exception of a crash."""
+        self._interruptible = interruptible
+        self._loaded = loaded
+        self._frames = frames
+        self._uncaught = uncaught
         self.handles = Handles()
         self._opening = Opening()
-        self._listing = Listing(rank, self.handles, self._opening)
+        self._listing = Listing(interruptible, self.handles, self._opening)
         self._read: dict[int, FrameType] = {}
         """The frames whose variables were read at this stop."""
 
@@ -132,8 +137,8 @@ class Inspector:
         if question.sight is Sight.COMPLETIONS:
             return self._completions(question, names)
         if question.sight is Sight.SOURCE:
-            frames = [frame for frame, _ in self._rank.stopping.view.frames()]
-            return source_text(question.text, question.begin, question.count, frames, self._rank.stopping.sources)
+            frames = [frame for frame, _ in self._frames()]
+            return source_text(question.text, question.begin, question.count, frames, self._loaded)
         return self._exception()
 
     def _opened(self, question: Inspection, names: Namespaces) -> Opened:
@@ -176,22 +181,19 @@ class Inspector:
         return self._listing.variables([part], seconds)[0]
 
     def _completions(self, question: Inspection, names: Namespaces) -> list[Completion]:
-        interruptible, ticket = self._rank.interruptible, 0
-        try:
-            with interruptible.running() as ticket:
-                self._rank.call_later(COMPLETING_SECONDS, lambda: interruptible.interrupt(ticket))
-                return completions(question.text, question.begin, names)
-        except KeyboardInterrupt:
-            if not interruptible.was_interrupted(ticket):
-                raise
-        except Exception:  # noqa: S110 - what can't be looked at has no completions
-            pass
-        return []
+        found: list[Completion] = []
+
+        def look() -> None:
+            # What can't be looked at has no completions.
+            with suppress(Exception):
+                found.extend(completions(question.text, question.begin, names))
+
+        return found if self._interruptible.within(COMPLETING_SECONDS, look) else []
 
     def _exception(self) -> list[ExceptionSeen]:
-        crash = self._rank.stopping.crash
-        error = crash.error if crash is not None else sys.exc_info()[1]
-        return [seen_exception(error, is_uncaught=crash is not None)] if error is not None else []
+        uncaught = self._uncaught()
+        error = sys.exc_info()[1] if uncaught is None else uncaught
+        return [seen_exception(error, is_uncaught=uncaught is not None)] if error is not None else []
 
     def _run(self, evaluation: Evaluation, text: str) -> Any:
         try:

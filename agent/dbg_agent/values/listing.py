@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
+from dbg_agent.stop.interruptible import Interruptible
+from dbg_agent.values.children import name_of
 from dbg_agent.values.describe import beginning_of
-from dbg_agent.values.objects import name_of
 from dbg_agent.values.opening import LazyPart, Opening, Statistics
 from dbg_agent.values.part import Opened, Part
 from dbg_agent.values.record import sentence_of
@@ -85,35 +85,11 @@ class Handles:
         del self._known[id(value), expression]
 
 
-class Interrupting(Protocol):
-    """Raises KeyboardInterrupt in work of ours that takes too long."""
-
-    def running(self) -> AbstractContextManager[int]:
-        """Let the work in this context be interrupted; yield its ticket."""
-
-    def interrupt(self, ticket: int) -> None:
-        """Interrupt the work of a ticket."""
-
-    def was_interrupted(self, ticket: int) -> bool:
-        """Tell whether the calling thread's last interrupt was for that ticket."""
-
-
-class Clock(Protocol):
-    """What a listing needs of its rank."""
-
-    @property
-    def interruptible(self) -> Interrupting:
-        """Return what interrupts work in the stopped thread."""
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds."""
-
-
 class Listing:
     """Makes variables of parts; in the stopped thread."""
 
-    def __init__(self, clock: Clock, handles: Handles, opening: Opening) -> None:
-        self._clock = clock
+    def __init__(self, interruptible: Interruptible, handles: Handles, opening: Opening) -> None:
+        self._interruptible = interruptible
         self._handles = handles
         self.opening = opening
 
@@ -137,21 +113,19 @@ class Listing:
             waiting.clear()
             return
         share, total = left * SHARE, len(made) + len(waiting)
-        interruptible, ticket = self._clock.interruptible, 0
-        try:
-            with interruptible.running() as ticket:
-                self._clock.call_later(share, lambda: interruptible.interrupt(ticket))
-                while waiting:
-                    made.append(self.variable(waiting[-1], share))
-                    waiting.pop()
-        except KeyboardInterrupt:
-            if not interruptible.was_interrupted(ticket):
-                raise
-            if len(made) + len(waiting) > total:
-                # The interrupt came after the variable was added, and before its part was removed.
+
+        def look() -> None:
+            while waiting:
+                made.append(self.variable(waiting[-1], share))
                 waiting.pop()
-            elif waiting:
-                made.append(self._untold(waiting.pop(), f"interrupted after {share:.3g} s"))
+
+        if self._interruptible.within(share, look):
+            return
+        if len(made) + len(waiting) > total:
+            # The interrupt came after the variable was added, and before its part was removed.
+            waiting.pop()
+        elif waiting:
+            made.append(self._untold(waiting.pop(), f"interrupted after {share:.3g} s"))
 
     def variable(self, part: Part, seconds: float) -> Variable:
         """Return one part as a variable."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,12 +16,12 @@ from types import (
 )
 from typing import Any
 
+from dbg_agent.values.children import field_names, module_of, torch_module
 from dbg_agent.values.part import Part, attribute, item, literal_of
 
 _mro = type.__dict__["__mro__"].__get__
 class_dict = type.__dict__["__dict__"].__get__
-_module_of = type.__dict__["__module__"].__get__
-_qualname_of = type.__dict__["__qualname__"].__get__
+
 
 _DICTIONARIES = (GetSetDescriptorType, MemberDescriptorType)
 
@@ -86,7 +85,7 @@ def _computes(value: Any) -> bool:
 
 def _is_hidden(owner: type, name: str, value: Any) -> bool:
     """Tell whether a class's own attribute says nothing of its objects: methods, other classes, private names."""
-    if name.startswith("_") or str(_module_of(owner)).startswith(HIDDEN_CLASS_ATTRIBUTES) or _is_c_class(owner):
+    if name.startswith("_") or str(module_of(owner)).startswith(HIDDEN_CLASS_ATTRIBUTES) or _is_c_class(owner):
         return True
     kind = type(value)
     if issubclass(kind, (type, FunctionType, enum.Enum)):
@@ -134,17 +133,6 @@ def isinstance_of(value: Any, kind: type) -> bool:
     return issubclass(type(value), kind)
 
 
-def name_of(kind: type) -> str:
-    """Return the short name of a class."""
-    return str(_qualname_of(kind)).rpartition(".")[2]
-
-
-def full_name_of(kind: type) -> str:
-    """Return the name of a class with its module, which is left out for Python's builtins."""
-    module, name = str(_module_of(kind)), str(_qualname_of(kind))
-    return name if module == "builtins" else f"{module}.{name}"
-
-
 Surveys = Callable[[type], Survey]
 
 ModuleParts = ("_modules", "_parameters", "_buffers")
@@ -164,7 +152,11 @@ def attributes_of(value: Any, expression: str, surveys: Surveys) -> list[Callabl
         return _of_dictionary(value, value.__dict__, expression, surveys(kind))
     survey = surveys(kind)
     dictionary = dictionary_of(value, survey)
-    inner = _of_torch_module(value, dictionary, expression) if _is_torch_module(kind) else []
+    inner = (
+        _of_torch_module(value, dictionary, expression)
+        if (module := torch_module()) and issubclass(kind, module)
+        else []
+    )
     return [
         *_fields_of_tuple(value, expression),
         *_of_error(value, expression),
@@ -248,8 +240,8 @@ def _lazy(owner: Any, name: str, expression: str) -> Part:
 
 
 def _fields_of_tuple(value: Any, expression: str) -> list[Callable[[], Part]]:
-    names = getattr(type(value), "_fields", None) if isinstance_of(value, tuple) else None
-    if not isinstance(names, tuple) or len(names) != tuple.__len__(value):
+    names = field_names(type(value))
+    if names is None or len(names) != tuple.__len__(value):
         return []
     return [partial(_field, value, index, str(name), expression) for index, name in enumerate(names)]
 
@@ -270,12 +262,6 @@ def _of_error(value: Any, expression: str) -> list[Callable[[], Part]]:
 
 
 # -------------------------------------------------------------------------------------------------------- torch modules
-
-
-def _is_torch_module(kind: type) -> bool:
-    module = sys.modules.get("torch.nn.modules.module")
-    base = getattr(module, "Module", None)
-    return base is not None and issubclass(kind, base)
 
 
 def _is_of_torch(name: str) -> bool:

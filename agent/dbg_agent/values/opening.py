@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections import UserDict, UserList, deque
+from collections import UserDict, UserList
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from dbg_agent.values.arrays import is_array
+from dbg_agent.values.children import VIEWS, container_of, field_names
 from dbg_agent.values.describe import beginning_of, describe
 from dbg_agent.values.objects import Survey, attributes_of, survey_of
 from dbg_agent.values.part import Opened, Part, attribute, call, item, literal_of
@@ -147,36 +148,27 @@ MAX_KEY_NAME = 200
 KEY_SECONDS = 0.2
 """Seconds for the text of one key."""
 
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
-
 
 def items_of(value: Any, expression: str) -> Opened | None:
     """Return a container's items; None for a value that is no container."""
     kind = type(value)
-    if issubclass(kind, dict):
-        return _by_key(value, expression)
-    if issubclass(kind, UserDict) and type(value.data) is dict:
-        return _by_key(value.data, attribute(expression, "data"))
-    if issubclass(kind, UserList) and type(value.data) is list:
-        return _in_order(value.data, list, attribute(expression, "data"))
-    if issubclass(kind, (set, frozenset)):
-        base: Any = set if issubclass(kind, set) else frozenset
-        listed = expression if kind in (set, frozenset) else call(f"{base.__name__}.__iter__", expression)
-        return _in_a_row(partial(base.__iter__, value), base.__len__(value), call("list", listed))
-    if kind in _VIEWS:
-        return _in_a_row(partial(iter, value), len(value), call("list", expression))
-    sequence = _base_of(kind)
-    return _in_order(value, sequence, expression) if sequence is not None else None
-
-
-def _base_of(kind: type) -> type | None:
     array = getattr(sys.modules.get("array"), "array", None)
-    if issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
-        # The fields of a named tuple are shown by their names.
+    if kind is range or (kind is array and array is not None):
+        return _in_order(value, kind, expression)
+    if kind in VIEWS:
+        return _in_a_row(partial(iter, value), len(value), call("list", expression))
+    found = container_of(value)
+    # The fields of a named tuple are shown by their names.
+    if found is None or field_names(kind) is not None:
         return None
-    if kind is array or kind is range:
-        return kind
-    return next((base for base in (list, tuple, deque) if issubclass(kind, base)), None)
+    base, data = found
+    own = expression if data is value else attribute(expression, "data")
+    if base is dict:
+        return _by_key(data, own)
+    if base in (set, frozenset):
+        listed = own if kind in (set, frozenset) else call(f"{base.__name__}.__iter__", own)
+        return _in_a_row(partial(base.__iter__, data), base.__len__(data), call("list", listed))
+    return _in_order(data, base, own)
 
 
 # ------------------------------------------------------------------------------------------------------------- mappings
@@ -237,7 +229,7 @@ def _in_order(value: Any, base: Any, expression: str) -> Opened:
     return Opened(
         size=size,
         items=lambda begin, end: (at(index) for index in range(begin, end)),
-        find_item=lambda name: at(int(name)) if _is_index(name, size) else None,
+        find_item=_finder(at, size),
     )
 
 
@@ -251,12 +243,8 @@ def _in_a_row(iterate: Callable[[], Iterator[Any]], size: int, listed: str) -> O
     return Opened(
         size=size,
         items=items,
-        find_item=lambda name: next(iter(items(int(name), int(name) + 1))) if _is_index(name, size) else None,
+        find_item=_finder(lambda index: next(iter(items(index, index + 1))), size),
     )
-
-
-def _is_index(name: str, size: int) -> bool:
-    return name.isascii() and name.isdecimal() and len(name) < 20 and int(name) < size
 
 
 def _same(value: Any) -> Any:

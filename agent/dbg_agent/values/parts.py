@@ -9,15 +9,15 @@ import ctypes
 import dataclasses
 import hashlib
 import sys
-from collections import UserDict, UserList, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dbg_agent.values.arrays import is_array
+from dbg_agent.values.children import attributes_of, container_of, field_names, has_default_repr
 from dbg_agent.values.describe import describe
 from dbg_agent.values.record import Effort
 from dbg_agent.values.tensors import is_tensor, literal, local_shard, wait_for_stream, why_unreadable
-from dbg_agent.values.walk import attributes_of, has_default_repr
 from dbg_wire.records.inspection import Part
 from dbg_wire.records.record import fitted
 
@@ -54,16 +54,17 @@ def _node_of(value: Any, effort: Effort, *, exact: bool) -> _Parted | None:
         return _tensor_node(value, effort, exact=exact)
     if is_array(kind):
         return _Elements(value.reshape(-1), value.shape, effort, exact=exact) if value.ndim else None
-    if issubclass(kind, (dict, UserDict)):
-        data = value.data if issubclass(kind, UserDict) else value
-        keys = [(_digest(key, effort, exact=exact), key) for key in dict.keys(data)]
-        return _MappingKeys(data, sorted(keys, key=lambda pair: pair[0]), effort, exact=exact)
+    found = container_of(value)
+    if found is not None and found.base is dict:
+        keys = [(_digest(key, effort, exact=exact), key) for key in dict.keys(found.data)]
+        return _MappingKeys(found.data, sorted(keys, key=lambda pair: pair[0]), effort, exact=exact)
     if dataclasses.is_dataclass(kind):
         return _Fields(value, [field.name for field in dataclasses.fields(value)], effort, exact=exact)
-    if issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
-        return _Fields(value, list(kind._fields), effort, exact=exact)  # type: ignore[attr-defined]
-    if issubclass(kind, (list, tuple, deque, UserList)):
-        return _Sequence(list(value), effort, exact=exact)
+    names = field_names(kind)
+    if names is not None:
+        return _Fields(value, list(names), effort, exact=exact)
+    if found is not None and found.base in (list, tuple, deque):
+        return _Sequence(list(found.base.__iter__(found.data)), effort, exact=exact)
     if has_default_repr(kind):
         return _Fields(value, sorted(attributes_of(value)), effort, exact=exact)
     if issubclass(kind, (str, bytes, bytearray)):
@@ -275,7 +276,7 @@ class _TensorElements(_Elements):
     def digest(self, begin: int, end: int) -> str:
         part = self._copy(begin, end)
         size = part.numel() * part.element_size()
-        self.effort.take(size)
+        self.effort.count(size)
         return hashlib.blake2b(ctypes.string_at(part.data_ptr(), size), digest_size=16).hexdigest()
 
     def literal(self, at: int) -> str:

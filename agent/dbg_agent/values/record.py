@@ -1,15 +1,209 @@
-"""The record of one value while it is looked at: its text and fingerprint, and the budget of time and bytes for it."""
+"""The record of one value while it is looked at: its text, its fingerprint, and the budget of time and bytes for it."""
 
 from __future__ import annotations
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
 
-from dbg_agent.values.fingerprint import Fingerprint
-from dbg_agent.values.text import ValueText
-from dbg_wire.limits import MIB
+from dbg_wire.limits import MAX_TEXT, MIB
+
+MAX_VALUE_TEXT = 4096
+"""Characters of a value's text: two screens, and a quarter of what the protocol allows in one string."""
+
+HEAD, TAIL = 2600, 900
+"""Characters of the beginning and the end of a longer text; the rest of MAX_VALUE_TEXT is for length and remark."""
+
+MAX_REMARK = 400
+"""Characters of the remark after a text."""
+
+
+class ValueText:
+    """A text that is written piece by piece; only what will be shown is kept."""
+
+    def __init__(self) -> None:
+        self.head = ""
+        self._tail = ""
+        self._length = 0
+
+    def write(self, piece: str) -> None:
+        """Add a piece of any length."""
+        self._length += len(piece)
+        room = HEAD - len(self.head)
+        if room > 0:
+            self.head += piece[:room]
+            piece = piece[room:]
+        if piece:
+            self._tail = (self._tail + piece[-TAIL:])[-TAIL:]
+
+    def write_ends(self, value: Any) -> None:
+        """Add the literal of a long string or buffer, without the literal of the whole."""
+        # Each end is as long as the part that is shown, so the text between the ends is only counted.
+        self.write(repr(value[:HEAD]))
+        self._length += len(value) - HEAD - TAIL - len(repr(value[:0]))
+        self.write(repr(value[-TAIL:]))
+
+    def compose(self, *, whole: bool, remark: str) -> str:
+        """Return the text, abbreviated if it is too long or not ``whole``, with ``remark`` in brackets after it."""
+        text = self._abbreviated(whole=whole)
+        if remark:
+            text += f" [{remark[:MAX_REMARK]}]" if text else f"[{remark[:MAX_REMARK]}]"
+        # A lone surrogate can't be sent as UTF-8. One character replaces it, so the text stays within its bound.
+        return text.encode("utf-8", "replace").decode()
+
+    def _abbreviated(self, *, whole: bool) -> str:
+        if not whole:
+            return f"{self.head} …" if self.head else ""
+        if self._length <= HEAD + TAIL:
+            return self.head + self._tail
+        return f"{self.head} … {self._length:,} characters in all … {self._tail}"
+
+
+MAX_ANSWER = MAX_TEXT // 4
+"""Characters of one answer's text: a screenful or two; longer answers of hundreds of ranks are not read."""
+
+
+def error_text(error: BaseException) -> str:
+    """Return the class and the message of an exception, whatever its ``str`` does; of any length."""
+    try:
+        text = str(error)
+    except BaseException as worse:
+        # A str() that raises SystemExit, or that never ends and is interrupted, gets an answer as well.
+        text = f"its str raises {type(worse).__name__}"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def abridged(text: str) -> str:
+    """Return a text that fits into an answer, without its middle if it is too long."""
+    clean = text.encode("utf-8", "backslashreplace").decode()
+    if len(clean) <= MAX_ANSWER:
+        return clean
+    half = MAX_ANSWER // 2 - 20
+    return f"{clean[:half]} … [{len(clean)} characters] … {clean[-half:]}"
+
+
+_ADDRESS = re.compile(r"(?<= at )0x[0-9a-fA-F]{6,}(?=(?:[;:, ][^\n>]{0,300})?>)")
+"""A memory address as reprs show it: ``<Model object at 0x7f0000000010>``. Other hexadecimal numbers are values."""
+
+DIGEST_BYTES = 16
+"""Bytes of a digest: enough that two different values never have the same digest by chance, in a job of any size."""
+
+PIECE = 1 << 20
+"""Characters of a text that are encoded at once, so that no second copy of a large text is made."""
+
+
+class Fingerprint:
+    """Two digests of what is fed: an exact one, and one without memory addresses.
+
+    The second digest is computed only from its first difference on, so most values are digested once.
+    """
+
+    __slots__ = ("_exact", "_masked")
+
+    def __init__(self) -> None:
+        self._exact = blake2b(digest_size=DIGEST_BYTES)
+        self._masked: Any = None
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes to both digests."""
+        self._exact.update(data)
+        if self._masked is not None:
+            self._masked.update(data)
+
+    def feed_apart(self, exact: bytes, masked: bytes) -> None:
+        """Add to each digest its own bytes."""
+        if self._masked is None and exact != masked:
+            self._masked = self._exact.copy()
+        self._exact.update(exact)
+        if self._masked is not None:
+            self._masked.update(masked)
+
+    def feed_repr(self, kind: str, text: str) -> None:
+        """Add a repr as :meth:`feed_text` adds a text, to the second digest without the addresses in it."""
+        masked = without_addresses(text)
+        if masked != text:
+            self.feed_apart(_framed(kind, text), _framed(kind, masked))
+        else:
+            self.feed_text(kind, text)
+
+    def feed_text(self, kind: str, text: str) -> None:
+        """Add a text with its kind and its length, so that no other texts give the same bytes."""
+        if len(text) <= PIECE:
+            self.feed(_framed(kind, text))
+            return
+        self.feed(_frame(kind, len(text)))
+        for start in range(0, len(text), PIECE):
+            self.feed(_encoded(text[start : start + PIECE]))
+
+    def digests(self) -> tuple[bytes, bytes]:
+        """Return the exact digest and the digest without addresses."""
+        exact = self._exact.digest()
+        return exact, exact if self._masked is None else self._masked.digest()
+
+
+class NoFingerprint(Fingerprint):
+    """Takes the place of a fingerprint where only the text of a value is wanted."""
+
+    __slots__ = ()
+
+    def feed(self, data: bytes) -> None:
+        """Do nothing."""
+
+    def feed_apart(self, exact: bytes, masked: bytes) -> None:
+        """Do nothing."""
+
+    def feed_repr(self, kind: str, text: str) -> None:
+        """Do nothing."""
+
+    def feed_text(self, kind: str, text: str) -> None:
+        """Do nothing."""
+
+
+class Unordered:
+    """The sum of the fingerprints of items whose order doesn't count.
+
+    Sets have another order in each rank, since each rank hashes strings with its own seed. A sum needs no memory,
+    unlike a sorted list, and differs just as reliably unless values are made to collide.
+    """
+
+    def __init__(self) -> None:
+        self._exact = 0
+        self._masked = 0
+
+    def add(self, fingerprint: Fingerprint) -> None:
+        """Add one item."""
+        exact, masked = fingerprint.digests()
+        self._exact += int.from_bytes(exact, "big")
+        self._masked += int.from_bytes(masked, "big")
+
+    def sums(self) -> tuple[bytes, bytes]:
+        """Return what to feed for all items: the exact sum, and the sum without addresses."""
+        return _wrapped(self._exact), _wrapped(self._masked)
+
+
+def without_addresses(text: str) -> str:
+    """Return a text with the memory addresses of reprs taken out, which differ in every process."""
+    return _ADDRESS.sub("0x", text) if " at 0x" in text else text
+
+
+def _wrapped(total: int) -> bytes:
+    return (total % (1 << 8 * DIGEST_BYTES)).to_bytes(DIGEST_BYTES, "big")
+
+
+def _framed(kind: str, text: str) -> bytes:
+    return _frame(kind, len(text)) + _encoded(text)
+
+
+def _frame(kind: str, length: int) -> bytes:
+    return f"{kind} {length}:".encode("utf-8", "surrogatepass")
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
 
 MAX_BYTES = 1024 * MIB
 """Bytes of one value that are looked at: about a second of hashing. Users seldom want to compare larger values."""
@@ -44,7 +238,7 @@ class Effort:
         if time.monotonic() >= self._end:
             raise OutOfTime(f"not done within {self.seconds:g} s")
 
-    def take(self, size: int) -> None:
+    def count(self, size: int) -> None:
         """Count bytes that will be looked at next; raise NotCompared if they are too many, or OutOfTime."""
         self.check()
         if size > self._bytes_left:
@@ -87,8 +281,8 @@ class ValueRecord(ABC):
     def value(self, value: Any) -> None:
         """Look at a value and everything in it."""
 
-    def unseen(self, value: object) -> None:
-        """Look at a value without its text."""
+    def fingerprint_only(self, value: object) -> None:
+        """Look at a value for its fingerprint alone."""
         shown, self.text = self.text, ValueText()
         try:
             self.value(value)

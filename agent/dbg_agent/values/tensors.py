@@ -11,10 +11,10 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.values.arrays import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, shape_text
-from dbg_agent.values.record import NotCompared, OutOfTime, sentence_of
+from dbg_agent.values.arrays import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, shape_text, write_figures
 
 if TYPE_CHECKING:
     from dbg_agent.values.record import Effort, ValueRecord
@@ -35,22 +35,23 @@ def is_tensor(kind: type) -> bool:
     return base is not None and issubclass(kind, base)
 
 
-def tell_tensor(record: ValueRecord, tensor: Any) -> None:
+def write_tensor(record: ValueRecord, tensor: Any) -> None:
     """Write and feed the type and shape of a tensor, then its content if that can be read."""
     torch: Any = sys.modules["torch"]
     # The program may be inside one of torch's modes, or the tensor's class may override operations: neither must see
     # the operations here, and no gradient must record them.
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
         local = local_shard(tensor)
-        _tell_outside(record, tensor, local)
+        _write_outside(record, tensor, local)
         reason = why_unreadable(torch, local)
         if reason:
             record.effort.give_up(reason)
             return
         data = local.detach()
-        record.attempt(lambda: _tell_content(record, torch, data))
+        record.attempt(lambda: _write_content(record, torch, data))
         if record.stats:
-            _tell_figures(record, torch, data)
+            elements = partial(_on_cpu, record.effort, torch, data)
+            write_figures(record, data.numel(), elements, partial(_add, torch))
 
 
 def local_shard(tensor: Any) -> Any:
@@ -64,7 +65,7 @@ def sharded_classes() -> tuple[type, ...]:
     return tuple(kind for kind in found if kind is not None)
 
 
-def _tell_outside(record: ValueRecord, tensor: Any, local: Any) -> None:
+def _write_outside(record: ValueRecord, tensor: Any, local: Any) -> None:
     kind = type(tensor)
     name = "tensor" if kind.__name__ == "Tensor" else kind.__name__
     shape = shape_text(tensor.shape)
@@ -106,12 +107,12 @@ def _is_stored(tensor: Any) -> bool:
     return bool(needed <= tensor.untyped_storage().nbytes() and tensor.data_ptr() != 0)
 
 
-def _tell_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
+def _write_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
     small = tensor.numel() <= SHOWN_ELEMENTS
     # Without digests only elements that are shown are worth a copy.
     if record.effort.reason and not small:
         return
-    record.effort.take(tensor.numel() * tensor.element_size())
+    record.effort.count(tensor.numel() * tensor.element_size())
     if not (record.compares or small):
         return
     for block in _on_cpu(record.effort, torch, tensor, step=1):
@@ -142,22 +143,7 @@ def wait_for_stream(effort: Effort, torch: Any, device: Any) -> None:
         time.sleep(STREAM_PAUSE)
 
 
-def _tell_figures(record: ValueRecord, torch: Any, tensor: Any) -> None:
-    """Write figures of the elements; they are no part of the digests."""
-    step = sample_step(tensor.numel())
-    figures = Figures()
-    try:
-        for block in _on_cpu(record.effort, torch, tensor, step=step):
-            _add(figures, torch, block)
-    except (OutOfTime, NotCompared) as error:
-        record.text.write(f" [no figures: {error.reason}]")
-    except Exception as error:
-        record.text.write(f" [no figures: {sentence_of(error)}]")
-    else:
-        record.text.write(f" {figures.sentence(step)}")
-
-
-def _add(figures: Figures, torch: Any, block: Any) -> None:
+def _add(torch: Any, figures: Figures, block: Any) -> None:
     # Half precision would overflow in sums.
     numbers = block if block.is_complex() else block.to(torch.float64)
     finite = numbers[torch.isfinite(numbers)]

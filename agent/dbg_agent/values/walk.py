@@ -11,32 +11,41 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import struct
 import sys
 from _thread import RLock, allocate_lock
 from collections import UserDict, UserList, deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Iterable
 from itertools import islice
 from types import (
-    BuiltinMethodType,
-    CellType,
-    CodeType,
-    FunctionType,
-    MappingProxyType,
-    MemberDescriptorType,
-    MethodType,
-    MethodWrapperType,
     ModuleType,
 )
 from typing import Any
-from weakref import ReferenceType
 
-from dbg_agent.values.arrays import is_array, tell_array
-from dbg_agent.values.fingerprint import Unordered, without_addresses
-from dbg_agent.values.record import MAX_REASON, Effort, NotCompared, ValueRecord, message_of, sentence_of
-from dbg_agent.values.tensors import is_tensor, tell_tensor
+from dbg_agent.values.arrays import is_array, write_array
+from dbg_agent.values.children import (
+    EXACT,
+    INSIDE,
+    VIEWS,
+    Container,
+    attributes_of,
+    container_of,
+    field_names,
+    has_hidden_state,
+    hides_content,
+    is_container,
+    name_of,
+)
+from dbg_agent.values.record import (
+    MAX_REASON,
+    Effort,
+    NotCompared,
+    Unordered,
+    ValueRecord,
+    message_of,
+    sentence_of,
+    without_addresses,
+)
+from dbg_agent.values.tensors import is_tensor, write_tensor
 
 MAX_DEPTH = 100
 """Nested containers that are looked at: more than users read, and far below the recursion limit."""
@@ -56,55 +65,13 @@ RUN = 1024
 ATOMS: frozenset[type] = frozenset({int, float, complex, bool, type(None)})
 SIMPLE: frozenset[type] = ATOMS | {str}
 BYTES: frozenset[type] = frozenset({bytes, bytearray, memoryview})
-VIEWS: frozenset[type] = frozenset({type({}.keys()), type({}.values()), type({}.items())})
+
 
 PLAIN: frozenset[type] = frozenset({dict, list, tuple, set, frozenset, deque})
 
 SHOWN: tuple[type, ...] = (type, ModuleType, type(allocate_lock()), RLock)
 """Classes of objects whose repr says all that is compared of them, whatever addresses it has."""
 
-
-def _inside_code(code: CodeType) -> Sequence[object]:
-    return code.co_name, code.co_code, code.co_names, code.co_consts
-
-
-def _inside_function(function: FunctionType) -> Sequence[object]:
-    return function.__code__, function.__defaults__, function.__kwdefaults__, function.__closure__
-
-
-def _inside_cell(cell: CellType) -> Sequence[object]:
-    try:
-        return (cell.cell_contents,)
-    except ValueError:
-        return ()  # a variable that is not bound yet
-
-
-INSIDE: dict[type, Callable[[Any], Sequence[object]]] = {
-    FunctionType: _inside_function,
-    CodeType: _inside_code,
-    CellType: _inside_cell,
-    MethodType: lambda method: (method.__func__, method.__self__),
-    BuiltinMethodType: lambda method: (method.__self__,),
-    MethodWrapperType: lambda method: (method.__self__,),
-    partial: lambda made: (made.func, made.args, made.keywords),
-    MappingProxyType: lambda proxy: (dict(proxy),),
-    slice: lambda taken: (taken.start, taken.stop, taken.step),
-    ReferenceType: lambda reference: (reference(),),
-}
-"""What objects of these classes are made of beside their attributes; their reprs may leave out or hide some of it."""
-
-EXACT: dict[type, Callable[[Any], object]] = {
-    str: lambda value: str.__getitem__(value, slice(None)),
-    bytes: lambda value: bytes.__getitem__(value, slice(None)),
-    bytearray: lambda value: bytearray.__getitem__(value, slice(None)),
-    int: int.__pos__,
-    float: float.__pos__,
-    complex: complex.__pos__,
-}
-"""The value of an object of a class that is derived from one of these, without its class and its attributes."""
-
-_IMMUTABLE = 1 << 8
-"""The flag of classes that are written in C."""
 
 ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(|\) at 0x")
 """Signs in a repr that it leaves out elements, rounds those of a tensor or an array, or hides a random generator."""
@@ -147,9 +114,9 @@ class Walk(ValueRecord):
         elif kind in BYTES or _is_plain_array(kind):
             self._bytes(value, kind)
         elif is_tensor(kind):
-            self.attempt(lambda: tell_tensor(self, value))
+            self.attempt(lambda: write_tensor(self, value))
         elif is_array(kind):
-            self.attempt(lambda: tell_array(self, value))
+            self.attempt(lambda: write_array(self, value))
         elif _is_container(kind):
             self._container(value, kind)
         else:
@@ -169,7 +136,7 @@ class Walk(ValueRecord):
         self.attempt(lambda: self._compare_string(value))
 
     def _compare_string(self, value: str) -> None:
-        self.effort.take(len(value))
+        self.effort.count(len(value))
         self.fingerprint.feed_text("str", value)
 
     def _bytes(self, value: Any, kind: type) -> None:
@@ -186,7 +153,7 @@ class Walk(ValueRecord):
         self.attempt(lambda: self._compare_bytes(value, form, size))
 
     def _compare_bytes(self, value: Any, form: str, size: int) -> None:
-        self.effort.take(size)
+        self.effort.count(size)
         if not self.compares:
             return
         # The buffer is copied, since another thread can't resize it while it is hashed, and would get an error.
@@ -199,7 +166,7 @@ class Walk(ValueRecord):
             text = str.__str__(repr(value))
         except Exception as error:
             failed, message = type(error).__name__, message_of(error)
-            self.text.write(f"<{_name(kind)}: repr raised {failed}: {message[:MAX_REASON]}>")
+            self.text.write(f"<{name_of(kind)}: repr raised {failed}: {message[:MAX_REASON]}>")
             self.fingerprint.feed_repr("error", f"{_identity(kind)} {failed} {message}")
             return
         self.text.write(text)
@@ -209,19 +176,19 @@ class Walk(ValueRecord):
             self.attempt(lambda: self._compare_inside(value, base))
         elif base is not None:
             self.attempt(lambda: self._compare_exact(value, EXACT[base]))
-        elif _hides_content(kind) or (not issubclass(kind, SHOWN) and without_addresses(text) != text):
+        elif hides_content(kind) or (not issubclass(kind, SHOWN) and without_addresses(text) != text):
             self.attempt(lambda: self._compare_attributes(value, kind))
 
     def _compare_by_repr(self, kind: type, text: str, *, is_whole: bool) -> None:
-        self.effort.take(len(text))
+        self.effort.count(len(text))
         # An object that turns into an array, such as a table, shows only some elements, with few digits.
         if is_whole and (hasattr(kind, "__array__") or ROUNDED.search(text)):
-            raise NotCompared(f"the repr of {_name(kind)} may leave out or round what differs")
+            raise NotCompared(f"the repr of {name_of(kind)} may leave out or round what differs")
         self.fingerprint.feed_repr(_identity(kind), text)
 
     def _compare_attributes(self, value: object, kind: type) -> None:
-        if _has_hidden_state(kind):
-            raise NotCompared(f"what {_name(kind)} holds can't be seen")
+        if has_hidden_state(kind):
+            raise NotCompared(f"what {name_of(kind)} holds can't be seen")
         if self._counts():
             self._once(value, lambda: self._attributes(value))
 
@@ -230,14 +197,14 @@ class Walk(ValueRecord):
             parts = INSIDE[base](value)
             self.fingerprint.feed_text("inside", str(len(parts)))
             for part in parts:
-                self.unseen(part)
+                self.fingerprint_only(part)
             self._attributes(value, beside=vars(base))
 
         if self._counts():
             self._once(value, look)
 
     def _compare_exact(self, value: object, exact: Callable[[Any], object]) -> None:
-        self.unseen(exact(value))
+        self.fingerprint_only(exact(value))
         # There may be millions of them without attributes, such as the numbers of numpy.
         if attributes_of(value) and self._counts():
             self._once(value, lambda: self._attributes(value))
@@ -267,7 +234,7 @@ class Walk(ValueRecord):
         self.fingerprint.feed_text("attributes", str(len(attributes)))
         for name in sorted(attributes):
             self.fingerprint.feed_text("attribute", name)
-            self.unseen(attributes[name])
+            self.fingerprint_only(attributes[name])
 
     # --------------------------------------------------------------------------------------------------- containers
 
@@ -306,28 +273,31 @@ class Walk(ValueRecord):
         for field in fields:
             if self.compares and field.compare and not field.repr:
                 self.fingerprint.feed_text("unshown", field.name)
-                self.unseen(getattr(value, field.name))
+                self.fingerprint_only(getattr(value, field.name))
         self._attributes(value, beside=[field.name for field in dataclasses.fields(kind)])
 
     def _builtin_elements(self, value: Any, kind: type) -> None:
-        if issubclass(kind, dict):
-            self._mapping(kind, dict.items(value), dict.__len__(value))
-        elif issubclass(kind, UserDict):
-            self._mapping(kind, dict.items(value.data), len(value.data))
-        elif issubclass(kind, (set, frozenset)):
-            self._set(value, kind)
+        found = container_of(value)
+        if found is None:
+            self._other_elements(value, kind)
+        elif found.base is dict:
+            self._mapping(kind, dict.items(found.data), dict.__len__(found.data))
+        elif found.base in (set, frozenset):
+            self._set(kind, found)
+        else:
+            self._sequence(kind, found)
+
+    def _other_elements(self, value: Any, kind: type) -> None:
+        if kind in VIEWS:
+            self._each_apart(kind, value, len(value), self.value, (f"{name_of(kind)}([", "])"))
         elif issubclass(kind, BaseException):
             self._error(value, kind)
-        elif kind in VIEWS:
-            self._each_apart(kind, value, len(value), self.value, (f"{_name(kind)}([", "])"))
-        elif issubclass(kind, (tuple, list, deque)):
-            self._sequence(value, kind)
         else:
-            self._sequence(value.data, kind)
+            raise NotCompared(f"what {name_of(kind)} wraps is no {'dict' if issubclass(kind, UserDict) else 'list'}")
 
     def _fields(self, kind: type, fields: Iterable[tuple[str, object]]) -> None:
         self.fingerprint.feed_text("fields", _identity(kind))
-        self.text.write(f"{_name(kind)}(")
+        self.text.write(f"{name_of(kind)}(")
         for index, (name, value) in enumerate(fields):
             self.fingerprint.feed_text("field", name)
             self.text.write(f", {name}=" if index else f"{name}=")
@@ -338,12 +308,12 @@ class Walk(ValueRecord):
 
     def _error(self, value: BaseException, kind: type) -> None:
         self.fingerprint.feed_text("raised", f"{_identity(kind)} {len(value.args)}")
-        self.text.write(f"{_name(kind)}(")
+        self.text.write(f"{name_of(kind)}(")
         self._in_order(iter(value.args))
         self.text.write(")")
 
     def _mapping(self, kind: type, items: Iterable[tuple[object, object]], size: int) -> None:
-        brackets = ("{", "}") if kind is dict else (f"{_name(kind)}({{", "})")
+        brackets = ("{", "}") if kind is dict else (f"{name_of(kind)}({{", "})")
         self._each_apart(kind, items, size, self._item, brackets)
 
     def _item(self, item: tuple[object, object]) -> None:
@@ -351,14 +321,13 @@ class Walk(ValueRecord):
         self.text.write(": ")
         self.value(item[1])
 
-    def _set(self, value: Any, kind: type) -> None:
-        base = set if issubclass(kind, set) else frozenset
-        size = base.__len__(value)
+    def _set(self, kind: type, found: Container) -> None:
+        size = found.base.__len__(found.data)
         if kind is set and size:
             brackets = ("{", "}")
         else:
-            brackets = (f"{_name(kind)}({{", "})") if size else (f"{_name(kind)}(", ")")
-        self._each_apart(kind, base.__iter__(value), size, self.value, brackets)
+            brackets = (f"{name_of(kind)}({{", "})") if size else (f"{name_of(kind)}(", ")")
+        self._each_apart(kind, found.base.__iter__(found.data), size, self.value, brackets)
 
     def _each_apart(
         self, kind: type, items: Iterable[Any], size: int, look: Callable[[Any], None], brackets: tuple[str, str]
@@ -379,14 +348,14 @@ class Walk(ValueRecord):
         own.feed_text("unordered", f"{_identity(kind)} {size}")
         own.feed_apart(*sum_of_all.sums())
 
-    def _sequence(self, value: Any, kind: type) -> None:
-        base = next((base for base in (tuple, deque) if issubclass(kind, base)), list)
+    def _sequence(self, kind: type, found: Container) -> None:
+        base, value = found
         size = base.__len__(value)
         if base is tuple and kind is not tuple and self._known_tuple(value, kind, size):
             return
         opening, closing = ("(", ",)" if size == 1 else ")") if base is tuple else ("[", "]")
         if kind not in (tuple, list):
-            opening, closing = f"{_name(kind)}({opening}", f"{closing})"
+            opening, closing = f"{name_of(kind)}({opening}", f"{closing})"
         self.fingerprint.feed_text("sequence", f"{_identity(kind)} {size}")
         self.text.write(opening)
         self._in_order(base.__iter__(value))
@@ -394,8 +363,8 @@ class Walk(ValueRecord):
 
     def _known_tuple(self, value: Any, kind: type, size: int) -> bool:
         """Look at a tuple whose class has its own text; return False if the tuple is like any other."""
-        names = getattr(kind, "_fields", None)
-        if isinstance(names, tuple) and len(names) == size:
+        names = field_names(kind)
+        if names is not None and len(names) == size:
             self._fields(kind, zip(map(str, names), tuple.__iter__(value), strict=True))
             return True
         if size <= RUN and SIMPLE.issuperset(map(type, tuple.__iter__(value))):
@@ -437,56 +406,13 @@ def _literal_of_numbers(run: list[object]) -> str:
 
 
 def _is_container(kind: type) -> bool:
-    containers = (dict, list, tuple, set, frozenset, deque, UserDict, UserList)
     if issubclass(kind, BaseException) and kind.__repr__ is BaseException.__repr__:
         return True
-    return issubclass(kind, containers) or kind in VIEWS or dataclasses.is_dataclass(kind)
+    return is_container(kind) or kind in VIEWS or dataclasses.is_dataclass(kind)
 
 
 def _is_plain_array(kind: type) -> bool:
     return kind is getattr(sys.modules.get("array"), "array", None)
-
-
-def attributes_of(value: object) -> dict[str, object]:
-    """Return the attributes in an object's ``__dict__`` and slots, without running code of its class."""
-    found: dict[str, object] = {}
-    for one in type(value).__mro__:
-        for name, slot in vars(one).items():
-            if type(slot) is MemberDescriptorType and not name.startswith("__"):
-                with suppress(AttributeError):
-                    found[name] = slot.__get__(value)
-    try:
-        dictionary = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return found
-    if type(dictionary) is dict:
-        found.update((name, inner) for name, inner in list(dictionary.items()) if type(name) is str)
-    return found
-
-
-def has_default_repr(kind: type) -> bool:
-    """Tell whether objects of a class show themselves by their address."""
-    own: object = kind.__repr__
-    return own is object.__repr__
-
-
-def _hides_content(kind: type) -> bool:
-    """Tell whether the repr of a class shows nothing of its objects' values: the default one, or a torch module's."""
-    module = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
-    return has_default_repr(kind) or (module is not None and issubclass(kind, module))
-
-
-def _has_hidden_state(kind: type) -> bool:
-    """Tell whether an object has more in memory than its attributes: what C code keeps, as in a generator."""
-    classes = [one for one in kind.__mro__ if not one.__flags__ & _IMMUTABLE]
-    attributes = sum(type(value) is MemberDescriptorType for one in classes for value in vars(one).values())
-    offsets = (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
-    known = object.__basicsize__ + struct.calcsize("P") * (attributes + offsets)
-    return kind.__basicsize__ > known or kind.__itemsize__ > 0
-
-
-def _name(kind: type) -> str:
-    return kind.__qualname__.rpartition(".")[2]
 
 
 def _identity(kind: type) -> str:

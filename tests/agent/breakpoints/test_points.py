@@ -338,7 +338,7 @@ def test_what_a_child_has_told_stays_whatever_another_child_tells(monkeypatch: p
     environ: dict[str, str] = {}
     reached.share(environ)
     where = environ[reached.VARIABLE]
-    reached.tell(where, 1, reached.HELD)
-    reached.tell(where, 1, reached.REACHED)
-    assert [reached.told(where, number) for number in range(3)] == [0, reached.HELD, 0]
+    reached.note(where, 1, reached.HELD)
+    reached.note(where, 1, reached.REACHED)
+    assert [reached.noted(where, number) for number in range(3)] == [0, reached.HELD, 0]
     os.close(int(where.split(":")[1]))

@@ -430,7 +430,7 @@ def test_a_change_tries_again_what_has_failed_before(driver: Driver, program: Mo
     assert wished.problem == ""
     breakpoints = driver.rank.breakpoints.wished
     assert breakpoints is not None
-    way, failures = breakpoints._way, [OSError("no memory")]
+    way, failures = breakpoints._mechanism, [OSError("no memory")]
     serve = way.serve
 
     def fails_once(lines: Lines) -> None:

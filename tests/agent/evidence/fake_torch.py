@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dbg_agent.evidence.flight_recorder import NATIVE_MODULE
-from dbg_agent.evidence.process_groups import MODULE
+from dbg_agent.evidence.torch_calls import MODULE
 
 CALLS = """\
 def all_reduce(tensor, op=None, group=None, async_op=False):

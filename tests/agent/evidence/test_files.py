@@ -75,7 +75,7 @@ def test_a_file_that_is_too_long_to_compile_has_changed(module: Path, monkeypatc
 def test_a_file_is_read_once(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = older(CodeFiles())
     first = told(reader)
-    monkeypatch.setattr(code, "_content", lambda _path: b"another content")
+    monkeypatch.setattr(code, "read_file", lambda _path, _most: (b"another content", None))
     assert told(reader) == first
 
 
@@ -87,12 +87,11 @@ def test_a_file_that_is_gone_is_told(module: Path) -> None:
 def test_a_file_system_that_hangs_holds_up_nobody(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     going, reads = threading.Event(), threading.Semaphore(0)
 
-    def hangs(_path: str) -> bytes:
+    def hangs(_path: str, _most: int) -> None:
         reads.release()
         going.wait()
-        return b""
 
-    monkeypatch.setattr(code, "_content", hangs)
+    monkeypatch.setattr(code, "read_file", hangs)
     monkeypatch.setattr(code, "WAIT_SECONDS", 0.01)
     reader = CodeFiles()
     assert reader.read() is None

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.evidence import flight_recorder
-from dbg_agent.evidence.flight_recorder import Before, Recorder, entries_of, read, recorders_of
+from dbg_agent.evidence.flight_recorder import LastStatus, Recorder, entries_of, read, recorders_of
 from tests.agent.evidence.recorded import DUMPS, dump, pickled, raw
 
 
@@ -92,7 +92,7 @@ def test_the_quick_way_finds_what_a_full_parse_finds(outcomes: list[tuple[str, b
     ],
 )
 def test_what_is_no_dump_is_a_failure_that_is_told(content: bytes) -> None:
-    recorded = read(Recorder("nccl", None, lambda: content), Before(), is_still=True)
+    recorded = read(Recorder("nccl", None, lambda: content), LastStatus(), is_still=True)
 
     assert recorded.failure
     assert recorded.entries is None
@@ -102,7 +102,7 @@ def test_a_recorder_that_raises_is_a_failure_that_is_told() -> None:
     def fails() -> bytes:
         raise RuntimeError("no")
 
-    assert read(Recorder("gloo", fails, fails), Before(), is_still=True).failure == "RuntimeError"
+    assert read(Recorder("gloo", fails, fails), LastStatus(), is_still=True).failure == "RuntimeError"
 
 
 # ------------------------------------------------------------------------------------------------ when entries are read
@@ -110,7 +110,7 @@ def test_a_recorder_that_raises_is_a_failure_that_is_told() -> None:
 MANY = flight_recorder.FEW_ENTRIES + 1
 
 
-def look(backend: str, before: Before, *, enqueued: int, completed: int, is_still: bool = False) -> bool:
+def look(backend: str, before: LastStatus, *, enqueued: int, completed: int, is_still: bool = False) -> bool:
     """Look at a recorder with these numbers; tell whether its entries were read."""
     entries = dump(raw(1, f"{backend}:all_reduce"), enqueued=enqueued, completed=completed)
     status = dump(enqueued=enqueued, completed=completed)
@@ -121,23 +121,23 @@ def look(backend: str, before: Before, *, enqueued: int, completed: int, is_stil
 
 
 def test_few_entries_are_always_read() -> None:
-    assert look("gloo", Before(), enqueued=MANY - 1, completed=0)
+    assert look("gloo", LastStatus(), enqueued=MANY - 1, completed=0)
 
 
 def test_many_entries_are_read_of_a_program_that_waits_only() -> None:
-    assert not look("gloo", Before(), enqueued=MANY, completed=0)
-    assert look("gloo", Before(), enqueued=MANY, completed=0, is_still=True)
+    assert not look("gloo", LastStatus(), enqueued=MANY, completed=0)
+    assert look("gloo", LastStatus(), enqueued=MANY, completed=0, is_still=True)
 
 
 def test_nccl_is_read_while_something_is_unfinished() -> None:
-    assert look("nccl", Before(), enqueued=MANY, completed=MANY - 1)
-    assert not look("nccl", Before(), enqueued=MANY, completed=MANY)
+    assert look("nccl", LastStatus(), enqueued=MANY, completed=MANY - 1)
+    assert not look("nccl", LastStatus(), enqueued=MANY, completed=MANY)
 
 
 def test_many_entries_are_read_if_nothing_has_moved_since_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    before = Before()
+    before = LastStatus()
 
     assert not look("gloo", before, enqueued=MANY, completed=MANY)
     now += 2 * flight_recorder.UNMOVED_SECONDS
@@ -146,7 +146,7 @@ def test_many_entries_are_read_if_nothing_has_moved_since_the_last_look(monkeypa
 
 
 def test_a_recorder_that_is_off_is_not_used() -> None:
-    assert not look("gloo", Before(), enqueued=0, completed=0)
+    assert not look("gloo", LastStatus(), enqueued=0, completed=0)
 
 
 # --------------------------------------------------------------------------------------------------- which there are

@@ -113,7 +113,7 @@ def test_tags_and_roots_stand_in_the_call(seen: SimpleNamespace) -> None:
     assert tag() == 12
     seen.part.recv(source=0)
     assert tag() == -1
-    seen.part.recv(source=0, tag=tags["data"])
+    seen.part.recv(source=0, tag=tags.get("data"))
     assert tag() is None
     seen.part.bcast(b"")
     assert (tag(), seen.records[1].root) == (None, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ import pytest
 
 from dbg_agent.evidence import process
 from dbg_agent.evidence.process import process_seen
+from dbg_agent.launch import proc
 
 
 def test_this_process_is_told_with_amounts_that_grow() -> None:
@@ -52,8 +52,7 @@ os.waitpid(child, 0)
 
 
 def files(monkeypatch: pytest.MonkeyPatch, texts: Mapping[str, str]) -> None:
-    monkeypatch.setattr(process, "read_text", lambda path: texts.get(path, ""))
-    monkeypatch.setattr(os, "access", lambda path, _mode: any(name.startswith(path) for name in texts))
+    monkeypatch.setattr(proc, "read_proc", lambda path: texts.get(path, ""))
 
 
 def test_without_proc_nothing_is_told_but_the_times(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_agent.evidence.process_groups import MAX_GROUPS, process_groups
+from dbg_agent.evidence.torch_calls import MAX_GROUPS, process_groups
 from tests.agent.evidence.fake_torch import FakeTorch, ProcessGroup
 
 

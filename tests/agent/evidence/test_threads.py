@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.evidence import descriptors, system_calls, threads
+from dbg_agent.evidence import descriptors, process, threads
 from dbg_agent.evidence.descriptors import waits_in
-from dbg_agent.evidence.system_calls import SystemCall
+from dbg_agent.evidence.process import SystemCall
 from dbg_agent.evidence.threads import threads_seen
 from dbg_agent.stop.frame_locals import WRITES_THROUGH
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, WaitKind
@@ -296,7 +296,7 @@ NUMBERS = st.integers(0, 2**64 - 1)
 
 
 @given(
-    st.sampled_from([*sorted(system_calls._NAMES.values()), "number 999"]),
+    st.sampled_from([*sorted(process._NAMES.values()), "number 999"]),
     st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
 )
 def test_any_call_with_any_arguments_is_told(name: str, arguments: tuple[int, ...]) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_agent.evidence.process_groups import process_groups
-from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, shape_of
+from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, process_groups, shape_of
 from tests.agent.evidence.fake_torch import FakeTorch
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from dbg_agent.evidence import torch_collectives
-from dbg_agent.evidence.flight_recorder import Before, Recorder
+from dbg_agent.evidence.flight_recorder import LastStatus, Recorder
 from dbg_agent.evidence.torch_collectives import torch_seen
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from tests.agent.evidence.fake_torch import FakeTorch
@@ -19,7 +19,7 @@ from tests.agent.evidence.recorded import dump, raw
 def _recorders(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in torch_collectives.BUFFER_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(torch_collectives, "_before", Before())
+    monkeypatch.setattr(torch_collectives, "_before", LastStatus())
     record(monkeypatch)
 
 

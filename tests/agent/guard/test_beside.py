@@ -70,7 +70,7 @@ async def test_each_lack_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, scope: str, why: str
 ) -> None:
     (tmp_path / "scope").write_text(f"{scope}\n")
-    monkeypatch.setattr(beside, "SCOPE", str(tmp_path / "scope"))
+    monkeypatch.setattr(beside, "YAMA_SCOPE", str(tmp_path / "scope"))
     write(tmp_path, script)
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     with pytest.raises(NoStack, match=why):

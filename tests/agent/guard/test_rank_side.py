@@ -315,8 +315,10 @@ def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
         "    def __init__(self, about, process, facts, beat_at): print(type(process) is WatchedProcess)\n"
         "    def run(self, said, is_called): pass\n"
     )
-    for name in ("process.py", "watched.py"):
-        (guard_folder / name).write_bytes(Path(rank_side.SCRIPT).with_name(name).read_bytes())
+    (package / "launch").mkdir()
+    (package / "launch/__init__.py").touch()
+    for name in ("guard/process.py", "guard/watched.py", "launch/proc.py"):
+        (package / name).write_bytes((Path(rank_side.SCRIPT).parents[1] / name).read_bytes())
     told = f'{os.getpid()} 10 {{"path": ["{tmp_path}"]}}\nFatal Python error: Aborted\n'
     command = [sys.executable, "-I", "-S", "-B", str(guard_folder / "process.py")]
     result = subprocess.run(command, input=told, capture_output=True, text=True, check=True)

@@ -14,7 +14,7 @@ from dbg_agent.engines.passing_pdb import run_command, with_rank
 from dbg_agent.rank.evaluate import Evaluated, digests_of, evaluate
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
-from dbg_agent.values.text import MAX_ANSWER, abridged
+from dbg_agent.values.record import MAX_ANSWER, abridged
 from dbg_wire.messages import Action, Ask, Kind
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.loaded_sources import Loaded
-from dbg_agent.values.inspector import InspectedRank, Inspector, Place
+from dbg_agent.values.inspector import Inspector, Place
 from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     Inspected,
@@ -25,44 +25,23 @@ PLENTY = 60.0
 """Seconds within which everything here is told."""
 
 
-class Stop:
-    """A stop without a crash."""
-
-    crash = None
-
-    def __init__(self, frame: FrameType) -> None:
-        self.frame = frame
-        self.view = self
-        self.sources = Loaded()
-
-    def frames(self) -> list[tuple[FrameType, int]]:
-        """Return the frame of the stop alone."""
-        return [(self.frame, self.frame.f_lineno)]
+def _in_thread(seconds: float, call: Callable[[], None]) -> None:
+    """Call something in another thread."""
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
 
 
-class FakeRank:
-    """A rank whose timers run only if a test needs them."""
-
-    def __init__(self, frame: FrameType, *, keeps_time: bool) -> None:
-        self.interruptible = Interruptible(self.call_later)
-        self.stopping = Stop(frame)
-        self._keeps_time = keeps_time
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in another thread."""
-        if self._keeps_time:
-            timer = threading.Timer(seconds, call)
-            timer.daemon = True
-            timer.start()
+def _never(_seconds: float, _call: Callable[[], None]) -> None:
+    """Call nothing."""
 
 
 class Sights:
     """Looks at one frame."""
 
     def __init__(self, frame: FrameType, seconds: float = PLENTY, *, keeps_time: bool = False) -> None:
-        rank: Any = FakeRank(frame, keeps_time=keeps_time)
-        shown: InspectedRank = rank
-        self.inspector = Inspector(shown)
+        interruptible = Interruptible(_in_thread if keeps_time else _never)
+        self.inspector = Inspector(interruptible, Loaded(), lambda: [(frame, frame.f_lineno)], lambda: None)
         self._place = Place(frame, None, seconds)
 
     def look(self, **question: Any) -> Inspected:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.values.describe import Described, describe
-from dbg_agent.values.text import MAX_VALUE_TEXT
+from dbg_agent.values.record import MAX_VALUE_TEXT
 
 PLENTY = 60.0
 """Seconds within which every value here is described."""

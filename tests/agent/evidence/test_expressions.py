@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.call_site import CallSite, call_site
+from dbg_agent.evidence.expressions import CallSite, call_site
 from dbg_agent.evidence.variables import UNKNOWN
 
 PATTERN = re.compile("a")
@@ -63,7 +63,7 @@ def by_closure() -> None:
 def test_object_method_and_arguments_are_read(function: Callable[[], object]) -> None:
     site = site_of(function)
     assert site is not None
-    assert (site.target, site.method) == (PATTERN, "sub")
+    assert (site.called.owner, site.called.name) == (PATTERN, "sub")
     assert [site.argument(0, "repl"), site.argument(1, "string"), site.argument(2, "count")] == [note, "a", 1]
     assert site.argument(3, "more") is UNKNOWN
 
@@ -84,24 +84,37 @@ def test_what_would_take_running_code_is_unknown() -> None:
         thing = WithProperty()
         thing.pattern.sub(note, "a")
 
-    assert site_of(computed) == CallSite(PATTERN, "sub", (note, UNKNOWN), {"count": UNKNOWN})
+    site = site_of(computed)
+    assert site is not None
+    assert (site.called.owner, site.positional, site.named) == (PATTERN, (note, UNKNOWN), {"count": UNKNOWN})
     site = site_of(by_property)
     assert site is not None
     # The property is not asked.
-    assert site.target is UNKNOWN
+    assert (site.called.owner, site.called.name) == (UNKNOWN, "sub")
 
 
-def test_a_call_of_a_form_that_is_not_known_is_none() -> None:
+def test_arguments_that_do_not_stand_in_the_code_are_unknown() -> None:
     def unpacked() -> None:
         arguments: Any = [note, "a"]
         PATTERN.sub(*arguments)
 
+    def chosen() -> None:
+        PATTERN.sub(note if seen is not None else str, "a")
+
+    for function in (unpacked, chosen):
+        site = site_of(function)
+        assert site is not None
+        assert (site.called.name, site.argument(0, "repl"), site.argument(2, "count", 0)) == ("sub", UNKNOWN, UNKNOWN)
+
+
+def test_a_function_is_called_by_its_name_and_without_an_object() -> None:
     def plain_function() -> None:
         sub = PATTERN.sub
         sub(note, "a")
 
-    assert site_of(unpacked) is None
-    assert site_of(plain_function) is None
+    site = site_of(plain_function)
+    assert site is not None
+    assert (site.called.text, site.called.owner, site.positional) == ("sub", UNKNOWN, (note, "a"))
 
 
 def test_a_frame_that_calls_nothing_is_none() -> None:

@@ -1,0 +1,98 @@
+"""Files of /proc and of control groups, as the kernel writes them.
+
+This module imports only what a bare interpreter has loaded anyway: a guard reads it from its start on.
+"""
+
+from __future__ import annotations
+
+import os
+
+CGROUPS = "/sys/fs/cgroup"
+
+YAMA_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
+"""What Linux's Yama allows: 1 lets a process be traced by nobody but its ancestors and those that it names."""
+
+UNLIMITED = 1 << 60
+"""Bytes from which on a limit is none: version 1 of control groups writes nearly 2**63 for no limit."""
+
+_MAX_DEPTH = 16
+"""Groups around each other that are looked at."""
+
+_LIMITS = ("memory.max", "memory.limit_in_bytes")
+_COUNTS = ("memory.events", "memory.oom_control")
+"""Files of version 2 and of version 1."""
+
+
+def read_proc(path: str, most: int = 65536) -> str:
+    """Return the beginning of a file of /proc or of a control group; empty if it can't be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return ""
+    try:
+        return os.read(descriptor, most).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+
+
+def fields_of(path: str, separator: str = ":") -> dict[str, str]:
+    """Return the lines of a file, by the names before the separator."""
+    lines = (line.partition(separator) for line in read_proc(path).splitlines())
+    return {name: value.strip() for name, _, value in lines}
+
+
+def number_in(text: str) -> int | None:
+    """Return a number; None for another text."""
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
+
+
+def stat_of(process: int | str) -> tuple[str, list[str]]:
+    """Return the name of a process, or of ``PID/task/TID``, and its words from the state on; none if it is gone."""
+    # "pid (name) state parent …": the name may hold any character, even parentheses.
+    before, _, after = read_proc(f"/proc/{process}/stat").rpartition(")")
+    return before.partition("(")[2], after.split()
+
+
+class MemoryGroup:
+    """The control group that accounts the memory of a process."""
+
+    def __init__(self, pid: int | str, root: str = CGROUPS, proc: str = "/proc") -> None:
+        """Find the group; ``root`` and ``proc`` are where the kernel shows groups and processes."""
+        self._folders = _memory_folders(read_proc(f"{proc}/{pid}/cgroup"), root)
+
+    def limit(self) -> int | None:
+        """Return the bytes that the group may hold, None if only the host's memory bounds it."""
+        found = [number_in(read_proc(f"{folder}/{name}")) for folder in self._folders for name in _LIMITS]
+        for folder in self._folders[:1]:
+            found.append(number_in(fields_of(f"{folder}/memory.stat", " ").get("hierarchical_memory_limit", "")))
+        return min((size for size in found if size is not None and size < UNLIMITED), default=None)
+
+    def kills(self) -> int | None:
+        """Return how often the kernel has ended a process of the group for want of memory, None if it doesn't tell."""
+        texts = (fields_of(f"{folder}/{name}", " ").get("oom_kill") for folder in self._folders[:1] for name in _COUNTS)
+        return next((number_in(text) for text in texts if text is not None), None)
+
+
+def _memory_folders(text: str, root: str) -> list[str]:
+    """Return the folders of the groups that account a process's memory, the innermost first.
+
+    A container may see its own group as the top, under a path that is the host's.
+    """
+    for number, controllers, path in (line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2):
+        if "memory" in controllers.split(","):
+            tops = [f"{root}/memory"]
+        elif number == "0":
+            tops = [root, f"{root}/unified"]
+        else:
+            continue
+        parts = path.strip("/").split("/") if path.strip("/") else []
+        for top in tops:
+            inner = [f"{top}/{'/'.join(parts[:count])}" for count in range(len(parts), 0, -1)]
+            folders = [*inner[:_MAX_DEPTH], top]
+            for at, folder in enumerate(folders):
+                if any(read_proc(f"{folder}/{name}") for name in (*_COUNTS, *_LIMITS)):
+                    return folders[at:]
+    return []
