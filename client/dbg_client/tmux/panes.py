@@ -43,7 +43,7 @@ from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import Breakpoint, RankInfo, RankState
 from dbg_wire.targets.selection import unique_target
 
-_ATTACH = "import sys; del sys.path[0]; from dbg_client.cli import main; sys.exit(main())"
+_ATTACH = "import sys; del sys.path[0]; from dbg_client.cli.main import main; sys.exit(main())"
 """``python -m dbg_client`` without the present directory on its path: it would import a user's ``random.py`` there."""
 
 _SCRIPT = r"""
