@@ -217,7 +217,7 @@ def _file_lock(inside: Inside) -> Wait:
         return Wait(WaitKind.FILE, f"waits for the file lock{inside.named}")
     path = os.path.abspath(path)  # noqa: PTH100 - no pathlib in a rank
     text = f"waits for the lock of the file {printable(path)}"
-    is_soft = type(inside.local("self")).__name__ == "SoftFileLock"
+    is_soft = "SoftFileLock" in type(inside.local("self")).__name__
     find = openers if is_soft else lock_holders
     return Wait(WaitKind.FILE, text, ask=lambda: held_by(text, find(resolved(path))))
 
@@ -273,6 +273,7 @@ _RULES: dict[tuple[str, str], Rule] = {
     ("torch.utils.data.dataloader", "_try_get_data"): _loader,
     ("torch.utils.file_baton", "wait"): _baton,
     ("filelock._api", "acquire"): _file_lock,
+    ("filelock._core._lock", "acquire"): _file_lock,  # from release 4 on
     ("selectors", "select"): _loop,
     ("importlib._bootstrap", "acquire"): _import,
     ("_frozen_importlib", "acquire"): _import,
