@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import getpass
-import socket
+import os
+from types import SimpleNamespace
 
 import pytest
 
-from dbg_dial.user import user_name
+from dbg_dial.kernel import user_name
 
 
 def test_the_name_is_the_users_at_the_short_name_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "gethostname", lambda: "login1.cluster.example")
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename="login1.cluster.example"))
 
     assert user_name() == f"{getpass.getuser()}@login1"
 

@@ -19,7 +19,7 @@ from dbg_wire.messages import (
     RankReport,
     Testimony,
 )
-from dbg_wire.messages.rows import AnyInquiry, AnyRow
+from dbg_wire.messages.declared import AnyInquiry, AnyRow
 from dbg_wire.records.beside import CommandLine
 from dbg_wire.records.record import Record, bound_of, hints_of, inner_of
 

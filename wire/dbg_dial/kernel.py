@@ -1,4 +1,4 @@
-"""The name of this host's kernel, by which a broker knows whether it can see a rank's process."""
+"""Who dials: the name of this kernel, by which a broker knows whether it sees a rank's process, and of the user."""
 
 from __future__ import annotations
 
@@ -16,3 +16,21 @@ def kernel_name(proc: str = "/proc") -> str | None:
         return f"{boot}/{os.stat(f'{proc}/self/ns/pid').st_ino}"  # noqa: PTH116
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def user_name() -> str:
+    """Return ``user@host``; the user's name comes from the environment, else from the system's accounts."""
+    named = (os.environ.get(variable) for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"))
+    user = next(filter(None, named), None) or _account()
+    return f"{user}@{os.uname().nodename.partition('.')[0]}"
+
+
+def _account() -> str:
+    # getpass.getuser() does the same, and imports termios, which a face without a terminal may lack. A rank, which asks
+    # for the kernel alone, loads no database of users.
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

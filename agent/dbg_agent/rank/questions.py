@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dbg_agent.rank.evaluate import Evaluated
     from dbg_agent.rank.rank import Rank
     from dbg_agent.values.inspector import Inspector
-    from dbg_wire.messages.rows import AnyRow
+    from dbg_wire.messages.declared import AnyRow
     from dbg_wire.records.evidence import EvidenceRecord
 
 STILL_SECONDS = 0.1

@@ -21,7 +21,7 @@ from pathlib import Path
 from dbg_broker.audit.entries import Entry, What, encode_entry
 from dbg_broker.quotas import LruMap, TokenBucket
 from dbg_broker.timers import Timers
-from dbg_dial.user import user_name
+from dbg_dial.kernel import user_name
 
 AUDIT_FILE = "audit.jsonl"
 

@@ -16,7 +16,7 @@ from dbg_broker.home.certificate import SOON_SECONDS, Validity, is_soon, read_va
 from dbg_broker.net.http import BEARER
 from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
 from dbg_dial.apart import apart
-from dbg_dial.user import user_name
+from dbg_dial.kernel import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.version import PROTOCOL_MAJOR

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
-from dbg_dial.user import user_name
+from dbg_dial.kernel import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
 from dbg_wire.records.ranks import RankInfo, RankState, describe_exit

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from dbg_client.streams import tell
+from dbg_client.actions.streams import tell
 from dbg_wire.errors import NeedsAnswer
 
 

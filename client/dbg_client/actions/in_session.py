@@ -10,6 +10,7 @@ from functools import partial
 
 from dbg_client.actions.ask import QUESTIONS, ask, show_list
 from dbg_client.actions.many import break_in, read_saved
+from dbg_client.actions.streams import terminal_size
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, find
 from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nobody
@@ -18,7 +19,6 @@ from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import until_stopped
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order
-from dbg_client.streams import terminal_size
 from dbg_client.views.answers import lines_in, show_answers, show_screen
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS, read_scope

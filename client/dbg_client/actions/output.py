@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
-from dbg_client.streams import has_cursor, tell, terminal_size, write_result
+from dbg_client.actions.streams import has_cursor, tell, terminal_size, write_result
 from dbg_client.views.table import text_width
 from dbg_client.words.config import PREFERENCES
 from dbg_client.words.settings import Format

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 
 from dbg_client.actions.many import PARTIAL, ShownAnswers, remember
+from dbg_client.actions.streams import terminal_size
 from dbg_client.core.asking import Asker
 from dbg_client.core.patience import Show, show_nobody
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
 from dbg_client.hang.explain import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind, exit_status
 from dbg_client.questions.cause import ask_collectives, find_cause
-from dbg_client.streams import terminal_size
 from dbg_client.views.stacks import MISSING, missing_from_collectives
 from dbg_client.words.settings import Collectives, Format, Why
 from dbg_wire.errors import printable

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from dbg_client.actions.consent import agrees
+from dbg_client.actions.streams import show_waiting, tell, write_result
 from dbg_client.adopt.errors import CantAdopt, NothingToAdopt
 from dbg_client.adopt.found import Candidate, find_mine
 from dbg_client.adopt.one import adopt_one
@@ -22,7 +23,6 @@ from dbg_client.adopt.payload import Answer, Outcome
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list
-from dbg_client.streams import show_waiting, tell, write_result
 from dbg_client.views.waits import show_age
 from dbg_client.words.settings import Adopt
 from dbg_dial.find import RENDEZVOUS_FILE, Opening

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from dbg_client.streams import write_result
+from dbg_client.actions.streams import write_result
 from dbg_client.views.table import table
 from dbg_client.words.config import PREFERENCES, Config, Origin, Setting, settle_one
 from dbg_client.words.settings import ShowConfig

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dbg_client.streams import prepare_streams, tell, write_result
+from dbg_client.actions.streams import prepare_streams, tell, write_result
 from dbg_wire.errors import AmbiguousTarget, DbgError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _use_broker(settings: VerbSettings) -> int:
     if isinstance(settings, Dap):
         return _serve_ide(settings)
     if isinstance(settings, Tmux):
-        from dbg_client.tmux.panes import open_panes
+        from dbg_client.run.panes import open_panes
 
         return open_panes(settings)
     from dbg_client.mcp.server import serve_mcp

@@ -23,7 +23,7 @@ from dbg_wire.messages import (
     RankAnswer,
     Refusal,
 )
-from dbg_wire.messages.rows import AnyInquiry
+from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import checked, fitted

@@ -15,7 +15,7 @@ from dbg_client.core.link import BrokerLink, Down, Event, Up
 from dbg_client.core.reach import find_reach
 from dbg_client.errors import SlowBroker, TimedOut
 from dbg_dial.deadline import within
-from dbg_dial.user import user_name
+from dbg_dial.kernel import user_name
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import BrokerUnreachable, printable
 from dbg_wire.messages import Answers, Message, Progress, Question, Refusal, Welcome

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dbg_client.actions.streams import write_result
 from dbg_client.dap.messages import USUAL_TARGET
-from dbg_client.streams import write_result
 from dbg_dial.whole_file import write_whole
 from dbg_wire.errors import BadInput, printable
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TextIO
 
+from dbg_client.actions.streams import tell
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
@@ -30,7 +31,6 @@ from dbg_client.dap.messages import (
     read_request,
     refusal,
 )
-from dbg_client.streams import tell
 from dbg_client.words.settings import BrokerOptions, Dap
 from dbg_dial.deadline import within
 from dbg_wire.errors import BadInput

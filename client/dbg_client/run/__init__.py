@@ -1,1 +1,1 @@
-"""The terminal's side of `dbg-broker run`: the job's output, and a session wherever a rank stops. Starts no job."""
+"""The terminal's side of `dbg-broker run`: the job's output, sessions where ranks stop, panes of tmux. Starts no job"""

@@ -9,12 +9,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.actions.many import show_stacks_of
+from dbg_client.actions.streams import tell
 from dbg_client.actions.why import show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
-from dbg_client.streams import tell
 from dbg_client.views.waits import show_age
 from dbg_client.words.settings import BrokerOptions, Where, Why
 from dbg_wire.errors import DbgError, printable

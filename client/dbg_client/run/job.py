@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dbg_client.actions.streams import has_cursor, tell
 from dbg_client.core.choose import (
     PREFERRED_SECONDS,
     SAME_RANK_SECONDS,
@@ -30,7 +31,6 @@ from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.progress import panes_beside, progress, way_back
 from dbg_client.run.run_socket import RunSocket, read_task
-from dbg_client.streams import has_cursor, tell
 from dbg_client.terminal.attach import Attaching
 from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
 from dbg_client.words.settings import Attach
@@ -41,7 +41,7 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 from dbg_wire.targets.selection import parse_target
 
 if TYPE_CHECKING:
-    from dbg_client.tmux.panes import RankPanes
+    from dbg_client.run.panes import RankPanes
 
 STDIN = 0
 
@@ -400,7 +400,7 @@ class _Following:
 
 def _panes(settings: Attach, output: JobOutput) -> RankPanes | None:
     """Return the panes beside this one; None where this terminal is not in tmux after all."""
-    from dbg_client.tmux.panes import RankPanes  # hardly ever needed
+    from dbg_client.run.panes import RankPanes  # hardly ever needed
 
     pane = os.environ.get("TMUX_PANE")
     if not pane:

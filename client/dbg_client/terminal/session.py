@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dbg_client.actions.streams import tell
 from dbg_client.attachment.attachment import Attachment
 from dbg_client.attachment.driving import Driving
 from dbg_client.attachment.effects import Bell, Effect, Effects
@@ -15,7 +16,6 @@ from dbg_client.core.choose import Choice, neighbour
 from dbg_client.core.directory import Directory
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.streams import tell
 from dbg_client.terminal.canvas import help_text
 from dbg_client.terminal.escape import HELP
 from dbg_client.terminal.options import End, SessionOptions, SessionOutcome

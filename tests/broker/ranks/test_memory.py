@@ -9,7 +9,7 @@ import pytest
 from dbg_broker.ranks.memory import weight
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Answer, Kind, Sender
-from dbg_wire.messages.rows import AnyRow
+from dbg_wire.messages.declared import AnyRow
 from dbg_wire.records.inspection import Part
 from dbg_wire.records.ras import OperationCount, RasRank
 

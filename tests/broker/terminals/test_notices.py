@@ -17,7 +17,7 @@ from dbg_broker.terminals.notices import (
     visible_action,
 )
 from dbg_wire.messages import Action, Question
-from dbg_wire.messages.rows import AnyInquiry
+from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.beside import command_line
 from dbg_wire.records.inspection import Inspection, PartsQuestion, Sight
 from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile

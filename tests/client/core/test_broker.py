@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.core.switchboard import MAX_PROGRAM, person_name
-from dbg_dial.user import user_name
+from dbg_dial.kernel import user_name
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dbg_client.run.hang_watch import SLACK_SECONDS, Standstill
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.messages.rows import AnyRow
+from dbg_wire.messages.declared import AnyRow
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
 from dbg_wire.records.ranks import Place
 

@@ -3,9 +3,8 @@
 from typing import Annotated
 
 from dbg_wire.limits import MAX_ANSWER_BYTES
-from dbg_wire.messages.declared import Message
+from dbg_wire.messages.declared import Message, Rows
 from dbg_wire.messages.report import RankReport
-from dbg_wire.messages.rows import Rows
 from dbg_wire.messages.vocabulary import Finding, Kind, Sender
 from dbg_wire.records.bounds import (
     MAX_RANK,

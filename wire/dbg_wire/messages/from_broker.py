@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-from dbg_wire.messages.declared import Message
+from dbg_wire.messages.declared import AnyInquiry, Message, Rows
 from dbg_wire.messages.report import RankReport
-from dbg_wire.messages.rows import AnyInquiry, Rows
 from dbg_wire.messages.vocabulary import Action, Kind, Look, Sender
 from dbg_wire.records.bounds import Age, Count, FrameName, FreeText, Integer, Integers, Items, Real, Sentence, Texts
 from dbg_wire.records.ranks import Place, RankInfo, RankState, ThreadStacks

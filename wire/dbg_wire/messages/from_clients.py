@@ -2,8 +2,7 @@
 
 from typing import Annotated
 
-from dbg_wire.messages.declared import Message
-from dbg_wire.messages.rows import AnyInquiry, check_inquiry
+from dbg_wire.messages.declared import AnyInquiry, Message, check_inquiry
 from dbg_wire.messages.vocabulary import Action, Look, Mode, Sender
 from dbg_wire.records.bounds import (
     Count,

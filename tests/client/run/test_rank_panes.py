@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dbg_client.core.left_breakpoints import write_breakpoints
-from dbg_client.tmux import panes as rank_panes
-from dbg_client.tmux.panes import RankPanes
-from dbg_client.tmux.tmux import MAX_PANES, NoTmux
+from dbg_client.run import panes as rank_panes
+from dbg_client.run.panes import RankPanes
+from dbg_client.run.tmux import MAX_PANES, NoTmux
 from dbg_client.words.settings import AttachOptions, BrokerOptions, Tmux
 from dbg_wire.records.ranks import Breakpoint, RankInfo
 from tests.client.fake_broker import make_rank

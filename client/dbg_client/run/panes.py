@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from dbg_client.actions.streams import show_waiting
 from dbg_client.core.choose import find
 from dbg_client.core.left_breakpoints import read_breakpoints
 from dbg_client.core.patience import WaitingLine, read_in_thread
@@ -24,8 +25,7 @@ from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list
 from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
-from dbg_client.streams import show_waiting
-from dbg_client.tmux.tmux import (
+from dbg_client.run.tmux import (
     MAX_PANES,
     TmuxPane,
     attach_session,

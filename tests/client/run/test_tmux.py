@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.tmux.tmux import (
+from dbg_client.run.tmux import (
     NoRoom,
     TmuxPane,
     TmuxRefused,
