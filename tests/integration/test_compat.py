@@ -16,7 +16,7 @@ from tests.support.sessions import DETACH
 pytestmark = pytest.mark.integration
 
 SCRIPT = """\
-from dbg_agent.program.stock_calls import breakpoint_, clear_
+from dbg_agent.compat.mindspeed import breakpoint_, clear_
 
 def train(turn):
     loss = 0.25 + turn

@@ -5,15 +5,10 @@ and so do all methods of a ``RemotePdb`` and a ``RemoteDebugger`` that open a de
 ``torch.distributed.breakpoint`` stops as ``set_trace(ranks=…)`` does. None of these modules is imported for that: a
 module that the program imports later is changed then. A name that the program imported before, by ``from pudb.remote
 import set_trace``, keeps its meaning.
-
-A program imports MindSpeed's :func:`breakpoint_` and :func:`clear_` from here instead. ``RANK_TO_DEBUG`` names the rank
-that stops, or several ranks as in ``0,8-11``. Unlike the originals, these need no file that all hosts see. The other
-ranks go on when the stop ends without ``clear_()``, or if the rank never arrives.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,7 +17,7 @@ from typing import Any
 
 from dbg_agent.process.imports import Change, forget, when_loaded
 from dbg_agent.process.stderr import say
-from dbg_agent.program.entry import keep_here, let_others_go, stop_at
+from dbg_agent.program.entry import keep_here, stop_at
 
 _told = False
 
@@ -253,29 +248,3 @@ _CHANGES: dict[str, Change] = {
     "remote_pdb": _change_remote_pdb,
     "torch.distributed": _change_torch,
 }
-
-_mindspeed_told = False
-
-
-def breakpoint_(non_block: bool = True) -> None:
-    """Stop the rank that ``RANK_TO_DEBUG`` names; with ``non_block`` False, the other ranks wait here meanwhile.
-
-    Without the variable no rank stops, and a line on stderr says so, once.
-    """
-    chosen = os.environ.get("RANK_TO_DEBUG")
-    if chosen:
-        stop_at(sys._getframe(1), {"ranks": chosen, "hold": not non_block}, ())
-    else:
-        _tell_missing()
-
-
-def clear_() -> None:
-    """Let the ranks go on that wait for the stop in which this is typed; the stop stays. Does nothing elsewhere."""
-    let_others_go()
-
-
-def _tell_missing() -> None:
-    global _mindspeed_told  # noqa: PLW0603 - one per process
-    if not _mindspeed_told:
-        _mindspeed_told = True
-        say("breakpoint_() stops no rank, since RANK_TO_DEBUG is not set; set it to the rank to stop")

@@ -26,7 +26,6 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         names.append(frame.f_code.co_name)
 
     monkeypatch.setattr(stock_calls, "stop_at", stop_at)
-    monkeypatch.setattr(stock_calls, "stop_at", stop_at)
     yield names
     stock_calls.restore()
 

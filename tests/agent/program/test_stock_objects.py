@@ -31,8 +31,7 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stop]]:
             innermost = innermost.tb_next
         found.append((type(error).__name__, innermost.tb_frame.f_code.co_name if innermost else ""))
 
-    for module in (stock_calls, stock_calls):
-        monkeypatch.setattr(module, "stop_at", stop_at)
+    monkeypatch.setattr(stock_calls, "stop_at", stop_at)
     monkeypatch.setattr(stock_calls, "keep_here", keep_here)
     monkeypatch.setattr(stock_calls, "_told", False)
     stock_calls.redirect()
