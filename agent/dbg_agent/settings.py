@@ -26,6 +26,27 @@ MAX_AXIS_NAME = 32
 
 Mesh = tuple[tuple[str, int], ...]
 
+CONNECT_SECONDS = 10.0
+"""Seconds waited for a broker, once per process: a broker that starts beside the job is up by then."""
+
+CRASH_LEASE_SECONDS = 600.0
+"""Seconds for which a crashed rank is kept if no terminal attaches: time to wake up, and no waste of a night's GPUs."""
+
+HOLD_GRACE_SECONDS = 60.0
+"""Seconds that a held rank waits for a chosen rank to arrive: a slow rank after an evaluation comes within a minute."""
+
+HOLD_LOST_SECONDS = 600.0
+"""Seconds that a held rank waits for a chosen rank that is stopped and lost: a broken network is repaired by then."""
+
+MAX_COLLECTIVE_SECONDS = 1e7
+"""Longest timeout of collectives, four months: libraries that count in nanoseconds don't overflow yet."""
+
+FORBIDDEN = "commands beside it are forbidden there (DBG_EXEC=0, or install(exec=False))"
+"""What a rank and its guard answer without :attr:`Settings.exec`."""
+
+ON_MISSING = ("go-on", "wait", "raise")
+"""What a stop does if no broker answers in time; the first is the default."""
+
 
 def as_mesh(value: object) -> Mesh:
     """Return a mesh given as a mapping or as ``pp=2,dp=4``; raise ValueError or TypeError for anything else.
@@ -58,27 +79,6 @@ def coordinates(mesh: Mesh, rank: int) -> tuple[Coordinate, ...]:
         found.append(fitted(Coordinate, axis=name, index=index))
     return tuple(reversed(found))
 
-
-CONNECT_SECONDS = 10.0
-"""Seconds waited for a broker, once per process: a broker that starts beside the job is up by then."""
-
-CRASH_LEASE_SECONDS = 600.0
-"""Seconds for which a crashed rank is kept if no terminal attaches: time to wake up, and no waste of a night's GPUs."""
-
-HOLD_GRACE_SECONDS = 60.0
-"""Seconds that a held rank waits for a chosen rank to arrive: a slow rank after an evaluation comes within a minute."""
-
-HOLD_LOST_SECONDS = 600.0
-"""Seconds that a held rank waits for a chosen rank that is stopped and lost: a broken network is repaired by then."""
-
-MAX_COLLECTIVE_SECONDS = 1e7
-"""Longest timeout of collectives, four months: libraries that count in nanoseconds don't overflow yet."""
-
-FORBIDDEN = "commands beside it are forbidden there (DBG_EXEC=0, or install(exec=False))"
-"""What a rank and its guard answer without :attr:`Settings.exec`."""
-
-ON_MISSING = ("go-on", "wait", "raise")
-"""What a stop does if no broker answers in time; the first is the default."""
 
 _T = TypeVar("_T")
 

@@ -22,6 +22,26 @@ from dbg_wire.records.bounds import MAX_AGE
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+LOOPBACK = "127.0.0.1"
+
+IDLE_SECONDS = 45.0
+"""Seconds for which a run's own broker stays when no run, rank or terminal is left: the next run after an edit finds
+it, and nothing is left on the host after a minute, the time to shut down included."""
+
+MAX_IDLE_SECONDS = 7 * 24 * 3600.0
+"""The largest $DBG_IDLE in seconds; `serve` runs a broker for longer."""
+
+CLASSIC_PORT = 6899
+"""The port that stock ``pudb.remote`` calls by itself."""
+
+RECORD_BYTES = 2 * 1024**3
+"""Bytes that all recordings take by default: months of PuDB, and a small part of a usual quota of 50 GB."""
+
+MIN_RECORD_BYTES, MAX_RECORD_BYTES = 100 * 1024**2, 1000 * 1024**4
+"""Bounds of --record-max; the least one holds a file that is complete and one that grows."""
+
+_HOW_TO_LISTEN = "write HOST:PORT, such as 0.0.0.0:6900 or [::]:6900"
+
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
@@ -63,30 +83,12 @@ def parse_networks(texts: Sequence[str]) -> Allowed:
 
 EVERYBODY = Allowed()
 
-LOOPBACK = "127.0.0.1"
-
-IDLE_SECONDS = 45.0
-"""Seconds for which a run's own broker stays when no run, rank or terminal is left: the next run after an edit finds
-it, and nothing is left on the host after a minute, the time to shut down included."""
-
-MAX_IDLE_SECONDS = 7 * 24 * 3600.0
-"""The largest $DBG_IDLE in seconds; `serve` runs a broker for longer."""
-
-CLASSIC_PORT = 6899
-"""The port that stock ``pudb.remote`` calls by itself."""
-
-RECORD_BYTES = 2 * 1024**3
-"""Bytes that all recordings take by default: months of PuDB, and a small part of a usual quota of 50 GB."""
-
-MIN_RECORD_BYTES, MAX_RECORD_BYTES = 100 * 1024**2, 1000 * 1024**4
-"""Bounds of --record-max; the least one holds a file that is complete and one that grows."""
 
 _BYTES = re.compile(r"([0-9]{1,15})([kKmMgGtT]?)[bB]?")
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 _LISTEN = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{1,5}))?")
 _SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
-_HOW_TO_LISTEN = "write HOST:PORT, such as 0.0.0.0:6900 or [::]:6900"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

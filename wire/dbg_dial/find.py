@@ -33,6 +33,22 @@ from dbg_wire.finding.rendezvous import Rendezvous, parse_driver_tokens, parse_r
 _TO_TOKEN = "set it to a file with the token"  # noqa: S105 - a sentence
 _TO_CA = "set it to a PEM file of the authorities that sign brokers"
 
+RENDEZVOUS_FILE = "broker.json"
+"""Where a broker that serves a home writes its address, its fingerprint and the token of ranks."""
+
+DRIVER_FILE = "driver.json"
+"""Where that broker writes the tokens of terminals. No rank opens the file: a rank runs code that nobody has read, such
+as that of a checkpoint, and must not be able to drive other jobs."""
+
+MAX_SECRET_BYTES = 64 * 1024
+"""Bytes read of a token's file or of broker.json; both are below 2 KiB, and a longer file is a wrong one."""
+
+MAX_CA_BYTES = 1024 * 1024
+"""Bytes read of a file of authorities: four times those that a distribution trusts."""
+
+PIPE_SECONDS = 60.0
+"""Seconds for a command at the other end of a pipe, which may ask its user for a password first."""
+
 
 def resolve(
     *,
@@ -148,23 +164,6 @@ def _file_text(path: str, named: str, read: Callable[[str], str], remedy: str) -
 def _path_shown(path: str) -> str:
     """Return a path for people, or ``…`` for a text that may be a token in place of its file's path."""
     return printable(path) if len(path) < MIN_TOKEN or path.startswith(("/", "./", "../", "~/")) else "…"
-
-
-RENDEZVOUS_FILE = "broker.json"
-"""Where a broker that serves a home writes its address, its fingerprint and the token of ranks."""
-
-DRIVER_FILE = "driver.json"
-"""Where that broker writes the tokens of terminals. No rank opens the file: a rank runs code that nobody has read, such
-as that of a checkpoint, and must not be able to drive other jobs."""
-
-MAX_SECRET_BYTES = 64 * 1024
-"""Bytes read of a token's file or of broker.json; both are below 2 KiB, and a longer file is a wrong one."""
-
-MAX_CA_BYTES = 1024 * 1024
-"""Bytes read of a file of authorities: four times those that a distribution trusts."""
-
-PIPE_SECONDS = 60.0
-"""Seconds for a command at the other end of a pipe, which may ask its user for a password first."""
 
 
 T = TypeVar("T")

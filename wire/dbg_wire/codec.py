@@ -20,6 +20,10 @@ from dbg_wire.errors import PeerError, printable
 from dbg_wire.messages import MESSAGES, Message, Sender
 from dbg_wire.records.record import document_of, encode_record, name_of, refusal
 
+_OUTPUT_KIND = 1
+
+_INPUT_KIND = 2
+
 
 class UnknownType(PeerError):
     """A message of a type that this release doesn't know; a newer minor may send it, so the connection can go on."""
@@ -81,8 +85,6 @@ def _refused(text: str | bytes, sender: Sender, error: Exception) -> PeerError:
 
 _OUTPUT = struct.Struct(">BIQ")
 _INPUT = struct.Struct(">BIIIQ")
-_OUTPUT_KIND = 1
-_INPUT_KIND = 2
 
 
 @dataclass(frozen=True, slots=True)

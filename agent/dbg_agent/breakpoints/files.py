@@ -21,6 +21,8 @@ _OWN = tuple(
     for package in OWN_PACKAGES
 )
 
+MAX_READ = 100
+
 
 def loaded_path(file: str) -> str | None:
     """Return the path by which the program has loaded this file, absolute; None if it has not.
@@ -80,8 +82,6 @@ def _on_disk(path: str) -> bytes | None:
 
 _read: dict[str, bytes] = {}
 """The texts of files in which a breakpoint was set last: they are read without a lock, and needed under it."""
-
-MAX_READ = 100
 
 
 def source_bytes(path: str) -> bytes | None:

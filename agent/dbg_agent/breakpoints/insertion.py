@@ -30,6 +30,15 @@ RANK = "__dbg_stop_point_rank__"
 _WITH_VARIABLES = (ast.NamedExpr, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 """Expressions that have variables of their own, or set variables of the function."""
 
+CALL = "__dbg_stop_point__"
+"""The builtin that is called with the number of a stop. It hides no name of the module."""
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
 
 def inlined(text: str, number: int, variables: frozenset[str], line: int, column: int) -> ast.stmt | None:
     """Return the statement that stops if the condition is true or raises; None if the condition has or sets variables.
@@ -98,14 +107,6 @@ def all_codes(code: CodeType) -> Iterator[CodeType]:
     yield code
     for inner in _inner_codes(code):
         yield from all_codes(inner)
-
-
-CALL = "__dbg_stop_point__"
-"""The builtin that is called with the number of a stop. It hides no name of the module."""
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,12 @@ from dbg_agent.breakpoints.conditions import evaluate_at, hits_of, holds
 MAX_VALUE = 1000
 """Characters of one value in a log: a line that is longer is not read."""
 
+MAX_OF_RANK = 10
+"""Texts of one rank in a second: nobody reads more lines than that while they come."""
+
+MAX_OF_JOB = 2000
+"""Texts of all ranks of a job in a second, if the job has fewer ranks than that: the broker passes on as many."""
+
 
 class NoLogText(Exception):
     """A text with braces that hold no expression; the exception's text says so."""
@@ -70,13 +76,6 @@ def _shown(value: CodeType, evaluate: Callable[[CodeType], object]) -> str:
     except (Exception, SystemExit) as error:
         text = f"<{type(error).__name__}: {error}>"
     return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
-
-
-MAX_OF_RANK = 10
-"""Texts of one rank in a second: nobody reads more lines than that while they come."""
-
-MAX_OF_JOB = 2000
-"""Texts of all ranks of a job in a second, if the job has fewer ranks than that: the broker passes on as many."""
 
 
 class LogPace:

@@ -28,6 +28,16 @@ from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 if TYPE_CHECKING:
     from dbg_wire.records.line_breakpoints import StopState
 
+COMPILES = "invoke_and_store_as_constant"
+"""Dynamo's function that calls a function marked as constant, in place of the program."""
+
+PASSED_BY = "passed without stopping, because"
+
+COMPILED = (
+    "torch.compile has made other code of its function, which doesn't stop there; "
+    "with TORCHDYNAMO_DISABLE=1 nothing is compiled"
+)
+
 
 @dataclass(slots=True)
 class Point:
@@ -268,23 +278,11 @@ def _report_to_parent(point: Point, what: int) -> None:
         reached.note(os.environ.get(reached.VARIABLE, ""), point.number, what)
 
 
-COMPILES = "invoke_and_store_as_constant"
-"""Dynamo's function that calls a function marked as constant, in place of the program."""
-
-
 def _report_compiled(point: Point) -> None:
     point.is_compiled = True
     if _prints_messages and not point.was_told:
         point.was_told = True
         say(f"{_shown(point.stop)}: {COMPILED}")
-
-
-PASSED_BY = "passed without stopping, because"
-
-COMPILED = (
-    "torch.compile has made other code of its function, which doesn't stop there; "
-    "with TORCHDYNAMO_DISABLE=1 nothing is compiled"
-)
 
 
 def _stop(number: int, frame: FrameType) -> None:

@@ -22,6 +22,16 @@ Reached = Callable[[FrameType, str, int], None]
 Lines = Mapping[str, frozenset[int]]
 """Lines with breakpoints, by file."""
 
+TOOL = "dbg-agent"
+"""The name by which other tools see who has the id."""
+
+IDS = (3, 4, 2, 5, 1, 0)
+"""Ids in the order in which they are tried: 3 and 4 have no meaning of their own, 0 is that of a debugger."""
+
+MAX_CODES = 20_000
+"""Code objects with breakpoints, and names of files, that are kept: a program that makes new code in a loop, from a
+file with a breakpoint, would fill the memory."""
+
 
 class Untraced(Protocol):
     """A way without tracing. Methods are called by one thread at a time."""
@@ -65,17 +75,6 @@ class TracedOnly:
     def problem(self, file: str, line: int, halted: int | None) -> str:
         """Return the reason."""
         return self._why
-
-
-TOOL = "dbg-agent"
-"""The name by which other tools see who has the id."""
-
-IDS = (3, 4, 2, 5, 1, 0)
-"""Ids in the order in which they are tried: 3 and 4 have no meaning of their own, 0 is that of a debugger."""
-
-MAX_CODES = 20_000
-"""Code objects with breakpoints, and names of files, that are kept: a program that makes new code in a loop, from a
-file with a breakpoint, would fill the memory."""
 
 
 class NoIdFree(Exception):

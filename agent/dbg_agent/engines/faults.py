@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MAX_WORDS = 200
 """Characters of an error's text that are shown: a line or two."""
 
+DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
+"""The modules of PuDB and of what it imports, as a pattern."""
+
 
 def is_fault(error: BaseException) -> bool:
     """Tell whether a debugger's view raised this, or a value that it looked at, or an interrupt from a terminal.
@@ -86,10 +89,6 @@ def _codes_in_traceback(error: BaseException, *, own: bool = True) -> list[CodeT
             codes.append(traceback.tb_frame.f_code)
         traceback = traceback.tb_next
     return codes
-
-
-DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
-"""The modules of PuDB and of what it imports, as a pattern."""
 
 
 @contextmanager

@@ -30,6 +30,12 @@ from dbg_wire.tables.engines import PDB
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
 
+SCREEN_LINES = 24
+"""Lines at the end of the log that are shown as the screen of a line debugger."""
+
+END_OF_INPUT = "EOF"
+"""What Ctrl-D sends."""
+
 
 class Interpreter(code.InteractiveConsole):
     """An interpreter that uses the terminal instead of the process's own stdin and stderr."""
@@ -65,12 +71,6 @@ class Interpreter(code.InteractiveConsole):
             raise EOFError
         return line.rstrip("\n")
 
-
-SCREEN_LINES = 24
-"""Lines at the end of the log that are shown as the screen of a line debugger."""
-
-END_OF_INPUT = "EOF"
-"""What Ctrl-D sends."""
 
 INTERACT_BANNERS = (
     ("*interactive*", "*back at the debugger*")

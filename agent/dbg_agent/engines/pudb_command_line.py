@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MAX_ENTRY = 64 * 1024
 """Characters of one text at the command line: many screens. The layout of a longer text takes long."""
 
+JEDI_FRAMES = 3000
+"""Depth of calls that jedi may need to complete: so high a limit it sets for the whole process when it is imported."""
+
 
 class PrintedTail(Capture):
     """The end of what one command prints: the result usually stands at the end."""
@@ -48,9 +51,6 @@ class PrintedTail(Capture):
         self.lost += whole.count("\n", 0, cut)
         self._parts, self._kept = [whole[cut:]], len(whole) - cut
 
-
-JEDI_FRAMES = 3000
-"""Depth of calls that jedi may need to complete: so high a limit it sets for the whole process when it is imported."""
 
 JEDI_LOCK = threading.Lock()
 """Held while jedi has our settings: the whole process shares them, and several threads may stop in turn."""

@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 MAX_VALUE = 10_000
 """Characters of one value that are drawn: several screens. PuDB lays out all of a value again at every key."""
 
+MAX_ENTRIES = 4000
+"""Texts that PuDB's command line keeps, most of them lines: some megabytes. The oldest texts are dropped."""
+
+MAX_LINES_AT_ONCE = 4
+"""Lines of one text: about as many as the smallest command line shows. A longer text is split into its lines."""
+
+INTERRUPTED = "interrupted; it is not evaluated again (Del removes it, n adds it anew)"
+"""Shown for a watch expression that was interrupted: another evaluation would block each later step, too."""
+
 
 class ListPane(urwid.ListBox):  # type: ignore[misc] # urwid is not typed
     """A list of rows; a sentence takes their place if they can't be drawn."""
@@ -116,15 +125,6 @@ def _text_of_breakpoint(row: Any) -> str:
 plain_frame = partial(_plain_text, _text_of_frame, "frame name")
 plain_line = partial(_plain_text, _text_of_line, "source")
 plain_breakpoint = partial(_plain_text, _text_of_breakpoint, "breakpoint")
-
-MAX_ENTRIES = 4000
-"""Texts that PuDB's command line keeps, most of them lines: some megabytes. The oldest texts are dropped."""
-
-MAX_LINES_AT_ONCE = 4
-"""Lines of one text: about as many as the smallest command line shows. A longer text is split into its lines."""
-
-INTERRUPTED = "interrupted; it is not evaluated again (Del removes it, n adds it anew)"
-"""Shown for a watch expression that was interrupted: another evaluation would block each later step, too."""
 
 
 class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not typed

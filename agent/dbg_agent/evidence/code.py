@@ -45,6 +45,64 @@ CHANGED = "changed since the process began"
 
 _PACKAGE = re.compile(r"(.+?)-([0-9][^-]*)(?:-py[0-9.]+)?\.(?:dist|egg)-info")
 
+MAX_VARIABLE = 1000
+"""Characters of a value."""
+
+_SHOWN = (
+    *(
+        "NCCL_",
+        "RCCL_",
+        "HCCL_",
+        "GLOO_",
+        "TORCH_",
+        "TORCHINDUCTOR_",
+        "PYTORCH_",
+        "TRITON_",
+        "CUDA_",
+        "CUBLAS_",
+        "CUDNN_",
+    ),
+    *("NVIDIA_", "NVTE_", "HIP_", "ROCM_", "HSA_", "MIOPEN_", "ASCEND_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_"),
+    *(
+        "UCX_",
+        "FI_",
+        "MPICH_",
+        "OMPI_MCA_",
+        "I_MPI_",
+        "MV2_",
+        "HF_",
+        "TRANSFORMERS_",
+        "TOKENIZERS_",
+        "DS_",
+        "XLA_",
+        "JAX_",
+    ),
+    *("TF_", "PYTHON", "LD_", "MALLOC_", "GLIBC_", "NUMEXPR_", "NUMBA_", "MASTER_", "VIRTUAL_ENV", "CONDA_"),
+)
+"""Beginnings of the names of variables that change how a training runs."""
+
+_LEFT_OUT = (
+    *(
+        "DBG_",
+        "SLURM",
+        "SRUN_",
+        "SBATCH_",
+        "PMI_",
+        "PMIX_",
+        "PALS_",
+        "OMPI_COMM_",
+        "OMPI_MCA_ess_",
+        "OMPI_MCA_orte_",
+        "OMPI_FIRST_",
+        "OMPI_FILE_",
+        "OPAL_",
+    ),
+    *("PRTE_", "ORTE_", "JSM_", "FLUX_", "HYDRA", "MPI_", "MV2_COMM_", "I_MPI_HYDRA", "TORCHELASTIC_", "RAY_", "XDG_"),
+    *("SSH_", "TERM", "TMUX", "STY", "GPG_", "DBUS_", "JOURNAL_", "INVOCATION_", "MODULE", "LMOD_", "_"),
+    *("BASH_", "VSCODE_"),
+)
+"""Beginnings of the names of variables of a launcher, a host or a shell."""
+
 
 class CodeFiles:
     """The files and packages of this process, read anew where they have changed; for the link's thread."""
@@ -142,69 +200,13 @@ def _entries(folder: str, most: int) -> Iterator[str]:
             yield entry.name
 
 
-MAX_VARIABLE = 1000
-"""Characters of a value."""
-
 _SECRET = re.compile(
     r"TOKEN|KEY|SECRET|PASS|PWD|CRED|AUTH|COOKIE|SESSION|PRIVATE|SIGNATURE|BEARER|SALT|DSN", re.IGNORECASE
 )
 
-_SHOWN = (
-    *(
-        "NCCL_",
-        "RCCL_",
-        "HCCL_",
-        "GLOO_",
-        "TORCH_",
-        "TORCHINDUCTOR_",
-        "PYTORCH_",
-        "TRITON_",
-        "CUDA_",
-        "CUBLAS_",
-        "CUDNN_",
-    ),
-    *("NVIDIA_", "NVTE_", "HIP_", "ROCM_", "HSA_", "MIOPEN_", "ASCEND_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_"),
-    *(
-        "UCX_",
-        "FI_",
-        "MPICH_",
-        "OMPI_MCA_",
-        "I_MPI_",
-        "MV2_",
-        "HF_",
-        "TRANSFORMERS_",
-        "TOKENIZERS_",
-        "DS_",
-        "XLA_",
-        "JAX_",
-    ),
-    *("TF_", "PYTHON", "LD_", "MALLOC_", "GLIBC_", "NUMEXPR_", "NUMBA_", "MASTER_", "VIRTUAL_ENV", "CONDA_"),
-)
-"""Beginnings of the names of variables that change how a training runs."""
 
 _SHOWN_NAMES = frozenset({"PATH", "WORLD_SIZE", "LANG", "LC_ALL", "TZ"})
 
-_LEFT_OUT = (
-    *(
-        "DBG_",
-        "SLURM",
-        "SRUN_",
-        "SBATCH_",
-        "PMI_",
-        "PMIX_",
-        "PALS_",
-        "OMPI_COMM_",
-        "OMPI_MCA_ess_",
-        "OMPI_MCA_orte_",
-        "OMPI_FIRST_",
-        "OMPI_FILE_",
-        "OPAL_",
-    ),
-    *("PRTE_", "ORTE_", "JSM_", "FLUX_", "HYDRA", "MPI_", "MV2_COMM_", "I_MPI_HYDRA", "TORCHELASTIC_", "RAY_", "XDG_"),
-    *("SSH_", "TERM", "TMUX", "STY", "GPG_", "DBUS_", "JOURNAL_", "INVOCATION_", "MODULE", "LMOD_", "_"),
-    *("BASH_", "VSCODE_"),
-)
-"""Beginnings of the names of variables of a launcher, a host or a shell."""
 
 _LEFT_OUT_NAMES = frozenset(
     {

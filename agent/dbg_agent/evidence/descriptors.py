@@ -21,6 +21,18 @@ MAX_SECONDS = 0.1
 
 _resolving = BoundedThreads("dbg-agent-path", 1)
 
+MAX_CHILDREN = 32
+"""Child processes whose descriptors are looked at."""
+
+MAX_DESCRIPTORS = 256
+"""Descriptors of one child process that are looked at."""
+
+MAX_OWN_DESCRIPTORS = 4096
+"""Descriptors of this process that are looked at, in 10 ms; programs with many loaders have over a thousand."""
+
+MAX_NAMED = 3
+"""Processes that one sentence names as holders."""
+
 
 def lock_holders(path: str) -> list[int]:
     """Return the processes that hold a lock of a file, of those whose descriptors may be read."""
@@ -91,16 +103,6 @@ def _mode(pid: int, number: str) -> int | None:
         return None
 
 
-MAX_CHILDREN = 32
-"""Child processes whose descriptors are looked at."""
-
-MAX_DESCRIPTORS = 256
-"""Descriptors of one child process that are looked at."""
-
-MAX_OWN_DESCRIPTORS = 4096
-"""Descriptors of this process that are looked at, in 10 ms; programs with many loaders have over a thousand."""
-
-
 _READS = frozenset({"read", "pread64", "readv", "preadv", "recvfrom", "recvmsg", "recvmmsg", "getdents", "getdents64"})
 _WRITES = frozenset({"write", "pwrite64", "writev", "pwritev", "sendto", "sendmsg"})
 _POLLS = frozenset({"poll", "ppoll"})
@@ -122,8 +124,6 @@ _ON_FILES = {
 
 _LOCKS = frozenset({"flock", "fcntl"})
 
-MAX_NAMED = 3
-"""Processes that one sentence names as holders."""
 
 Waited = tuple[WaitKind, str] | tuple[WaitKind, str, int | None]
 """What a thread waits for, the end of a sentence, and the one process that holds it, if that is known."""

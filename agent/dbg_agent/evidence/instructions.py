@@ -29,6 +29,12 @@ _HAS_JUMP_CACHE = sys.version_info >= (3, 13)
 _TWO_LOADS = frozenset({"LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
 """Instructions of Python 3.13 that stand for two."""
 
+WITH = ("BEFORE_WITH", "SETUP_WITH")
+"""The instructions that enter a block, from Python 3.11 on and before."""
+
+_MAX_DEPTH = 100
+"""Blocks within each other that are looked at; Python allows 20."""
+
 
 class Instruction(NamedTuple):
     """One instruction; ``at`` is its offset as frames tell it."""
@@ -161,13 +167,8 @@ def name_in(code: CodeType, one: Instruction) -> str:
     return code.co_varnames[argument] if one.name == "LOAD_FAST" else (code.co_cellvars + code.co_freevars)[argument]
 
 
-WITH = ("BEFORE_WITH", "SETUP_WITH")
-"""The instructions that enter a block, from Python 3.11 on and before."""
-
 # Newer Pythons name what only their compiler uses above 255.
 _OPCODES = tuple(opmap[name] for name in WITH if opmap.get(name, 256) < 256)
-_MAX_DEPTH = 100
-"""Blocks within each other that are looked at; Python allows 20."""
 
 _HAS_TABLE = sys.version_info >= (3, 11)
 

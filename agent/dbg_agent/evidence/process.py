@@ -19,6 +19,9 @@ MAX_POLLED = 8
 
 _MAX_PATH = 4096
 
+MAX_COMMAND = 80
+"""Characters of a command line."""
+
 
 class SystemCall(NamedTuple):
     """A call with its six arguments; ``name`` is its number's text if the number is not in the table."""
@@ -144,10 +147,6 @@ def _killed(group: MemoryGroup) -> str:
 def _tracer(pid: str) -> str:
     number = number_in(pid)
     return f"the process {command_of(number)} traces it" if number else ""
-
-
-MAX_COMMAND = 80
-"""Characters of a command line."""
 
 
 def command_of(pid: int) -> str:

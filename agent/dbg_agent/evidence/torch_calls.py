@@ -26,6 +26,9 @@ MAX_GROUPS = 128
 _NAMELESS = frozenset({"", "undefined", "default_pg"})
 """Descriptions that say nothing: those of groups that the program has not described."""
 
+MAX_FRAMES = 1000
+"""Frames of a stack that are searched, from the innermost one on."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
@@ -107,9 +110,6 @@ _COLLECTIVES = frozenset(
         *("scatter", "monitored_barrier"),
     }
 )
-
-MAX_FRAMES = 1000
-"""Frames of a stack that are searched, from the innermost one on."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,6 +62,14 @@ MAX_SHAPES = 8
 
 _PEER = re.compile(r"(send|recv) [0-9]+(?:->|<-)([0-9]{1,9})", re.ASCII)
 
+BUFFER_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+"""Variables by which a user sets the entries that a recorder keeps; the second is the older name."""
+
+CHECKS_VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
+"""A variable that makes torch compare each collective of all ranks before it begins."""
+
+LIBRARY = "torch"
+
 
 def name_of(recorded: str) -> tuple[str, bool]:
     """Return the name of a recorded collective, without partner, and whether it receives."""
@@ -104,14 +112,6 @@ def _python_type(name: str) -> str:
 def _small(name: str) -> int | None:
     return 1 if name.lower().startswith("float8") else None
 
-
-BUFFER_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
-"""Variables by which a user sets the entries that a recorder keeps; the second is the older name."""
-
-CHECKS_VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
-"""A variable that makes torch compare each collective of all ranks before it begins."""
-
-LIBRARY = "torch"
 
 _before = LastStatus()
 

@@ -35,6 +35,18 @@ PROGRAM = "py-spy"
 MAX_OUTPUT = 16 * MIB
 """Bytes of py-spy's output that are read: a thousand deep threads."""
 
+MAX_AT_ONCE = 4
+"""Questions that a guard works on at once: several people look at one rank, and each command may be a profiler."""
+
+STAY_SECONDS = 30.0
+"""Seconds for which a guard stays at the broker for the next question: people ask several in a row."""
+
+ANSWER_SECONDS = 1.0
+"""Seconds of a question's time that are kept for the way of its answer."""
+
+PID, RANK = "DBG_PID", "DBG_RANK"
+"""Variables by which a command knows its rank: the process id and the global number."""
+
 
 class NoStack(Exception):
     """No stack can be read, with the reason as a sentence."""
@@ -101,18 +113,6 @@ def _why_no_stack(said: str, scope: str) -> str:
         )
     return "tracing is forbidden there: a container needs the capability SYS_PTRACE for it"
 
-
-MAX_AT_ONCE = 4
-"""Questions that a guard works on at once: several people look at one rank, and each command may be a profiler."""
-
-STAY_SECONDS = 30.0
-"""Seconds for which a guard stays at the broker for the next question: people ask several in a row."""
-
-ANSWER_SECONDS = 1.0
-"""Seconds of a question's time that are kept for the way of its answer."""
-
-PID, RANK = "DBG_PID", "DBG_RANK"
-"""Variables by which a command knows its rank: the process id and the global number."""
 
 Say = Callable[[Answer], Awaitable[None]]
 

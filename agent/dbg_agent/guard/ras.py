@@ -54,6 +54,17 @@ _OPERATION = re.compile(r"  Communicator ranks have different (\w+) operation co
 _PROCESS = re.compile(rf"  Process ({_NUMBER}) on node (\S+) managing")
 _STATES = {"NOCOMM": LEFT, "INIT": INITIALIZING, "RUNNING": RUNNING, "FINALIZE": FINALIZING, "ABORT": ABORTED}
 
+DEFAULT_ADDRESS = ("localhost", 28028)
+
+MAX_REPLY = 64 * MIB
+"""Bytes of a reply that are read: of a job with 10,000 ranks in ten communicators each it has about as many."""
+
+MAX_LINE = 4096
+"""Bytes of the reply to one setting: a word, or the sentence of an error."""
+
+CONNECT_SECONDS = 2.0
+"""Seconds for the connection, which does not leave the host."""
+
 
 def parse_reply(text: str) -> RasStatus:
     """Return what a reply tells, in either form. Raises PeerError for a text that is no reply of RAS."""
@@ -174,18 +185,6 @@ def _processes_of(lines: Sequence[str]) -> Iterator[RasProcess]:
     for line in lines:
         if (found := _PROCESS.match(line)) is not None:
             yield fitted(RasProcess, state=state, pid=int(found[1]), host=found[2])
-
-
-DEFAULT_ADDRESS = ("localhost", 28028)
-
-MAX_REPLY = 64 * MIB
-"""Bytes of a reply that are read: of a job with 10,000 ranks in ten communicators each it has about as many."""
-
-MAX_LINE = 4096
-"""Bytes of the reply to one setting: a word, or the sentence of an error."""
-
-CONNECT_SECONDS = 2.0
-"""Seconds for the connection, which does not leave the host."""
 
 
 class NoRas(Exception):

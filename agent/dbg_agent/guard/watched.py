@@ -14,6 +14,31 @@ from dbg_agent.launch.proc import CGROUPS, MemoryGroup, read_proc, stat_of
 
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
+PIPE = 0
+
+LINGER_SECONDS = 2.0
+"""Seconds within which a process ends after its pipe. A rank that lives longer has only let go of its guard."""
+
+GRACE_SECONDS = 1.0
+"""Seconds that a beat may be late: a rank that goes on after a suspension sends a beat at once."""
+
+LOOK_SECONDS = 30.0
+"""Seconds between two checks that the rank lives, on kernels before 5.3, which have no descriptors of processes."""
+
+SIGNAL = 0x7F
+"""Bits of a status that hold the signal which ended the process."""
+
+GET_INFO = 0xC040FF0B
+"""The ioctl PIDFD_GET_INFO for the first release of its structure, of 64 bytes."""
+
+INFO_EXIT = 1 << 3
+
+INFO_EXIT_CODE = 60
+"""PIDFD_INFO_EXIT, known to kernels since 6.15, and the offset of the exit code in the structure."""
+
+MAX_ABOVE = 16
+"""Processes above a rank that are looked at: shells, containers and launchers are fewer."""
+
 
 class Memory:
     """The memory of one process: ``held`` are its bytes at the last note, ``noted`` when that was, on monotonic time.
@@ -46,31 +71,6 @@ class Memory:
         now = self._group.kills()
         return now is not None and self.kills is not None and now > self.kills
 
-
-PIPE = 0
-
-LINGER_SECONDS = 2.0
-"""Seconds within which a process ends after its pipe. A rank that lives longer has only let go of its guard."""
-
-GRACE_SECONDS = 1.0
-"""Seconds that a beat may be late: a rank that goes on after a suspension sends a beat at once."""
-
-LOOK_SECONDS = 30.0
-"""Seconds between two checks that the rank lives, on kernels before 5.3, which have no descriptors of processes."""
-
-SIGNAL = 0x7F
-"""Bits of a status that hold the signal which ended the process."""
-
-GET_INFO = 0xC040FF0B
-"""The ioctl PIDFD_GET_INFO for the first release of its structure, of 64 bytes."""
-
-INFO_EXIT = 1 << 3
-INFO_EXIT_CODE = 60
-"""PIDFD_INFO_EXIT, known to kernels since 6.15, and the offset of the exit code in the structure."""
-
-
-MAX_ABOVE = 16
-"""Processes above a rank that are looked at: shells, containers and launchers are fewer."""
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -29,6 +29,15 @@ ANCESTRY_SECONDS = 1.0
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Inode of the first process-id namespace: PROC_PID_INIT_INO of Linux."""
 
+MAX_NAME = 100
+"""Characters of a job, run or host: names of DNS and schedulers are shorter, and a list of ranks stays readable."""
+
+MAX_PATH = 4096
+"""Characters of a script or directory: PATH_MAX."""
+
+_HYDRA_PROXY = "hydra_pmi_proxy"
+"""The name of MPICH's process that starts the ranks of one host."""
+
 
 def ancestors(pid: int) -> tuple[int, ...]:
     """Return the process ids above ``pid``, the parent first, at most :data:`MAX_ANCESTORS`.
@@ -76,16 +85,6 @@ def sees_all_processes() -> bool:
         return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116
     except OSError:
         return False
-
-
-MAX_NAME = 100
-"""Characters of a job, run or host: names of DNS and schedulers are shorter, and a list of ranks stays readable."""
-
-MAX_PATH = 4096
-"""Characters of a script or directory: PATH_MAX."""
-
-_HYDRA_PROXY = "hydra_pmi_proxy"
-"""The name of MPICH's process that starts the ranks of one host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,32 @@ WORDING = Wording(
 Answered = Callable[[], None]
 """A call that says that the peer's kernel has taken the connection."""
 
+PING_SECONDS = PROBE_IDLE_SECONDS + 5.0
+"""Seconds without a byte after which an idle link is pinged: below the idle time-outs of common firewalls and tunnels.
+A broker that is there has sent a probe by then, which tells as much, so there is nothing to ping."""
+
+PING_ATTENDED_SECONDS = 2.0
+"""Seconds between two pings while a user sits at the rank, who should soon learn that a tunnel is silent."""
+
+SHORTEST_LOOK_SECONDS = 0.5
+"""Seconds between two looks at a link that may be silent."""
+
+logger = Logger("dbg_agent.link")
+
+FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 2.0
+"""Bounds of the random pause before the next attempt. A restarted broker has its ranks back within the upper bound, and
+2,000 ranks come no faster than the broker can shake hands."""
+
+LAST_REFUSED_SECONDS = 3.0
+"""The upper bound if a broker refuses the rank: each attempt costs the broker a handshake."""
+
+BESIDE_SECONDS = 0.5, 1.5
+"""Bounds of the random pause between attempts beside a silent connection; each attempt itself has two seconds."""
+
+LONGEST_BESIDE_SECONDS = 20.0
+"""The longest pause beside a silent connection. Pauses grow while a kernel takes connections and no broker answers: a
+suspended broker finds all these connections when it goes on."""
+
 
 async def dial(
     reach: Reach, path: str, lookups: Lookups, answered: Answered | None = None, known: Sequence[Address] = ()
@@ -120,17 +146,6 @@ async def _while_there(opening: asyncio.Future[BrokerWebSocket], sock: socket.so
             raise asyncio.TimeoutError
 
 
-PING_SECONDS = PROBE_IDLE_SECONDS + 5.0
-"""Seconds without a byte after which an idle link is pinged: below the idle time-outs of common firewalls and tunnels.
-A broker that is there has sent a probe by then, which tells as much, so there is nothing to ping."""
-
-PING_ATTENDED_SECONDS = 2.0
-"""Seconds between two pings while a user sits at the rank, who should soon learn that a tunnel is silent."""
-
-SHORTEST_LOOK_SECONDS = 0.5
-"""Seconds between two looks at a link that may be silent."""
-
-
 class Silence:
     """The judgement of one connection by the times that the caller passes in; pure."""
 
@@ -173,23 +188,6 @@ class Silence:
         else:
             waits.append(self._pinged + SILENT_SECONDS - now)
         return max(SHORTEST_LOOK_SECONDS, min(waits))
-
-
-logger = Logger("dbg_agent.link")
-
-FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 2.0
-"""Bounds of the random pause before the next attempt. A restarted broker has its ranks back within the upper bound, and
-2,000 ranks come no faster than the broker can shake hands."""
-
-LAST_REFUSED_SECONDS = 3.0
-"""The upper bound if a broker refuses the rank: each attempt costs the broker a handshake."""
-
-BESIDE_SECONDS = 0.5, 1.5
-"""Bounds of the random pause between attempts beside a silent connection; each attempt itself has two seconds."""
-
-LONGEST_BESIDE_SECONDS = 20.0
-"""The longest pause beside a silent connection. Pauses grow while a kernel takes connections and no broker answers: a
-suspended broker finds all these connections when it goes on."""
 
 
 class Dialler:

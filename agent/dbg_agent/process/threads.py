@@ -13,6 +13,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+SIGNAL_SECONDS = 1.0
+"""Seconds for which a signal may be left lying. CPython calls a signal's handler when the main thread comes to its next
+instruction. A signal that comes between the last instruction and the begin of a wait does not end the wait, and neither
+does one that the kernel gives to another thread of the program. To wake up once in a second costs 20 µs."""
+
 
 def own_thread(target: Callable[[], object], name: str) -> threading.Thread:
     """Return a thread that is still to be started; its ``name`` begins with ``dbg-agent``."""
@@ -72,12 +77,6 @@ def within(seconds: float, call: Callable[[], _T], otherwise: _T) -> _T:
     asking.start()
     asking.join(seconds)
     return answers[0] if answers else otherwise
-
-
-SIGNAL_SECONDS = 1.0
-"""Seconds for which a signal may be left lying. CPython calls a signal's handler when the main thread comes to its next
-instruction. A signal that comes between the last instruction and the begin of a wait does not end the wait, and neither
-does one that the kernel gives to another thread of the program. To wake up once in a second costs 20 µs."""
 
 
 def wait_for(condition: threading.Condition, is_so: Callable[[], bool], seconds: float | None = None) -> bool:

@@ -42,6 +42,10 @@ _abandoned: list[Rank] = []
 """Ranks of the process that this one was forked from. They are kept: the garbage collector would close their
 connections here, with warnings, while the parent still uses them."""
 
+UNANSWERED_SECONDS = 2.0
+"""Seconds for which a crashed rank waits if its connections are not accepted: a broker's kernel accepts at once,
+however busy the broker is, and without a broker the process must not end late."""
+
 
 def current() -> Rank | None:
     """Return this process's rank; None if it is no rank yet."""
@@ -240,10 +244,6 @@ def _forget_parent() -> None:
         for frame in outward(sys._getframe()):
             frame.f_trace = None
 
-
-UNANSWERED_SECONDS = 2.0
-"""Seconds for which a crashed rank waits if its connections are not accepted: a broker's kernel accepts at once,
-however busy the broker is, and without a broker the process must not end late."""
 
 _installed: float | None = None
 

@@ -34,6 +34,22 @@ if TYPE_CHECKING:
 DEFAULT_ROWS, DEFAULT_COLUMNS = 24, 80
 """Size of a screen that is drawn before a terminal has told its own size."""
 
+PROMPT_GONE = "the prompt it was typed for is gone"
+"""Why a reply is discarded."""
+
+UNWINDING = (LeaveDebugger, MoveOn, SwitchDebugger, ProgramRaised)
+"""What a prompt raises to end the whole debugger, not only the command that asks."""
+
+TAIL_SECONDS = 0.2
+"""Seconds after which the begin of an unfinished line is shown: a progress bar, or text before a prompt."""
+
+MAX_REPLAY = MAX_LOG // 2
+"""Bytes that are sent again at once: the outgoing queue has less room than a full log needs, and would drop it. A
+terminal asks for the rest when it has these bytes."""
+
+MAX_TAIL = 4096
+"""Characters at the begin of a line that are held back, because they may be a prompt."""
+
 
 class Terminal:
     """The screen's size and audience; it cuts the written bytes into frames, tagged with session and offset."""
@@ -87,23 +103,6 @@ class Terminal:
             return False
         self.rows, self.columns = size
         return True
-
-
-PROMPT_GONE = "the prompt it was typed for is gone"
-"""Why a reply is discarded."""
-
-UNWINDING = (LeaveDebugger, MoveOn, SwitchDebugger, ProgramRaised)
-"""What a prompt raises to end the whole debugger, not only the command that asks."""
-
-TAIL_SECONDS = 0.2
-"""Seconds after which the begin of an unfinished line is shown: a progress bar, or text before a prompt."""
-
-MAX_REPLAY = MAX_LOG // 2
-"""Bytes that are sent again at once: the outgoing queue has less room than a full log needs, and would drop it. A
-terminal asks for the rest when it has these bytes."""
-
-MAX_TAIL = 4096
-"""Characters at the begin of a line that are held back, because they may be a prompt."""
 
 
 class PromptLog:

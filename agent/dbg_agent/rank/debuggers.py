@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from dbg_agent.stop.inbox import WantedMove
     from dbg_wire.messages import Ask
 
+PASSING_PDB = "dbg_agent.engines.passing_pdb"
+"""The module that runs single lines of pdb's commands."""
+
 
 class UserBreakpoints:
     """The breakpoints as of the last :meth:`look`; ``known`` may be read from any thread.
@@ -118,10 +121,6 @@ def _line_in_function(file: str, function: str, line: int) -> int | None:
 ENGINES = {PDB: "dbg_agent.engines.pdb", PUDB: "dbg_agent.engines.pudb_import"}
 """The module of each debugger, whose ``build`` returns the :class:`Engine` of a rank. They know the rank, and not the
 other way round; each is imported when it is first opened."""
-
-
-PASSING_PDB = "dbg_agent.engines.passing_pdb"
-"""The module that runs single lines of pdb's commands."""
 
 
 class Debuggers:

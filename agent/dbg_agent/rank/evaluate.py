@@ -24,6 +24,15 @@ from dbg_wire.messages import Ask, Kind
 if TYPE_CHECKING:
     from dbg_agent.values.describe import Described
 
+NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
+"""Namespaces of torch's operators in which all communicate, but for those that only wait."""
+
+LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
+"""Operators in them that send nothing."""
+
+OF_TWO = ("send", "recv_", "recv_any_source_")
+"""Operators that only one other rank takes part in."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
@@ -101,16 +110,6 @@ def digests_of(text: str) -> tuple[str, str]:
 
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
-"""Namespaces of torch's operators in which all communicate, but for those that only wait."""
-
-LOCAL = ("wait_tensor", "_wrap_tensor_autograd")
-"""Operators in them that send nothing."""
-
-OF_TWO = ("send", "recv_", "recv_any_source_")
-"""Operators that only one other rank takes part in."""
 
 
 class LoneCollective(Exception):

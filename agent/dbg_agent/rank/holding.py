@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MAX_SITES = 256
 """Sites whose counts are restated. Only a generated program has more of them; the oldest are then forgotten."""
 
+RESTATED_SECONDS = 10.0
+"""Seconds after a welcome within which a new broker knows all kept ranks: each rank dials again within three."""
+
 
 @dataclass(frozen=True, slots=True)
 class HoldVerdict:
@@ -185,10 +188,6 @@ def _stands(chosen: ChosenRank, waiting: Waiting) -> bool:
 def _is_there(chosen: ChosenRank, waiting: Waiting) -> bool:
     """Tell whether a chosen rank has come to the site, and is neither lost nor gone."""
     return chosen.arrived >= waiting.count and chosen.state not in (None, RankState.LOST, RankState.EXITED)
-
-
-RESTATED_SECONDS = 10.0
-"""Seconds after a welcome within which a new broker knows all kept ranks: each rank dials again within three."""
 
 
 class Holding:

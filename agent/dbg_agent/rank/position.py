@@ -51,6 +51,9 @@ FREE_SHARE = 5e-6
 
 Seen = tuple[tuple[int, int], ...]
 
+CHOSEN_BY_USER = "breakpoint"
+"""The reason of stops whose frame the user has chosen."""
+
 
 class Unmoved:
     """Where the main thread was at the last look, since when, and how much processor time it had used by then.
@@ -132,10 +135,6 @@ class Position:
     def _moving_frame(self) -> FrameType | None:
         """Return the innermost frame of the thread that steps, or else of the main thread."""
         return thread_frame(self._rank.stops.owner or threading.main_thread().ident)
-
-
-CHOSEN_BY_USER = "breakpoint"
-"""The reason of stops whose frame the user has chosen."""
 
 
 class Viewpoint:

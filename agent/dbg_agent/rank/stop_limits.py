@@ -33,6 +33,15 @@ if TYPE_CHECKING:
 
 HOUR, MINUTE = 3600.0, 60.0
 
+SOON_SECONDS = 120.0
+"""Seconds before a deadline from which on the time left is given in seconds, not in minutes."""
+
+MINUTE = 60.0
+"""Seconds after which the time left is updated."""
+
+SOON_AGAIN_SECONDS = 10.0
+"""Seconds after which the time left is updated within SOON_SECONDS of the deadline."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Own:
@@ -188,16 +197,6 @@ def _span(seconds: float) -> str:
         if seconds >= unit and seconds % unit == 0:
             return f"{seconds / unit:g} {letter}"
     return f"{seconds:g} s"
-
-
-SOON_SECONDS = 120.0
-"""Seconds before a deadline from which on the time left is given in seconds, not in minutes."""
-
-MINUTE = 60.0
-"""Seconds after which the time left is updated."""
-
-SOON_AGAIN_SECONDS = 10.0
-"""Seconds after which the time left is updated within SOON_SECONDS of the deadline."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,12 @@ from dbg_agent.stop.stacks import outward
 WRITES_THROUGH = sys.version_info >= (3, 13)
 """Whether ``f_locals`` of a function writes to the frame itself; before that it is a copy that the frame keeps."""
 
+SOLE_REFERENCES = 3
+"""References to a copy that only its frame has: the frame's, our variable's and that of the call that counts."""
+
+CO_OPTIMIZED = 1
+"""The flag of functions' code, as in :mod:`inspect`."""
+
 
 def write_back(frame: FrameType, values: Mapping[str, Any]) -> None:
     """Make ``values``, which are ``f_locals`` of a frame with what was assigned there, the frame's own.
@@ -29,13 +35,6 @@ def write_back(frame: FrameType, values: Mapping[str, Any]) -> None:
     # 0 keeps variables that the copy lacks. To delete one is for Python 3.12 to assign None, with a warning.
     ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
     frame.f_locals  # noqa: B018 - see above
-
-
-SOLE_REFERENCES = 3
-"""References to a copy that only its frame has: the frame's, our variable's and that of the call that counts."""
-
-CO_OPTIMIZED = 1
-"""The flag of functions' code, as in :mod:`inspect`."""
 
 
 def release(frames: Iterable[FrameType]) -> None:

@@ -18,6 +18,12 @@ from dbg_agent.process.threads import wait_for
 from dbg_wire.codec import Input
 from dbg_wire.limits import MAX_INPUT_PENDING
 
+MAX_WORK = 256
+"""Pieces of work that may wait for one stopped thread; more work is refused."""
+
+MAX_GO_ON = 2 * MAX_WORK
+"""The same bound for GoOn: a hold or a lease must end even if much other work waits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -101,14 +107,6 @@ class TypedKeys:
         count = len(self._pending)
         self._pending.clear()
         return Loss(self.generation, self.received, count, reason)
-
-
-MAX_WORK = 256
-"""Pieces of work that may wait for one stopped thread; more work is refused."""
-
-
-MAX_GO_ON = 2 * MAX_WORK
-"""The same bound for GoOn: a hold or a lease must end even if much other work waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,37 @@ Python code, a thread that starts or ends just then waits for the list and keeps
 
 _call = methodcaller("__call__")
 
+OWN_PACKAGES = ("dbg_agent", "dbg_dial", "dbg_wire")
+"""Packages whose frames are never part of the program's stack."""
+
+RUNNERS = (
+    "dbg_agent.program.script",
+    "dbg_agent.__main__",
+    "dbg_agent.process.imports",
+    "dbg_agent.rank.group_timeouts",
+)
+"""Modules of ours that call the program's code and hold no lock then: a script, an import, the making of a group."""
+
+OUTERMOST_KEPT = 64
+"""Frames kept at the outer end of a stack that is too deep; the rest is kept at the inner end, which tells more."""
+
+MAX_NAME = 200
+"""Characters of a thread's name."""
+
+OWN_NAMES = "dbg-agent"
+"""How the names of our threads begin: one that has just been started has no frame of ours yet."""
+
+UNNAMED = "unnamed"
+"""The name of a thread that C code has made and Python knows nothing of."""
+
+MAX_NAMED = 6
+"""Functions that an error names: the innermost ones, among which the wanted one mostly is."""
+
+_INSTALLED = ("site-packages", "dist-packages")
+
+_TYPED = ("<string>", "<stdin>", "<console>", "<ipython-input", "<python-input")
+"""Names of code without a file: given by ``python -c``, or typed at a prompt."""
+
 
 def all_frames() -> dict[int, FrameType]:
     """Return the innermost frame of each thread, by the thread's number in :mod:`threading`.
@@ -48,22 +79,8 @@ def all_frames() -> dict[int, FrameType]:
     return frames
 
 
-OWN_PACKAGES = ("dbg_agent", "dbg_dial", "dbg_wire")
-"""Packages whose frames are never part of the program's stack."""
-
-RUNNERS = (
-    "dbg_agent.program.script",
-    "dbg_agent.__main__",
-    "dbg_agent.process.imports",
-    "dbg_agent.rank.group_timeouts",
-)
-"""Modules of ours that call the program's code and hold no lock then: a script, an import, the making of a group."""
-
 OWN_MAIN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "__main__.py")  # noqa: PTH118, PTH120 - no pathlib in a rank
 """The file that `python -m dbg_agent` runs, as ``__main__``."""
-
-OUTERMOST_KEPT = 64
-"""Frames kept at the outer end of a stack that is too deep; the rest is kept at the inner end, which tells more."""
 
 
 def is_own(frame: FrameType) -> bool:
@@ -176,10 +193,6 @@ def _outer_and_inner(places: tuple[Place, ...], most: int) -> tuple[Place, ...]:
     return (*places[:outer], note, *places[outer + left_out + 1 :])
 
 
-MAX_NAME = 200
-"""Characters of a thread's name."""
-
-
 def thread_stacks(halted: int | None, stack: tuple[Place, ...]) -> tuple[ThreadStack, ...]:
     """Return the threads, the main one first; ``stack`` is that of the thread ``halted``, if one stands in a stop.
 
@@ -196,13 +209,6 @@ def thread_stacks(halted: int | None, stack: tuple[Place, ...]) -> tuple[ThreadS
         fitted(ThreadStack, name=thread.name[:MAX_NAME], frames=frames, halted=thread.ident == halted)
         for thread, frames in zip(threads, stacks, strict=True)
     )
-
-
-OWN_NAMES = "dbg-agent"
-"""How the names of our threads begin: one that has just been started has no frame of ours yet."""
-
-UNNAMED = "unnamed"
-"""The name of a thread that C code has made and Python knows nothing of."""
 
 
 class ProgramThread(NamedTuple):
@@ -243,12 +249,6 @@ def _is_own_thread(thread: Any, frame: FrameType) -> bool:
 FrameAt = tuple[FrameType, int]
 """A frame and the line at which it is, as :mod:`bdb` has them: a traceback's frames may have moved on since."""
 
-MAX_NAMED = 6
-"""Functions that an error names: the innermost ones, among which the wanted one mostly is."""
-
-_INSTALLED = ("site-packages", "dist-packages")
-_TYPED = ("<string>", "<stdin>", "<console>", "<ipython-input", "<python-input")
-"""Names of code without a file: given by ``python -c``, or typed at a prompt."""
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 _STDLIB = os.path.dirname(os.__file__)  # noqa: PTH120 - no pathlib in a rank

@@ -21,6 +21,16 @@ from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.records.record import fitted
 from dbg_wire.states import StopEvent, StopPhase, move_stop
 
+logger = Logger("dbg_agent.stop")
+
+NOTHING_MOVES = "it is kept after a crash, where nothing moves; `c` lets it end"
+
+HELD = "hold"
+"""Reason of a stop of a rank that was not chosen to stop: it waits for ranks that are stopped."""
+
+SLOW_STEP_SECONDS = 0.3
+"""Seconds after which a step counts as running; a report of each quick step would make the list flicker."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crash:
@@ -36,16 +46,6 @@ class Crash:
 
 
 NOWHERE = Place(file="", line=0, function="")
-
-logger = Logger("dbg_agent.stop")
-
-NOTHING_MOVES = "it is kept after a crash, where nothing moves; `c` lets it end"
-
-HELD = "hold"
-"""Reason of a stop of a rank that was not chosen to stop: it waits for ranks that are stopped."""
-
-SLOW_STEP_SECONDS = 0.3
-"""Seconds after which a step counts as running; a report of each quick step would make the list flicker."""
 
 
 @dataclass(slots=True)

@@ -27,6 +27,9 @@ SAMPLE_ABOVE = 1_000_000
 SHOWN_ELEMENTS = 8
 """The largest number of elements with which a tensor or an array is shown with its values."""
 
+ELEMENTS_AT_ONCE = 1024
+"""Elements that become Python objects at once if they are looked at one by one."""
+
 
 @dataclass(slots=True)
 class Figures:
@@ -103,8 +106,6 @@ BYTES_ARE_ALL = frozenset("biufcmMSUV")
 PADDED = frozenset("gG")
 """Type codes of extended precision: 6 of an element's 16 bytes are padding."""
 
-ELEMENTS_AT_ONCE = 1024
-"""Elements that become Python objects at once if they are looked at one by one."""
 
 ORDERED = frozenset("biuf")
 """Kinds of elements that have a range and a mean."""

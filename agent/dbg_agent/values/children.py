@@ -32,6 +32,9 @@ _CONTAINERS: tuple[Any, ...] = (dict, set, frozenset, tuple, list, deque)
 _WRAPPERS: tuple[tuple[type, Any], ...] = ((UserDict, dict), (UserList, list))
 """Classes that have their elements in a container of their own."""
 
+_IMMUTABLE = 1 << 8
+"""The flag of classes that are written in C."""
+
 
 class Container(NamedTuple):
     """The elements of a value: ``data`` is the value itself or what it wraps, and ``base`` the class of its methods."""
@@ -118,9 +121,6 @@ EXACT: dict[type, Callable[[Any], object]] = {
     complex: complex.__pos__,
 }
 """The value of an object of a class that is derived from one of these, without its class and its attributes."""
-
-_IMMUTABLE = 1 << 8
-"""The flag of classes that are written in C."""
 
 
 def attributes_of(value: object) -> dict[str, object]:

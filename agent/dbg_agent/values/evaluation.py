@@ -20,6 +20,9 @@ from dbg_wire.limits import MAX_COMPLETIONS
 from dbg_wire.records.inspection import Completion, Scope
 from dbg_wire.records.record import fitted
 
+TYPED = "<dbg-attach eval>"
+"""The file name of typed code in tracebacks and warnings, as in a terminal: an IDE shows the same text."""
+
 
 class Namespaces:
     """The globals and locals of one frame.
@@ -66,10 +69,6 @@ class Namespaces:
     def _put_local(self, name: str, value: Any) -> None:
         self.locals[name] = value
         self.keep()
-
-
-TYPED = "<dbg-attach eval>"
-"""The file name of typed code in tracebacks and warnings, as in a terminal: an IDE shows the same text."""
 
 
 class Evaluation:

@@ -46,6 +46,9 @@ MAX_MESSAGE, MAX_TRACEBACK = 3000, 9000
 MAX_CHAIN = 100
 """Causes and contexts whose frames are looked at."""
 
+COMPLETING_SECONDS = 0.5
+"""Seconds for the look at attributes: later completions would come into the next word."""
+
 
 def seen_exception(error: BaseException, *, is_uncaught: bool) -> ExceptionSeen:
     """Return what is told of an exception; its ``str`` may run code of the program."""
@@ -76,10 +79,6 @@ def _cut(text: str, most: int) -> str:
         return text
     half = most // 2 - 20
     return f"{text[:half]}\n… [{len(text)} characters] …\n{text[-half:]}"
-
-
-COMPLETING_SECONDS = 0.5
-"""Seconds for the look at attributes: later completions would come into the next word."""
 
 
 class Refused(Exception):

@@ -28,6 +28,10 @@ _DICTIONARIES = (GetSetDescriptorType, MemberDescriptorType)
 HIDDEN_CLASS_ATTRIBUTES = ("torch.", "enum")
 """Modules whose classes have attributes that tell users nothing of an object."""
 
+_HEAP_TYPE = 1 << 9
+
+_ERROR_ATTRIBUTES = ("args", "__cause__", "__context__", "__traceback__", "__notes__")
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:
@@ -97,9 +101,6 @@ def _is_c_class(kind: type) -> bool:
     return not kind.__flags__ & _HEAP_TYPE
 
 
-_HEAP_TYPE = 1 << 9
-
-
 def _is_usual(kind: type) -> bool:
     found = next(class_dict(one)["__getattribute__"] for one in _mro(kind) if "__getattribute__" in class_dict(one))
     return type(found) is WrapperDescriptorType
@@ -137,8 +138,6 @@ Surveys = Callable[[type], Survey]
 
 ModuleParts = ("_modules", "_parameters", "_buffers")
 """The dicts in which a torch module keeps what users know as its attributes."""
-
-_ERROR_ATTRIBUTES = ("args", "__cause__", "__context__", "__traceback__", "__notes__")
 
 
 def attributes_of(value: Any, expression: str, surveys: Surveys) -> list[Callable[[], Part]]:

@@ -23,6 +23,12 @@ STATISTICS_SECONDS = 5.0
 TENSOR_ATTRIBUTES = ("shape", "dtype", "device", "layout", "requires_grad", "is_leaf")
 ARRAY_ATTRIBUTES = ("shape", "dtype", "nbytes")
 
+MAX_KEY_NAME = 200
+"""Characters of the text by which a dict's item is known."""
+
+KEY_SECONDS = 0.2
+"""Seconds for the text of one key."""
+
 
 class Statistics:
     """A tensor's text with figures of its elements, as ``--stats`` gives it."""
@@ -140,13 +146,6 @@ def _of_array(array: Any, name: str, expression: str) -> Part:
 
 def _field(value: Any, name: str, expression: str) -> Part:
     return Part(name, lambda: value[name], expression)
-
-
-MAX_KEY_NAME = 200
-"""Characters of the text by which a dict's item is known."""
-
-KEY_SECONDS = 0.2
-"""Seconds for the text of one key."""
 
 
 def items_of(value: Any, expression: str) -> Opened | None:

@@ -9,6 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+MAX_EXPRESSION = 1000
+"""Characters of an expression: deeper parts and longer keys get none."""
+
+MAX_KEY = 200
+"""Characters of a dict's key in an expression."""
+
 
 @dataclass(slots=True)
 class Part:
@@ -64,12 +70,6 @@ class Opened:
                 return part
         return self.find_item(name)
 
-
-MAX_EXPRESSION = 1000
-"""Characters of an expression: deeper parts and longer keys get none."""
-
-MAX_KEY = 200
-"""Characters of a dict's key in an expression."""
 
 _SIMPLE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 """A dotted name, to which a part can be added as it is."""

@@ -20,6 +20,21 @@ HEAD, TAIL = 2600, 900
 MAX_REMARK = 400
 """Characters of the remark after a text."""
 
+MAX_ANSWER = MAX_TEXT // 4
+"""Characters of one answer's text: a screenful or two; longer answers of hundreds of ranks are not read."""
+
+DIGEST_BYTES = 16
+"""Bytes of a digest: enough that two different values never have the same digest by chance, in a job of any size."""
+
+PIECE = 1 << 20
+"""Characters of a text that are encoded at once, so that no second copy of a large text is made."""
+
+MAX_BYTES = 1024 * MIB
+"""Bytes of one value that are looked at: about a second of hashing. Users seldom want to compare larger values."""
+
+MAX_REASON = 200
+"""Characters of another library's error message in a reason: usually its first line."""
+
 
 class ValueText:
     """A text that is written piece by piece; only what will be shown is kept."""
@@ -62,10 +77,6 @@ class ValueText:
         return f"{self.head} … {self._length:,} characters in all … {self._tail}"
 
 
-MAX_ANSWER = MAX_TEXT // 4
-"""Characters of one answer's text: a screenful or two; longer answers of hundreds of ranks are not read."""
-
-
 def error_text(error: BaseException) -> str:
     """Return the class and the message of an exception, whatever its ``str`` does; of any length."""
     try:
@@ -87,12 +98,6 @@ def abridged(text: str) -> str:
 
 _ADDRESS = re.compile(r"(?<= at )0x[0-9a-fA-F]{6,}(?=(?:[;:, ][^\n>]{0,300})?>)")
 """A memory address as reprs show it: ``<Model object at 0x7f0000000010>``. Other hexadecimal numbers are values."""
-
-DIGEST_BYTES = 16
-"""Bytes of a digest: enough that two different values never have the same digest by chance, in a job of any size."""
-
-PIECE = 1 << 20
-"""Characters of a text that are encoded at once, so that no second copy of a large text is made."""
 
 
 class Fingerprint:
@@ -203,13 +208,6 @@ def _frame(kind: str, length: int) -> bytes:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-MAX_BYTES = 1024 * MIB
-"""Bytes of one value that are looked at: about a second of hashing. Users seldom want to compare larger values."""
-
-MAX_REASON = 200
-"""Characters of another library's error message in a reason: usually its first line."""
 
 
 class NotCompared(Exception):

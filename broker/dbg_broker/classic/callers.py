@@ -31,6 +31,22 @@ FRESH_SECONDS = 2.0
 OURS = "us"
 """The party of callers that run as the broker's own user on its host: they are no strangers."""
 
+PORT_IS_FOR = "this port of dbg-broker is for stock pudb.remote.set_trace(reverse=True) alone"
+
+_TLS_REFUSAL = b"\x15\x03\x01\x00\x02\x02\x28"
+"""A fatal alert, handshake_failure: a TLS client reports it instead of a broken connection."""
+
+# From linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
+_NETLINK_SOCK_DIAG = 4
+
+_SOCK_DIAG_BY_FAMILY = 20
+
+_NLM_F_REQUEST = 1
+
+_ALL_STATES = 0xFFFFFFFF
+
+MAX_ANSWER = 4096
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
@@ -74,12 +90,8 @@ def who_goes(others: Collection[Caller], newcomer: Caller) -> Caller | None:
     return max(crowd, key=lambda caller: caller.number)
 
 
-PORT_IS_FOR = "this port of dbg-broker is for stock pudb.remote.set_trace(reverse=True) alone"
-
 _HTTP = re.compile(rb"(?:GET|HEAD|POST|PUT|DELETE|CONNECT|OPTIONS|TRACE|PATCH|PRI) ")
 _TLS_HELLO = re.compile(rb"\x16\x03")
-_TLS_REFUSAL = b"\x15\x03\x01\x00\x02\x02\x28"
-"""A fatal alert, handshake_failure: a TLS client reports it instead of a broken connection."""
 
 
 def answer_to_noise(head: bytes) -> bytes | None:
@@ -121,19 +133,12 @@ def _is_utf8(data: bytes) -> bool:
 
 Address = tuple[str, int]
 
-# From linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
-_NETLINK_SOCK_DIAG = 4
-_SOCK_DIAG_BY_FAMILY = 20
-_NLM_F_REQUEST = 1
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBBI")
 _PORTS = struct.Struct(">HH")
 _NO_INTERFACE_NO_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
-_ALL_STATES = 0xFFFFFFFF
 _ANSWER_USER = struct.Struct("=4x48x12xI")
 """The user in an answer behind its header, after the addresses and the queues."""
-
-MAX_ANSWER = 4096
 
 
 def party_of(peer: object, own: object, own_user: int) -> tuple[str, bool]:

@@ -39,6 +39,49 @@ _BEGUN_TEXT = re.compile(_BEGUN_MOVE.pattern + r"|\r\Z")
 MAX_HELD = 64
 """Characters held of a sequence that is not complete; the sequences that are looked for have a dozen."""
 
+MAX_KEPT = 768 * limits.KIB
+"""Bytes kept of a screen since it began, some 200 redraws; more would not fit into the queue of the terminal that they
+are replayed to."""
+
+MAX_SETUP = 4 * limits.KIB
+"""Bytes before the first drawing; they set the terminal up and are never cut."""
+
+MAX_PRINTED = 64 * limits.KIB
+"""Characters kept of what the program prints: several pages."""
+
+REACTION_SECONDS = 3.0
+"""Seconds after a key in which PuDB draws something, as it does at most keys; on a busy host it needs one."""
+
+NO_REACTION = (
+    "this PuDB has reacted to no key so far: stock pudb.remote takes none on Python 3.12 and newer with urwid 4.1.0 "
+    "and newer; install 'urwid<4.1' for the program, or use install(classic=True) there"
+)
+
+MAX_PAGE_LINES = 200
+"""Printed lines that a new terminal is shown while the program runs: the highest windows have half as many."""
+
+MAX_PARTS = 1024
+"""Parts of printed text that are kept before they are joined."""
+
+MAX_LINE = 4096
+"""Characters searched for the begin of the last printed line."""
+
+PAGE_SECONDS = 0.1
+"""Least seconds between two pages, as between two repaints: a program that prints at each step opens a page at each."""
+
+MAX_SHOWN = 120
+"""Characters of the last printed line that the status line repeats."""
+
+_HOME = b"\x1b[H"
+"""What each drawing of PuDB begins with."""
+
+_SCREEN = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7l\x1b[2J\x1b[H"
+"""Prepares a terminal of any size: it cuts off rows that are too long instead of wrapping them into the next row."""
+
+_PAGE = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7h\x1b[2J\x1b[H\x1b[?25h"
+
+_CTRL_L = b"\x0c"
+
 
 @dataclass(frozen=True, slots=True)
 class Entered:
@@ -161,50 +204,6 @@ class PlainText:
         end = begun.start() if begun and len(text) - begun.start() <= MAX_HELD else len(text)
         text, self._rest = text[:end], text[end:]
         return _SEQUENCE.sub("", text).replace("\r\n", "\n")
-
-
-MAX_KEPT = 768 * limits.KIB
-"""Bytes kept of a screen since it began, some 200 redraws; more would not fit into the queue of the terminal that they
-are replayed to."""
-
-MAX_SETUP = 4 * limits.KIB
-"""Bytes before the first drawing; they set the terminal up and are never cut."""
-
-MAX_PRINTED = 64 * limits.KIB
-"""Characters kept of what the program prints: several pages."""
-
-REACTION_SECONDS = 3.0
-"""Seconds after a key in which PuDB draws something, as it does at most keys; on a busy host it needs one."""
-
-NO_REACTION = (
-    "this PuDB has reacted to no key so far: stock pudb.remote takes none on Python 3.12 and newer with urwid 4.1.0 "
-    "and newer; install 'urwid<4.1' for the program, or use install(classic=True) there"
-)
-
-MAX_PAGE_LINES = 200
-"""Printed lines that a new terminal is shown while the program runs: the highest windows have half as many."""
-
-MAX_PARTS = 1024
-"""Parts of printed text that are kept before they are joined."""
-
-MAX_LINE = 4096
-"""Characters searched for the begin of the last printed line."""
-
-PAGE_SECONDS = 0.1
-"""Least seconds between two pages, as between two repaints: a program that prints at each step opens a page at each."""
-
-MAX_SHOWN = 120
-"""Characters of the last printed line that the status line repeats."""
-
-_HOME = b"\x1b[H"
-"""What each drawing of PuDB begins with."""
-
-_SCREEN = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7l\x1b[2J\x1b[H"
-"""Prepares a terminal of any size: it cuts off rows that are too long instead of wrapping them into the next row."""
-
-_PAGE = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7h\x1b[2J\x1b[H\x1b[?25h"
-
-_CTRL_L = b"\x0c"
 
 
 class Prints:

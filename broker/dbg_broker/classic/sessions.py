@@ -32,6 +32,23 @@ MAX_HOST = 63
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
+logger = logging.getLogger("dbg_broker")
+
+BACKLOG = 1024
+"""Connections that the kernel may hold before they are accepted: ranks of one job call at the same moment."""
+
+ACCEPTED_AT_ONCE = 8
+"""Connections accepted in one round of the event loop, so that a storm of calls delays no key."""
+
+MAX_LOOKUPS = 8
+"""Names of hosts that are looked up at once, each in a thread; beyond it a session is named by its address."""
+
+DIAL_SECONDS = 5.0
+"""Seconds for a debugger on this host to accept and show its prompt; one that is silent for longer is listed anyway."""
+
+LOCALHOST = "127.0.0.1"
+"""What ``localhost`` means: where ``remote_pdb`` listens."""
+
 
 class SessionNumbers:
     """Numbers of sessions: each has the smallest number that is free on its host until it ends."""
@@ -87,24 +104,6 @@ def plain_address(address: str) -> str:
 def short_name(name: str) -> str:
     """Return a host's name up to its first dot, reduced to what may stand in an address."""
     return _NOT_IN_NAMES.sub("-", name.partition(".")[0])[:MAX_HOST] or "unknown"
-
-
-logger = logging.getLogger("dbg_broker")
-
-BACKLOG = 1024
-"""Connections that the kernel may hold before they are accepted: ranks of one job call at the same moment."""
-
-ACCEPTED_AT_ONCE = 8
-"""Connections accepted in one round of the event loop, so that a storm of calls delays no key."""
-
-MAX_LOOKUPS = 8
-"""Names of hosts that are looked up at once, each in a thread; beyond it a session is named by its address."""
-
-DIAL_SECONDS = 5.0
-"""Seconds for a debugger on this host to accept and show its prompt; one that is silent for longer is listed anyway."""
-
-LOCALHOST = "127.0.0.1"
-"""What ``localhost`` means: where ``remote_pdb`` listens."""
 
 
 class StockSessions:

@@ -16,6 +16,8 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import GUARD_ACTIONS, Answer, Ask, Kind, Probe, RankAnswer, RefusalCode
 from dbg_wire.records.ranks import RankState
 
+logger = logging.getLogger("dbg_broker")
+
 
 def fell_silent(hub: Hub, rank: RankRecord) -> None:
     """Note that a rank, if it is connected, does not answer."""
@@ -65,9 +67,6 @@ def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
         note_failure(hub, rank)
     else:
         hub.ranks.liveness.deaths.put(key, attempt, now)
-
-
-logger = logging.getLogger("dbg_broker")
 
 
 def connection_closed(hub: Hub, connection: RankPeer) -> None:

@@ -50,6 +50,14 @@ REPLAY_COST = limits.MAX_INPUT_PER_SECOND
 FOR_DRIVERS = (Reply, Complete, Interrupt)
 """What only the driver may send."""
 
+CONTROL_RESERVE = 128 * limits.KIB
+"""Bytes of a rank's queue that input leaves free, so that control messages have room even if the rank doesn't read."""
+
+LISTED_COST = 8
+"""Bytes that each rank of a list counts for the terminal that asks for the list: 32,000 ranks a second."""
+
+_ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
+
 
 def _pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt) -> None:
     """Pass a message of the driver on to the rank, and refuse it from another terminal.
@@ -93,15 +101,6 @@ def _verdict(hub: Hub, link: TerminalLink, message: Hang) -> None:
     if hub.journal.occasions is None or link.role is Role.WATCHER or link.bearer.job not in (None, message.job):
         return
     hub.journal.occasions.hang(message, link.bearer.shown if link.bearer.name else "")
-
-
-CONTROL_RESERVE = 128 * limits.KIB
-"""Bytes of a rank's queue that input leaves free, so that control messages have room even if the rank doesn't read."""
-
-LISTED_COST = 8
-"""Bytes that each rank of a list counts for the terminal that asks for the list: 32,000 ranks a second."""
-
-_ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
 
 
 def receive(hub: Hub, link: TerminalLink, message: Message) -> None:

@@ -50,6 +50,8 @@ MAX_LOGGED = 300
 WAITS_FOR_RANK = frozenset({Finding.STUCK, Finding.SUSPENDED})
 """Findings with which a guard answers for its rank."""
 
+logger = logging.getLogger("dbg_broker")
+
 
 def is_too_much(questions: OpenQuestions, question: Question) -> bool:
     """Tell whether too many questions to guards would be open with this one."""
@@ -109,9 +111,6 @@ def give(guard: RankLink, ask: Ask) -> bool:
     guard.asks[ask.request] = ask
     guard.connection.send_message(ask)
     return True
-
-
-logger = logging.getLogger("dbg_broker")
 
 
 def testify(hub: Hub, link: RankLink, message: Testimony) -> None:

@@ -17,6 +17,9 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.notices import NoticePaces
 from dbg_wire.messages import Ask, Finding, Message
 
+REPAINT_SECONDS = 0.1
+"""Least seconds between two repaints of a rank: ten screens a second are as many as a person can follow."""
+
 
 class RankPeer(Protocol):
     """The other end of a rank's link: its agent's connection, or what stands in for an agent."""
@@ -51,10 +54,6 @@ class RankPeer(Protocol):
 
     def seconds_since_ack(self) -> float:
         """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
-
-
-REPAINT_SECONDS = 0.1
-"""Least seconds between two repaints of a rank: ten screens a second are as many as a person can follow."""
 
 
 @dataclass(slots=True, eq=False)

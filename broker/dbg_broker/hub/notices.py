@@ -21,6 +21,9 @@ from dbg_wire.messages import Logged, Notice
 DEED_COST = 64
 """Bytes that each terminal that is told counts for the one that does something: 4,000 terminals a second."""
 
+LAST_SECONDS = 0.5
+"""Seconds after which the last text of a flood is sent if it was left out, so that the count of the others is told."""
+
 
 def tell_onlookers(hub: Hub, link: TerminalLink, action: VisibleAction, key: str) -> None:
     """Tell all other terminals at a rank what one does there, within the pace of each."""
@@ -71,10 +74,6 @@ def _is_same(link: TerminalLink, other: TerminalLink) -> bool:
     if link.name != other.name or not (link.name or "").endswith(")"):
         return False
     return link.bearer == other.bearer and tcp.host_of(link.connection.peer) == tcp.host_of(other.connection.peer)
-
-
-LAST_SECONDS = 0.5
-"""Seconds after which the last text of a flood is sent if it was left out, so that the count of the others is told."""
 
 
 def tell_log(hub: Hub, rank: RankRecord, notice: Notice) -> None:

@@ -31,6 +31,12 @@ SEAT_SECONDS = 25.0
 ABSENCE_SECONDS = 3.0
 """Seconds between two looks that show that the broker itself, or its host, was suspended."""
 
+STALL_SECONDS = 60.0
+"""Seconds for which a terminal may take nothing of what waits for it: a suspended terminal attaches again."""
+
+ACK_CHECK_SECONDS = 5.0
+"""Seconds between two looks at whether the hosts of silent ranks are still there."""
+
 
 class Silences:
     """Regular looks at the hosts of a hub's ranks, and at its terminals."""
@@ -89,12 +95,6 @@ class Silences:
             if key is not None:
                 self._hub.terminals.listing.changed(key)
 
-
-STALL_SECONDS = 60.0
-"""Seconds for which a terminal may take nothing of what waits for it: a suspended terminal attaches again."""
-
-ACK_CHECK_SECONDS = 5.0
-"""Seconds between two looks at whether the hosts of silent ranks are still there."""
 
 PROBE = Probe()
 PROBE_FRAME = pack_message(PROBE)

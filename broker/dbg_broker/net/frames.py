@@ -14,6 +14,18 @@ from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Message
 
+PIECE_BYTES = 2 * limits.KIB
+"""Bytes that are taken apart at once: 100 short messages or 300 pings, between which the clock is looked at."""
+
+UNREAD_BYTES = 64 * limits.KIB
+"""Bytes waiting for their turn at which the socket is not read any more."""
+
+MESSAGE_SECONDS = 60.0
+"""Seconds that one message may take to come: a mebibyte, the largest there is, takes 33 at 256 kbit/s."""
+
+MAX_UNFINISHED_BYTES = 64 * limits.MIB
+"""Bytes of all these messages together: a thousand ranks that answer with a screen at the same time send 10 MiB."""
+
 
 class CloseCode(enum.IntEnum):
     """The codes with which the broker closes a WebSocket; those from 4000 on are the broker's own."""
@@ -59,13 +71,6 @@ def pack_data(payload: bytes) -> bytes:
     return pack(Opcode.BINARY, payload)
 
 
-PIECE_BYTES = 2 * limits.KIB
-"""Bytes that are taken apart at once: 100 short messages or 300 pings, between which the clock is looked at."""
-
-UNREAD_BYTES = 64 * limits.KIB
-"""Bytes waiting for their turn at which the socket is not read any more."""
-
-
 class IncomingBytes:
     """The bytes of one connection; nothing is decrypted before it is asked for."""
 
@@ -104,13 +109,6 @@ class IncomingBytes:
         self._unread.clear()
         if self.secure is not None:
             self.secure.drop()
-
-
-MESSAGE_SECONDS = 60.0
-"""Seconds that one message may take to come: a mebibyte, the largest there is, takes 33 at 256 kbit/s."""
-
-MAX_UNFINISHED_BYTES = 64 * limits.MIB
-"""Bytes of all these messages together: a thousand ranks that answer with a screen at the same time send 10 MiB."""
 
 
 class Unfinished(ByteBudget[int]):

@@ -34,6 +34,12 @@ BEARER = "/bearer"
 JSON = "application/json"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
+MAX_HEAD_BYTES = 16 * limits.KIB
+"""Bytes of a request's line and headers: a rank's or terminal's has 400, and a browser's with its cookies fits."""
+
+MAX_HEADERS = 128
+"""Headers of a request: a rank's has 9, a browser's 20."""
+
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
@@ -211,12 +217,6 @@ def page(target: str, meters: Meters, gauges: Gauges, times: LoopTimes, tokens: 
         return HttpAnswer(200, metrics(meters, gauges, times), content_type=PROMETHEUS)
     return None
 
-
-MAX_HEAD_BYTES = 16 * limits.KIB
-"""Bytes of a request's line and headers: a rank's or terminal's has 400, and a browser's with its cookies fits."""
-
-MAX_HEADERS = 128
-"""Headers of a request: a rank's has 9, a browser's 20."""
 
 _LINE = re.compile(rb"GET ([\x21-\x7e]+) HTTP/1\.([01])")
 _HEADER = re.compile(rb"([-!#$%&'*+.^_`|~0-9A-Za-z]+):([\t\x20-\x7e\x80-\xff]*)")

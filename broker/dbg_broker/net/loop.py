@@ -24,6 +24,23 @@ from dbg_broker.timers import Timers
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Upper bounds in seconds of a histogram's classes; 0.05 is the promise to keys, and the others show how far it is."""
 
+SWITCH_SECONDS = 0.0005
+"""Seconds after which a thread that computes lets the loop go on. The loop gives the interpreter away at each call of
+the kernel, and there are several on the way of a key: with Python's own 5 ms a thread that makes the lines of a flooded
+recording delays a key by 50 ms and more."""
+
+TICK_SECONDS = 0.25
+"""Seconds between two looks: in a flood, objects of this time are gone through in five milliseconds."""
+
+WHOLE_SECONDS = 600.0
+"""Seconds after which all objects are gone through, as soon as nobody types."""
+
+WHOLE_AT_LATEST_SECONDS = 6 * 3600.0
+"""Seconds after which they are gone through in any case: what is left over until then is some KiB a connection."""
+
+NEVER = 1_000_000
+"""Collections of young objects after which Python itself would begin one of all."""
+
 
 class Histogram:
     """Seconds, counted in classes."""
@@ -76,12 +93,6 @@ class LoopTimes:
         at, spent = self._earliest
         self.keys.note(self._clock() - at)
         self.keys_processor.note(self._spent() - spent)
-
-
-SWITCH_SECONDS = 0.0005
-"""Seconds after which a thread that computes lets the loop go on. The loop gives the interpreter away at each call of
-the kernel, and there are several on the way of a key: with Python's own 5 ms a thread that makes the lines of a flooded
-recording delays a key by 50 ms and more."""
 
 
 class MeasuredSelector(selectors.DefaultSelector):
@@ -157,19 +168,6 @@ def _run_with_policy(main: Coroutine[Any, Any, None], new_loop: Callable[[], asy
         asyncio.run(main)
     finally:
         asyncio.set_event_loop_policy(None)
-
-
-TICK_SECONDS = 0.25
-"""Seconds between two looks: in a flood, objects of this time are gone through in five milliseconds."""
-
-WHOLE_SECONDS = 600.0
-"""Seconds after which all objects are gone through, as soon as nobody types."""
-
-WHOLE_AT_LATEST_SECONDS = 6 * 3600.0
-"""Seconds after which they are gone through in any case: what is left over until then is some KiB a connection."""
-
-NEVER = 1_000_000
-"""Collections of young objects after which Python itself would begin one of all."""
 
 
 class GarbageCollection:

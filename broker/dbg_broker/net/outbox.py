@@ -17,6 +17,12 @@ from dbg_wire import limits
 FRAME_COST = 120
 """Bytes of memory that a frame takes beside its own bytes; without them the bound would not hold for tiny frames."""
 
+TRANSPORT_SLACK = 128 * limits.KIB
+"""Bytes that TLS and its transport may hold beside what they report: one frame each, and 64 KiB in asyncio."""
+
+OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
+"""Bytes that may wait for one peer, a rank or a terminal."""
+
 
 class Fate(enum.Enum):
     """What became of a frame."""
@@ -160,13 +166,6 @@ class Outbox:
         self._waiting = OrderedDict(kept)
         self._bytes = sum(len(waiting.frame) + FRAME_COST for _, waiting in kept)
         self._outputs = 0
-
-
-TRANSPORT_SLACK = 128 * limits.KIB
-"""Bytes that TLS and its transport may hold beside what they report: one frame each, and 64 KiB in asyncio."""
-
-OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
-"""Bytes that may wait for one peer, a rank or a terminal."""
 
 
 class OutgoingFrames:

@@ -36,6 +36,18 @@ MORE_DESCRIPTORS = "start it after `ulimit -n` with a larger number"
 WATCHERS_SHARE = 0.875
 """Part of the terminals that may be watchers: the rest is for terminals that type, which watchers can't keep out."""
 
+FEW_WAIT = 16
+"""Connections that may wait while newcomers are refused: an honest peer is told so within milliseconds."""
+
+TOKEN_SHARE = 0.75
+"""Part of the places for ranks that one token for a job, or with a name, may have; others find room."""
+
+ADDRESS_SHARE = 0.875
+"""Part of the places for ranks that one address may have."""
+
+FEW_RANKS = 64
+"""Places that a token and an address may have in any case: the ranks of one job, however few files a host allows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
@@ -81,9 +93,6 @@ class Capacity:
 
 
 C = TypeVar("C")
-
-FEW_WAIT = 16
-"""Connections that may wait while newcomers are refused: an honest peer is told so within milliseconds."""
 
 
 class Arrivals(Generic[C]):
@@ -164,15 +173,6 @@ class Arrivals(Generic[C]):
 
 
 T = TypeVar("T", bound=Hashable)
-
-TOKEN_SHARE = 0.75
-"""Part of the places for ranks that one token for a job, or with a name, may have; others find room."""
-
-ADDRESS_SHARE = 0.875
-"""Part of the places for ranks that one address may have."""
-
-FEW_RANKS = 64
-"""Places that a token and an address may have in any case: the ranks of one job, however few files a host allows."""
 
 
 class RankPlaces:

@@ -17,6 +17,9 @@ TERMINAL_SEND_BUFFER = 64 * limits.KIB
 TERMINAL_UNSENT = 16 * limits.KIB
 """Bytes that the kernel takes for a terminal before it can send them: on a slow line they delay all later ones."""
 
+BACKLOG = 4096
+"""Connections that the kernel may hold before accept: with asyncio's 100, 2,000 ranks take seconds to connect."""
+
 
 def tune(transport: asyncio.Transport, *, to_terminal: bool) -> None:
     """Have a silent peer's host asked whether it is still there, and keep little in the kernel for a terminal."""
@@ -43,10 +46,6 @@ def peer_name(address: object) -> str:
 def host_of(peer: str) -> str:
     """Return the host's part of :func:`peer_name`."""
     return peer.rpartition(":")[0]
-
-
-BACKLOG = 4096
-"""Connections that the kernel may hold before accept: with asyncio's 100, 2,000 ranks take seconds to connect."""
 
 
 class PortTaken(DbgError):

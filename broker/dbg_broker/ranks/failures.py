@@ -26,6 +26,9 @@ Run = tuple[str, str]
 
 _SENT_BY_LAUNCHERS = frozenset({signal.SIGTERM, signal.SIGKILL})
 
+KEPT = "kept"
+"""Name of the message, which replaces an earlier one of this name that waits to be sent."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
@@ -111,9 +114,6 @@ def _how(rank: RankRecord) -> str:
         name = f"signal {-status}"
     return f"rank {rank.said.rank} was killed by {name}"
 
-
-KEPT = "kept"
-"""Name of the message, which replaces an earlier one of this name that waits to be sent."""
 
 _Run = tuple[str, str]
 

@@ -16,6 +16,12 @@ from pathlib import Path
 
 from dbg_wire import limits
 
+DEATH_CHECKS = (0.2, 1.0, 5.0)
+"""Seconds after which a lost rank of this host is looked for again: its socket closes before it is a dead process."""
+
+DEATH_CHECK_LATER = 30.0
+"""Seconds between later checks: the rank may have lost only its connection, and end at any time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeIntervals:
@@ -236,13 +242,6 @@ class HostLooks:
         else:
             host.silent.discard(key)
         return was_silent != is_silent
-
-
-DEATH_CHECKS = (0.2, 1.0, 5.0)
-"""Seconds after which a lost rank of this host is looked for again: its socket closes before it is a dead process."""
-
-DEATH_CHECK_LATER = 30.0
-"""Seconds between later checks: the rank may have lost only its connection, and end at any time."""
 
 
 class DeathChecks:

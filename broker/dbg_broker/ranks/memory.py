@@ -18,6 +18,16 @@ _OF_ROW = 5
 """Bytes in memory for one in the message, of a row that holds nothing but short texts. Most rows need half of that, but
 to look at each of their fields would take long: a message may hold some ten thousand."""
 
+MEMORY_OF_TEXT = 4
+"""Bytes of memory for each character of a message that is kept: short texts take more memory than they are long."""
+
+MAX_RANK_BYTES = 4 * 1024 * 1024
+"""Bytes for one connected rank: as many breakpoints as a rank may report, with the longest paths and conditions, take
+half of it, and a usual rank a hundredth."""
+
+MAX_LIVE_BYTES = 512 * 1024 * 1024
+"""Bytes for all connected ranks: 20,000 of them with a report, breakpoints and a stack of 6 KiB together fit."""
+
 
 def weight(*values: object) -> int:
     """Return about how many bytes messages and parts of them occupy; what two of them share counts twice."""
@@ -38,17 +48,6 @@ def weight(*values: object) -> int:
         elif isinstance(value, Record):
             waiting.extend([getattr(value, name) for name in value.__struct_fields__])
     return total
-
-
-MEMORY_OF_TEXT = 4
-"""Bytes of memory for each character of a message that is kept: short texts take more memory than they are long."""
-
-MAX_RANK_BYTES = 4 * 1024 * 1024
-"""Bytes for one connected rank: as many breakpoints as a rank may report, with the longest paths and conditions, take
-half of it, and a usual rank a hundredth."""
-
-MAX_LIVE_BYTES = 512 * 1024 * 1024
-"""Bytes for all connected ranks: 20,000 of them with a report, breakpoints and a stack of 6 KiB together fit."""
 
 
 class LiveBytes(ByteBudget[str]):

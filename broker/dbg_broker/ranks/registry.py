@@ -19,6 +19,15 @@ from dbg_wire.messages import RankReport, Register
 from dbg_wire.records.ranks import LIVE_STATES, Place, RankState
 from dbg_wire.states import RankEvent, move_rank
 
+MAX_TEXTS = 8192
+"""Texts that many ranks have in common, kept once: two of each host and six of each job, for the largest job there is.
+Strangers choose them, and Python 3.12 never frees a text of ``sys.intern``."""
+
+MAX_TEXT_CHARACTERS = 1024 * 1024
+"""Characters of all these texts."""
+
+_SHARED = ("job", "run", "host", "release", "python", "kernel", "script", "directory")
+
 
 @dataclass(slots=True)
 class _Family:
@@ -99,13 +108,6 @@ _EVENT_OF_REPORT = {
     RankState.STOPPED: RankEvent.STOPS,
     RankState.HELD: RankEvent.HOLDS,
 }
-
-MAX_TEXTS = 8192
-"""Texts that many ranks have in common, kept once: two of each host and six of each job, for the largest job there is.
-Strangers choose them, and Python 3.12 never frees a text of ``sys.intern``."""
-
-MAX_TEXT_CHARACTERS = 1024 * 1024
-"""Characters of all these texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,9 +294,6 @@ class Registry:
         del self._ranks[rank.key]
         self._ended.drop(rank.key)
         self.counts[rank.state] -= 1
-
-
-_SHARED = ("job", "run", "host", "release", "python", "kernel", "script", "directory")
 
 
 def _sharing(said: Register, texts: LruMap[str, str]) -> Register:

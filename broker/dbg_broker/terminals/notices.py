@@ -34,6 +34,21 @@ MAX_DOERS = 8
 _ENDING = frozenset({"c", "cont", "continue", "q", "quit", "exit"})
 """Commands of pdb by which a stop ends."""
 
+_OTHERS = (-1, False)
+"""All terminals beyond MAX_DOERS; connections count from 1."""
+
+MAX_A_SECOND = 2000
+"""Texts that all clients together are sent in a second: three of each of 512 ranks, in some 4 % of the loop's time."""
+
+MAX_TEXT = 2000
+"""Characters of a text that clients are sent."""
+
+MAX_JOBS = 64
+"""Paces that are kept apart; the texts of all further jobs share one."""
+
+_OTHER_JOBS = ""
+"""All jobs beyond MAX_JOBS; a job's name is never empty."""
+
 
 class VisibleAction(NamedTuple):
     """Something done at a rank: what, without who did it, and whether the stop ends by it."""
@@ -148,22 +163,6 @@ class NoticePaces:
                 del self._paces[rested]
             doer = doer if len(self._paces) < MAX_DOERS else _OTHERS
         return self._paces.setdefault(doer, NoticePace(now))
-
-
-_OTHERS = (-1, False)
-"""All terminals beyond MAX_DOERS; connections count from 1."""
-
-MAX_A_SECOND = 2000
-"""Texts that all clients together are sent in a second: three of each of 512 ranks, in some 4 % of the loop's time."""
-
-MAX_TEXT = 2000
-"""Characters of a text that clients are sent."""
-
-MAX_JOBS = 64
-"""Paces that are kept apart; the texts of all further jobs share one."""
-
-_OTHER_JOBS = ""
-"""All jobs beyond MAX_JOBS; a job's name is never empty."""
 
 
 class LeftOut(NamedTuple):

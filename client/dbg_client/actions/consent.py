@@ -12,6 +12,9 @@ from typing import Any, TypeVar
 from dbg_client.actions.streams import tell
 from dbg_wire.errors import NeedsAnswer
 
+_SIGNALS = (signal.SIGINT, signal.SIGHUP)
+"""What Ctrl-C sends, and a terminal that closes."""
+
 
 async def agrees(question: str, without_terminal: str) -> bool:
     """Ask, and return whether the answer is yes; if not, say that nothing was done. Raises NeedsAnswer."""
@@ -50,9 +53,6 @@ async def _read_line() -> str:
 
 
 T = TypeVar("T")
-
-_SIGNALS = (signal.SIGINT, signal.SIGHUP)
-"""What Ctrl-C sends, and a terminal that closes."""
 
 
 async def unless_given_up(work: Coroutine[Any, Any, T]) -> T | None:

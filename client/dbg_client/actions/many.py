@@ -67,6 +67,9 @@ _ALONE = {
 
 _WORD = re.compile(r"\s*([A-Za-z_]+)")
 
+EXTRA_SECONDS = 1.0
+"""Seconds of the question beyond those of the command, for the way of its answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShownAnswers:
@@ -290,10 +293,6 @@ def _read(rank: RankInfo, answer: RankAnswer) -> RankStops:
     if rank.is_classic:
         return RankStops(rank, why="a stock debugger has no stops that a job was started with")
     return RankStops(rank, [row for row in answer.rows if isinstance(row, StopState)])
-
-
-EXTRA_SECONDS = 1.0
-"""Seconds of the question beyond those of the command, for the way of its answer."""
 
 
 async def run_beside(settings: Exec, asker: Asker, ranks: Sequence[RankInfo]) -> ShownAnswers:

@@ -25,6 +25,12 @@ CLEAR, HOME, CLEAR_REST = "\x1b[2J", "\x1b[H", "\x1b[J"
 CLEAR_LINE = "\x1b[K\r\n"
 NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
 
+_LESS = "FRX"
+"""Options of less, unless the user has chosen some: leave a short text alone, show colours, leave the text there."""
+
+_NOT_RUN = (126, 127)
+"""Exit status of a shell that can't run what it was told."""
+
 
 async def repeat(
     output: Format,
@@ -79,11 +85,7 @@ class _Painter:
 
 
 _USUAL = PREFERENCES["pager"].default
-_LESS = "FRX"
-"""Options of less, unless the user has chosen some: leave a short text alone, show colours, leave the text there."""
 
-_NOT_RUN = (126, 127)
-"""Exit status of a shell that can't run what it was told."""
 
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 

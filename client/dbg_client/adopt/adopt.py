@@ -38,6 +38,12 @@ DUMP_SECONDS = 10.0
 MAX_LINES = 200
 """Lines that are shown: a process with many threads has more, and the main one comes first."""
 
+AT_ONCE = 4
+"""Processes that are adopted at a time: each stops for some tenths of a second, and its gdb takes a core meanwhile."""
+
+SOME_FAILED, ALL_FAILED = 6, 1
+"""Exit statuses where not all processes have become ranks."""
+
 
 def find_py_spy() -> str | None:
     """Return the path of py-spy, also where it stands beside this Python alone; None if there is none."""
@@ -63,13 +69,6 @@ def stack_of(pid: int) -> str | None:
     said = done.stdout if done.returncode == 0 else done.stderr
     lines = said.decode("utf-8", "replace").splitlines()[:MAX_LINES]
     return "".join(f"{printable(line)}\n" for line in lines)
-
-
-AT_ONCE = 4
-"""Processes that are adopted at a time: each stops for some tenths of a second, and its gdb takes a core meanwhile."""
-
-SOME_FAILED, ALL_FAILED = 6, 1
-"""Exit statuses where not all processes have become ranks."""
 
 
 async def adopt(settings: Adopt) -> int:

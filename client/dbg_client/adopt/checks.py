@@ -34,6 +34,8 @@ OTHERS_SECONDS = 15.0
 OLDEST = (3, 10)
 """The oldest Python on which our package runs."""
 
+_WITHOUT_GDB = "`apt install gdb`, `dnf install gdb` or conda's gdb mends that; py-spy shows a stack without it"
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:
@@ -42,9 +44,6 @@ class Ready:
     seen: ProcessInfo
     python: TargetPython
     gdb: str | None
-
-
-_WITHOUT_GDB = "`apt install gdb`, `dnf install gdb` or conda's gdb mends that; py-spy shows a stack without it"
 
 
 def examine(pid: int, *, has_package: Collection[str] = ()) -> Ready:

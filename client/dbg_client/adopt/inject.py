@@ -41,6 +41,9 @@ PATIENT_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds that an answer is waited for between two looks: they double, and make 5 s in all."""
 
+REMOTE_SECONDS = 2.0
+"""Seconds for the main thread to come to the file: it does so between two instructions, or is in C code."""
+
 
 class Pipe:
     """A named pipe into which the code answers, in a folder that only this user can reach."""
@@ -189,10 +192,6 @@ class Injection:
             return CantAdopt(who, why, f"{later}; {shown}" if later else shown)
         why = "was never seen where code can be run in it without danger"
         return CantAdopt(who, why, f"{later}; {shown}" if later else f"try again, or {shown}")
-
-
-REMOTE_SECONDS = 2.0
-"""Seconds for the main thread to come to the file: it does so between two instructions, or is in C code."""
 
 
 def can_remote_exec(version: tuple[int, int] | None) -> bool:

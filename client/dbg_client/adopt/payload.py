@@ -29,27 +29,6 @@ OURS = (
 )
 """What a rank imports of ours, or of others for us."""
 
-
-class Outcome(enum.Enum):
-    """What came of the code."""
-
-    ADOPTED = "adopted"
-    ALREADY = "already"
-    BUSY = "busy"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What the code answers; ``key`` is the rank's, ``text`` says why it failed, ``main`` whether it ran in the main
-    thread, without which nobody can break into the rank."""
-
-    outcome: Outcome
-    key: str = ""
-    text: str = ""
-    main: bool = True
-
-
 _CODE = '''
 def adopt(told):
     import _thread, os, sys
@@ -128,6 +107,26 @@ def add_finder(told, sys):
             return PathFinder.find_spec(name, told["folders"]) if path is None and name in told["ours"] else None
     sys.meta_path.append(Finder)
 '''
+
+
+class Outcome(enum.Enum):
+    """What came of the code."""
+
+    ADOPTED = "adopted"
+    ALREADY = "already"
+    BUSY = "busy"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the code answers; ``key`` is the rank's, ``text`` says why it failed, ``main`` whether it ran in the main
+    thread, without which nobody can break into the rank."""
+
+    outcome: Outcome
+    key: str = ""
+    text: str = ""
+    main: bool = True
 
 
 def code_to_adopt(pipe: str, variables: Mapping[str, str], folders: Sequence[str]) -> str:

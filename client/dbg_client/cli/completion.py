@@ -31,6 +31,9 @@ _WITH_TARGET = frozenset(
     {Operands.TARGET, Operands.MAYBE_TARGET, Operands.EXPRESSION, Operands.COMMAND, Operands.PROGRAM}
 )
 
+GRACE_SECONDS = 0.5
+"""Seconds more than the broker has, after which the process ends: name servers and file systems may hang."""
+
 
 def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
     """Return a line for each word that the last of these may become, and whether live ranks may stand there, too."""
@@ -52,10 +55,6 @@ def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
     if row.operands not in _WITH_TARGET:
         return [], False
     return lines(TARGET_WORDS, current), True
-
-
-GRACE_SECONDS = 0.5
-"""Seconds more than the broker has, after which the process ends: name servers and file systems may hang."""
 
 
 def complete(words: Sequence[str]) -> int:

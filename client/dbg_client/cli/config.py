@@ -15,6 +15,9 @@ from dbg_wire.finding.home import home_directory
 
 _WHERE = {Origin.DEFAULT: "default", Origin.FILE: "config.toml"}
 
+BAD_CONFIG = 2
+"""Exit status if something is wrong with the file."""
+
 
 def show_settings(settings: Mapping[str, Setting], config: Config) -> str:
     """Return a line for each setting, below it the file's path and what is wrong with it."""
@@ -42,10 +45,6 @@ def _row(key: str, setting: Setting) -> tuple[str, str, str, str]:
     row = PREFERENCES.get(key)
     where = _WHERE.get(setting.origin) or setting.where or ""
     return key, printable(setting.value) or "none", where, row.help if row is not None else ""
-
-
-BAD_CONFIG = 2
-"""Exit status if something is wrong with the file."""
 
 
 def show_preferences(settings: ShowConfig, environ: Mapping[str, str], config: Config) -> int:

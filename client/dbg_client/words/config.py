@@ -19,6 +19,18 @@ from dbg_wire.tables.engines import ENGINES, PDB, PUDB
 
 COMMON_NAMES = {PUDB: "PuDB", PDB: "pdb"}
 
+DEFAULT_PREFIX = b"\x1d"
+"""Ctrl-]: telnet's key, which neither PuDB nor a terminal multiplexer binds."""
+
+DEFAULT_TIMEOUT = 10.0
+"""Seconds to wait for the broker and for answers of ranks: a busy login node needs a few, a person gives up after."""
+
+FILE_NAME = "config.toml"
+
+EDITING = ("emacs", "vi")
+
+COLORS = ("auto", "never", "always")
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -30,8 +42,6 @@ class Wish:
 
 NO_WISH = Wish()
 
-DEFAULT_PREFIX = b"\x1d"
-"""Ctrl-]: telnet's key, which neither PuDB nor a terminal multiplexer binds."""
 
 _OWNED = {
     0x03: "the debugger needs it to interrupt",
@@ -81,15 +91,6 @@ def _control_code(text: str) -> int | None:
 def key_name(prefix: bytes) -> str:
     """Return what a user presses for the byte ``prefix``, as ``Ctrl-]``."""
     return f"Ctrl-{chr(prefix[0] ^ 0x40)}"
-
-
-DEFAULT_TIMEOUT = 10.0
-"""Seconds to wait for the broker and for answers of ranks: a busy login node needs a few, a person gives up after."""
-
-FILE_NAME = "config.toml"
-
-EDITING = ("emacs", "vi")
-COLORS = ("auto", "never", "always")
 
 
 class Origin(str, enum.Enum):

@@ -125,6 +125,13 @@ Attached, Ctrl-] d leaves, Ctrl-] ? helps. More: dbg-attach help VERB, help all
 ALL = "all"
 """What is asked of ``help`` for the page of everything."""
 
+_SESSION_TARGETS = """\
+TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running,
+unresponsive, lost, !5, gpu013:5, gpu013:*, or @2, a group of the last
+answer; of this job unless job/, train*/ or */ stands before it. A TARGET
+alone goes to that rank. Options stand behind the verb: list --all.
+"""
+
 
 def help_on(topic: str) -> str:
     """Return what ``dbg-attach help`` prints: the short page, that of a verb, or of everything. Raise BadInput."""
@@ -179,14 +186,6 @@ def session_help() -> str:
     rows = [row for row in VERBS if row.in_session is not None]
     lines = [f"{_short_usage(row):<26}{row.help_in_session}" for row in rows]
     return "\n".join(lines) + f"\n\n{_SESSION_TARGETS}"
-
-
-_SESSION_TARGETS = """\
-TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running,
-unresponsive, lost, !5, gpu013:5, gpu013:*, or @2, a group of the last
-answer; of this job unless job/, train*/ or */ stands before it. A TARGET
-alone goes to that rank. Options stand behind the verb: list --all.
-"""
 
 
 def session_hint() -> str:

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from dbg_wire.command_line.completion import nearest
 from dbg_wire.errors import BadInput, BadTarget, printable
 
+OF_THE_BROKER = ("serve", "run", "status", "token", "certificate", "log", "check")
+"""Verbs that ``dbg-broker`` has and this command has not."""
+
 
 class Operands(enum.Enum):
     """What follows a verb, as it is written in a usage line."""
@@ -237,8 +240,6 @@ VERBS: tuple[VerbRow, ...] = (
 A new one is a row here, its options in parsers.OPTIONS_OF, a class in settings, and what makes it one in settle.
 """
 
-OF_THE_BROKER = ("serve", "run", "status", "token", "certificate", "log", "check")
-"""Verbs that ``dbg-broker`` has and this command has not."""
 
 BY_NAME = {row.name: row for row in VERBS} | {row.short: row for row in VERBS if row.short is not None}
 """The rows by the words that stand for them."""

@@ -76,14 +76,13 @@ complete -c {program} -f -a '(__{name}_complete)'
 
 _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
+MIN_LIKENESS = 0.7
+"""How alike two words are, from 0 to 1, for one to be offered for the other; a slip in a short verb leaves 0.85."""
+
 
 def completion_script(program: str, shell: str) -> str:
     """Return what a user's shell has to evaluate; ``shell`` is one of :data:`SHELLS`."""
     return _SCRIPTS[shell].format(program=program, name=program.replace("-", "_"), files=FILES)
-
-
-MIN_LIKENESS = 0.7
-"""How alike two words are, from 0 to 1, for one to be offered for the other; a slip in a short verb leaves 0.85."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -36,6 +36,11 @@ _PIN_LIKE = re.compile(r"sha256:[0-9a-f:]{0,128}(?:,sha256:[0-9a-f:]{0,128}){0,7
 _TOKEN = re.compile(rf"[!-~]{{{MIN_TOKEN},{MAX_TOKEN}}}")
 _HOW_TO_WRITE = "write host:port or wss://host:port, then #sha256:… as `dbg-broker serve` prints it"
 
+THROW_AWAY_MARK = "insecure-"
+"""The first characters of a throw-away token, by which ranks and terminals tell it from a lasting one."""
+
+THROW_AWAY_REMEDY = "use what `dbg-broker token` prints while it serves --insecure, or write wss://…#sha256:…"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
@@ -266,12 +271,6 @@ def _same_host(a: str, b: str) -> bool:
     """Compare two host names; one may have a domain and the other not."""
     a, b = a.lower().rstrip("."), b.lower().rstrip(".")
     return a == b or a == b.partition(".")[0] or b == a.partition(".")[0]
-
-
-THROW_AWAY_MARK = "insecure-"
-"""The first characters of a throw-away token, by which ranks and terminals tell it from a lasting one."""
-
-THROW_AWAY_REMEDY = "use what `dbg-broker token` prints while it serves --insecure, or write wss://…#sha256:…"
 
 
 def is_throw_away(token: str) -> bool:

@@ -28,6 +28,8 @@ MAX_AGE = 10 * 365 * 86400.0
 MAX_PID = 2**31
 """Largest process id that Linux may give."""
 
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
 
 class InvalidMessage(ValueError):
     """A wrong value, and the field and message that hold it; ``suffix`` is the text after the message's name."""
@@ -78,7 +80,6 @@ def elements(count: int) -> Meta:
     return Meta(max_length=count)
 
 
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
 
 Integer = Annotated[int, integers()]

@@ -23,6 +23,15 @@ from dbg_wire.records.bounds import (
 )
 from dbg_wire.records.record import Record
 
+CRASH = "crash"
+"""Reason of a stopped rank that is kept after an exception that nothing has caught."""
+
+DIED = "died"
+"""Reason of an exited rank whose process was found gone without a goodbye: killed, crashed, or ended by os._exit."""
+
+IN_FINALIZE = "its process goes on into MPI_Finalize, which waits for all ranks"
+"""The detail of a rank whose program has ended, though its process may wait for others for as long as they take."""
+
 
 class RankState(str, enum.Enum):
     """The states of a rank; a table in :mod:`dbg_wire.states` says which state may follow which."""
@@ -34,12 +43,6 @@ class RankState(str, enum.Enum):
     LOST = "lost"
     EXITED = "exited"
 
-
-CRASH = "crash"
-"""Reason of a stopped rank that is kept after an exception that nothing has caught."""
-
-DIED = "died"
-"""Reason of an exited rank whose process was found gone without a goodbye: killed, crashed, or ended by os._exit."""
 
 LIVE_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD, RankState.UNRESPONSIVE})
 """States in which the rank's connection is up."""
@@ -164,10 +167,6 @@ class RankInfo(Record):
     def full_address(self) -> str:
         """Return the address that is unique over jobs, ``job/host:rank``."""
         return f"{self.job}/{self.address}"
-
-
-IN_FINALIZE = "its process goes on into MPI_Finalize, which waits for all ranks"
-"""The detail of a rank whose program has ended, though its process may wait for others for as long as they take."""
 
 
 def describe_exit(rank: RankInfo) -> str:

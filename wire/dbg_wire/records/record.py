@@ -31,6 +31,9 @@ else:
 _P = ParamSpec("_P")
 _Known = TypeVar("_Known", bound="Record")
 
+SHOWN_VALUE = 80
+"""Characters of a wrong value that a refusal repeats."""
+
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class RecordType(msgspec.StructMeta):
@@ -137,9 +140,6 @@ def name_of(kind: type[Record]) -> str:
     """Return a record's name in refusals, e.g. ``register`` for ``Register``."""
     return kind.__name__.lower()
 
-
-SHOWN_VALUE = 80
-"""Characters of a wrong value that a refusal repeats."""
 
 _PLACE = re.compile(r"(.*) - at `(?:key in )?\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
