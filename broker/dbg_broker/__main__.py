@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from dbg_broker.cli import main
+from dbg_broker.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

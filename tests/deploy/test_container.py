@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from dbg_broker.cli.dispatch import parse
+from dbg_broker.cli.main import parse
 from tests.support.manifests import DEPLOY, broker_image
 from tests.support.time_unit import seconds
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.cli.dispatch import parse
+from dbg_broker.cli.main import parse
 from dbg_wire.finding.endpoint import DEFAULT_PORT
 from dbg_wire.finding.environment import AUTOSTART, BROKER, HOME, JOB, STOP_AT, TOKEN_FILE
 from tests.support.manifests import (

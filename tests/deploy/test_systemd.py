@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.cli.dispatch import parse
+from dbg_broker.cli.main import parse
 from dbg_broker.settings import parse_listen
 from dbg_wire.finding.endpoint import DEFAULT_PORT
 from tests.support.manifests import DEPLOY

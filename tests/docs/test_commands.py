@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.program.script import FLAGS, OPTIONS
-from dbg_broker.cli.dispatch import parse
+from dbg_broker.cli.main import parse
 from dbg_client.words.command_line import parse as parse_attach
 from dbg_wire.errors import BadInput
 from tests.docs.pages import ROOT, blocks, pages

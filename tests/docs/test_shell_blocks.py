@@ -32,7 +32,7 @@ IN_A_HANG = {
 """Commands in an order in which they can be run, and a part of what each prints."""
 
 ELSEWHERE = {
-    r"dbg-broker serve .*": "tests/broker/cli/test_dispatch.py, tests/integration/test_classic.py",
+    r"dbg-broker serve .*": "tests/broker/cli/test_main.py, tests/integration/test_classic.py",
     r"dbg-broker run .*": "tests/integration/test_run.py, test_hang_after.py, test_hangs.py",
     r"systemd-run .*": "tests/integration/test_hangs.py, where a limit of memory can be set",
     r".*\b(?:srun|sbatch)\b.*": "tests/integration/test_recipes.py, test_deploy.py",

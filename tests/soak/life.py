@@ -70,7 +70,7 @@ class Life:
             "SOAK_ROOT": str(ROOT),
             "SOAK_SOCKET": str(folder / "rank"),
         }
-        broker = self._observed("broker", "dbg_broker.cli", "serve", "--listen", "127.0.0.1:0")
+        broker = self._observed("broker", "dbg_broker.cli.main", "serve", "--listen", "127.0.0.1:0")
         started = processes.start("broker", broker, env=self._environ)
         url = started.wait_for_output(r"(wss://\S+?)[\s#]")[1]
         self._crowd = Crowd(ranks - 3, self.home, url)

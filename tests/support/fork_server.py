@@ -26,7 +26,7 @@ del sys.path[0]
 
 MAINS = {
     "dbg-attach": "dbg_client.cli.main",
-    "dbg-broker": "dbg_broker.cli",
+    "dbg-broker": "dbg_broker.cli.main",
     "attack": "tests.attacks.attacker",
     "torch-job": "tests.support.torch_job",
 }
@@ -35,7 +35,7 @@ MAINS = {
 IMPORTS = {
     "commands": (
         "dbg_client.cli.main",
-        "dbg_broker.cli",
+        "dbg_broker.cli.main",
         # They import these once they have read their command line.
         "dbg_client.actions.from_shell",
         "dbg_client.terminal.attach",

@@ -273,7 +273,7 @@ def _start(home: Path, listen: str, options: Options, environ: Mapping[str, str]
     arguments += words_of(options)
     with _new_log(home) as log:
         process = subprocess.Popen(
-            own_command("dbg_broker.cli", arguments),
+            own_command("dbg_broker.cli.main", arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

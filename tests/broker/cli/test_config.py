@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.cli import main
+from dbg_broker.cli.main import main
 from tests.support.environment import clean_environment
 
 

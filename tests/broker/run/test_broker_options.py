@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.cli.dispatch import parse, run_settings
+from dbg_broker.cli.main import parse, run_settings
 from dbg_broker.run.own_broker import (
     StartedBy,
     format_started,

@@ -27,7 +27,7 @@ from tests.broker.processes import Serve, environment, run, tokens
 def test_help_and_version_load_neither_asyncio_nor_websockets(home: Path) -> None:
     for option in ("--help", "--version"):
         code = (
-            "import sys\nfrom dbg_broker.cli import main\n"
+            "import sys\nfrom dbg_broker.cli.main import main\n"
             f"try:\n    main([{option!r}])\nexcept SystemExit: pass\n"
             "sys.exit(' '.join({'asyncio', 'websockets', 'ssl'} & set(sys.modules)) or None)"
         )

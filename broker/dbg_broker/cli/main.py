@@ -152,7 +152,7 @@ def _run(given: argparse.Namespace) -> int:
 
         check(settings)
         words = ["run", *given.words, *(["--", *given.behind] if given.behind is not None else [])]
-        return run_in_session(own_command("dbg_broker.cli", words), os.environ, settings.directory, _say_aside)
+        return run_in_session(own_command("dbg_broker.cli.main", words), os.environ, settings.directory, _say_aside)
     return run(settings, os.environ, _say_aside)
 
 
