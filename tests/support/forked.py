@@ -127,17 +127,20 @@ class ForkServer:
 
 
 _servers: dict[tuple[frozenset[tuple[str, str]], str], ForkServer] = {}
+_starts = threading.Lock()
+"""Held while a server starts: two threads of a test that run their first commands at once share one."""
 
 
 def fork_server(env: Mapping[str, str], argv: Sequence[str]) -> ForkServer:
     """Return the server for a command whose interpreter started with this environment; it starts at the first call."""
     kind = "torch" if argv[0] == "torch-job" else "commands"
     key = frozenset(deciding(env).items()), kind
-    if key not in _servers:
-        # The rest of the variables is of one test, which would find and end the server by one of them.
-        others = {name: value for name, value in os.environ.items() if not name.startswith(DECIDES_THE_START)}
-        _servers[key] = ForkServer(others | deciding(env), kind)
-    return _servers[key]
+    with _starts:
+        if key not in _servers:
+            # The rest of the variables is of one test, which would find and end the server by one of them.
+            others = {name: value for name, value in os.environ.items() if not name.startswith(DECIDES_THE_START)}
+            _servers[key] = ForkServer(others | deciding(env), kind)
+        return _servers[key]
 
 
 def end_fork_servers() -> None:
