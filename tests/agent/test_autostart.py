@@ -298,7 +298,8 @@ def test_with_the_variable_unset_nothing_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["autostart", "launch.this_process", "link.link", "program.entry", "guard.rank_side", "breakpoints.points"]
+    "module",
+    ["autostart", "launch.this_process", "link.link", "program.entry", "guard.rank_side", "breakpoints.points"],
 )
 def test_pathlib_is_not_loaded_into_a_rank(module: str) -> None:
     code = f"import sys; sys.path += {sys.path!r}; import dbg_agent.{module}; print('pathlib' in sys.modules)"
