@@ -1,1 +1,1 @@
-"""What the three roles say to each other. Pure: no I/O, no clock, the standard library alone."""
+"""What the three roles say to each other. Pure: no I/O, no clock; msgspec beside the standard library."""

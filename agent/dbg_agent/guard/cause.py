@@ -1,4 +1,4 @@
-"""x"""
+"""The cause of a rank's end, as its host knows it: memory, a time limit, a signal; and where the core file is."""
 
 from __future__ import annotations
 

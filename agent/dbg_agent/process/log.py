@@ -1,5 +1,6 @@
-"""The log of a rank, for debugging the debugger: off unless DBG_LOG names a file. ``docs/architecture.md`` lists the
-logged events.
+"""The log of a rank, for debugging the debugger: off unless DBG_LOG names a file.
+
+``docs/reference/log-lines.md`` lists the logged events.
 
 The standard library's logging is not used: a thread of the program that is stopped within it holds locks for which
 our threads would wait. This module has no lock, since a signal handler may stop while a line is written: each line is
