@@ -7,11 +7,13 @@ import re
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from dbg_wire.messages import Action, Answers, Question
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.broker.peers import Peer
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
@@ -211,8 +213,16 @@ async def test_python_code_and_waits_stop_again_and_again(processes: Processes, 
             keys[rank.rank] = rank.key
         for key in keys.values():
             for _ in range(3):
-                assert await answer(peer, key, Action.INTERRUPT) == "stopped"
+                told = await answer(peer, key, Action.INTERRUPT)
+                if told != "stopped":
+                    # On a busy host a thread may need longer than the answer waits for it; it stops then all the same.
+                    assert told.endswith("stops on return")
+                    await listed(peer, partial(is_stopped, key))
                 assert await answer(peer, key, Action.CONTINUE) == "continued"
+
+
+def is_stopped(key: str, rank: RankInfo) -> bool:
+    return rank.key == key and rank.state is RankState.STOPPED
 
 
 async def answer(peer: Peer, key: str, action: Action) -> str:

@@ -468,6 +468,8 @@ def test_a_debugger_that_takes_long_to_open_is_announced(broker: FakeBroker, env
     with Window(broker, environ) as window:
         window.wait_for("gpu013:5 is stopped.")
         window.wait_for("Its debugger opens.")
+        # The output begins anew, so the terminal asks for the whole screen, and is answered by this.
+        broker.screen = b"PUDB SCREEN"
         broker.tell(Report(report=make_report()))
         broker.tell(Output(1, 0, b"PUDB SCREEN"))
         window.wait_for(lambda it: it.row(0) == "PUDB SCREEN" and "Its debugger opens" not in "\n".join(it.screen))
