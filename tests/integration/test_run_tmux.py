@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -34,12 +35,16 @@ def test_the_output_is_in_one_pane_and_the_stopped_rank_beside_it(
     directory: Directory, server: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TMUX", raising=False)
-    directory.environ = server
+    memory = Path(server["TMUX_TMPDIR"]) / "memory"
+    memory.mkdir()
+    directory.environ = {**server, "XDG_RUNTIME_DIR": str(memory)}
     line = line_of(STEP)
     terminal = directory.run("--tmux", "--stop-at", f"train.py:{line}", "--", sys.executable, "train.py", cols=170)
     terminal.wait_for(re.compile(r"begins .*│.*Variables:", re.DOTALL), seconds(40))
     terminal.wait_for(re.compile(r":0 is stopped, in a pane beside this one"))
     terminal.wait_for(re.compile(rf":0  stopped  \S*train.py:{line} in train"))
+    # The scripts of session and pane hold an environment, and are gone as soon as their shells have them.
+    assert [file.name for file in memory.rglob("*") if file.is_file()] == ["status"]
     # The keys of tmux for the other pane, and a breakpoint at `return total` in it.
     terminal.send("\x02ojjb")
     terminal.wait_for(re.compile(r"│.*train\.py:8"))

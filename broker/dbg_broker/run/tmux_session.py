@@ -17,6 +17,8 @@ ANSWER_SECONDS = 30.0
 """Seconds for an answer of tmux, which may have to start its server."""
 
 _SCRIPT = r"""
+# The shell reads on after its script is gone: a run that is killed leaves no file with an environment behind.
+rm -f -- "$0"
 cd -- {directory}
 # Ctrl-C is for the run.
 trap : INT
