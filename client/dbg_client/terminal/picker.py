@@ -30,7 +30,7 @@ from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.pager import Pager
 from dbg_client.terminal.pick_keys import Mode, pick_keys
 from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS, key_bytes, key_presses
-from dbg_client.terminal.screen import release_signals
+from dbg_client.terminal.screen import catch_hangup, release_hangup
 from dbg_client.views.naming import name_few
 from dbg_client.views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
 from dbg_client.words.command_line import parse
@@ -96,12 +96,13 @@ async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[Choice | 
     picker = Picker(directory, switchboard.url, actions)
     loop = asyncio.get_running_loop()
     choice: Choice | None = None
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, picker.leave)
+    loop.add_signal_handler(signal.SIGTERM, picker.leave)
+    catch_hangup(loop, picker.leave)
     try:
         choice, unused = await picker.run(b"")
     finally:
-        release_signals(loop, signal.SIGTERM, ignores_hangup=choice is None)
+        loop.remove_signal_handler(signal.SIGTERM)
+        release_hangup(ignores=choice is None)
     if picker.interrupted:
         raise KeyboardInterrupt
     return choice, unused

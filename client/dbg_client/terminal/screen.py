@@ -16,6 +16,7 @@ import signal
 import termios
 import time
 import tty
+from collections.abc import Callable
 from types import TracebackType
 
 from dbg_wire.errors import BadInput
@@ -269,16 +270,19 @@ def _write_patiently(fd: int, data: bytes, size: int) -> None:
                 data = data[os.write(fd, data[:size]) :]
 
 
-def release_signals(loop: asyncio.AbstractEventLoop, *numbers: signal.Signals, ignores_hangup: bool) -> None:
-    """Handle these signals and SIGHUP no more.
+def catch_hangup(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    """Call ``callback`` in the loop when the window closes (SIGHUP), until `release_hangup`.
 
-    A window that closes sends SIGHUP twice, maybe after the end of its input. The first one detaches; with
-    ``ignores_hangup`` the second one does not end the process, before the broker has the Detach. SIGHUP is blocked
-    meanwhile, so that it can't come between the two handlers.
+    Not by the loop's ``add_signal_handler``: what removes that one lets SIGHUP end the process for a moment, and a
+    signal mask holds it back from one thread alone.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    for number in (*numbers, signal.SIGHUP):
-        loop.remove_signal_handler(number)
-    if ignores_hangup:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+    signal.signal(signal.SIGHUP, lambda _number, _frame: loop.call_soon_threadsafe(callback))
+
+
+def release_hangup(*, ignores: bool) -> None:
+    """Let SIGHUP end this process again, or, with ``ignores``, do nothing.
+
+    A window that closes sends SIGHUP twice, maybe after the end of its input. The first one detaches; the second one
+    must not end the process before the broker has the Detach.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if ignores else signal.SIG_DFL)

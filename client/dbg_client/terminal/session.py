@@ -20,7 +20,7 @@ from dbg_client.terminal.canvas import help_text
 from dbg_client.terminal.escape import HELP
 from dbg_client.terminal.options import End, SessionOptions, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
-from dbg_client.terminal.screen import RawTerminal, release_signals
+from dbg_client.terminal.screen import RawTerminal, catch_hangup, release_hangup
 from dbg_client.views.status_line import Others, count_others
 from dbg_client.words.config import COMMON_NAMES, key_name
 from dbg_wire.codec import Output
@@ -99,7 +99,7 @@ class Session:
                 await _end(self._lending)
                 if self._display is not None:
                     await self._display.close()
-                release_signals(self._loop, signal.SIGWINCH, signal.SIGTERM, ignores_hangup=self._detached)
+                self._release_signals()
 
     @property
     def ended(self) -> bool:
@@ -108,8 +108,13 @@ class Session:
 
     def _catch_signals(self) -> None:
         self._loop.add_signal_handler(signal.SIGWINCH, self._resized)
-        self._loop.add_signal_handler(signal.SIGHUP, self.detach)
         self._loop.add_signal_handler(signal.SIGTERM, self.detach)
+        catch_hangup(self._loop, self.detach)
+
+    def _release_signals(self) -> None:
+        self._loop.remove_signal_handler(signal.SIGWINCH)
+        self._loop.remove_signal_handler(signal.SIGTERM)
+        release_hangup(ignores=self._detached)
 
     @property
     def _detached(self) -> bool:

@@ -486,3 +486,40 @@ async def test_a_descriptor_that_can_only_be_copied_is_not_waited_for_either() -
     writer.close()
     os.close(reading)
     os.close(writing)
+
+
+HANGUPS = """
+import asyncio, os, signal, subprocess, sys, threading
+from dbg_client.terminal.screen import catch_hangup, release_hangup
+
+came = 0
+
+def note():
+    global came
+    came += 1
+
+async def main():
+    loop = asyncio.get_running_loop()
+    catch_hangup(loop, note)
+    ended = threading.Event()
+    threading.Thread(target=ended.wait).start()
+    hang_up = "import os, sys, time\\nwhile True: os.kill(int(sys.argv[1]), 1); time.sleep(0.0001)"
+    other = subprocess.Popen([sys.executable, "-c", hang_up, str(os.getpid())])
+    while came < 1000:
+        catch_hangup(loop, note)
+        await asyncio.sleep(0)
+        release_hangup(ignores=True)
+    other.kill()
+    other.wait()
+    ended.set()
+
+asyncio.run(main())
+os.kill(os.getpid(), signal.SIGHUP)
+print("left by itself")
+"""
+
+
+def test_a_second_hangup_ends_nothing_whichever_thread_it_comes_to() -> None:
+    ended = subprocess.run([sys.executable, "-c", HANGUPS], capture_output=True, text=True, timeout=60, check=False)
+    # Python itself tells on stderr of a signal that came while its handler was replaced.
+    assert (ended.returncode, ended.stdout) == (0, "left by itself\n"), ended.stderr
