@@ -12,7 +12,7 @@ from pathlib import Path
 from dbg_client.actions.many import show_stacks_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.hang.explain import show_verdicts
+from dbg_client.hang.shown import show_verdicts
 from dbg_client.questions.cause import BETWEEN_SECONDS, find_cause
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import Where

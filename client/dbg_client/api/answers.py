@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from dbg_client.core.collective_matching import Matched
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
-from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation
+from dbg_client.hang.shown import show_verdicts, verdicts_document
 from dbg_client.questions.answers import StackAnswer, ValueAnswer
 from dbg_client.questions.breakpoints import BreakpointAnswer
 from dbg_client.views.groups import AnswerGroup, groups_document, show_groups
@@ -141,8 +142,10 @@ class Verdict:
     kind: str
     sentence: str
     job: str
+    certainty: str | None
     ranks: str
     others: str
+    cause: str | None
     group: str | None
     collective: str | None
     sequence: int | None
@@ -161,8 +164,10 @@ class Why:
                 kind=one.kind.value,
                 sentence=one.sentence,
                 job=one.job,
+                certainty=None if one.certainty is None else one.certainty.value,
                 ranks=format_ranks(one.ranks),
                 others=format_ranks(one.others),
+                cause=None if one.cause is None else one.cause.value,
                 group=one.group,
                 collective=one.collective,
                 sequence=one.sequence,

@@ -137,7 +137,7 @@ async def find_cause(
         finally:
             show(None)
         at = loop.time() - begun
-        looks = [looks[0], JobLook(at=at, everybody=await _ask_evidence(asker, ranks))]
+        looks.append(JobLook(at=at, everybody=await _ask_evidence(asker, ranks)))
         found = explain(looks, time.time())
     if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):
         found = explain(looks, time.time(), await ask_parts(asker, looks[-1].everybody))

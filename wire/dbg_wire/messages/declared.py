@@ -7,7 +7,16 @@ from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages.vocabulary import Sender
 from dbg_wire.records.beside import CommandEnd, CommandLine
 from dbg_wire.records.bounds import FreeText, InvalidMessage, Items
-from dbg_wire.records.evidence import CodePart, CodeSeen, CollectiveSeen, GroupSeen, ProcessSeen, SourceSeen, ThreadWait
+from dbg_wire.records.evidence import (
+    CodePart,
+    CodeSeen,
+    CollectiveSeen,
+    GroupSeen,
+    OtherProcess,
+    ProcessSeen,
+    SourceSeen,
+    ThreadWait,
+)
 from dbg_wire.records.inspection import Completion, ExceptionSeen, Inspection, Part, PartsQuestion, SourceText, Variable
 from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointsWish, StopState
 from dbg_wire.records.ras import RasCommunicator, RasProcess, RasRank, RasSeen
@@ -19,6 +28,7 @@ AnyRow = (
     | GroupSeen
     | CollectiveSeen
     | ThreadWait
+    | OtherProcess
     | ProcessSeen
     | CodeSeen
     | CodePart
