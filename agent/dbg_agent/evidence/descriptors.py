@@ -18,7 +18,10 @@ from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 
 MAX_SECONDS = 0.1
-"""Seconds after which one search through the processes of the host ends."""
+"""Seconds of processor time after which one search through the processes of the host ends."""
+
+FILE_SECONDS = 0.5
+"""Seconds for which a file system may take to tell of a file; it takes less than a millisecond, or never does."""
 
 
 _resolving = BoundedThreads("dbg-agent-path", 1)
@@ -79,7 +82,7 @@ def looked_up(path: str) -> LookedUp:
 
     with suppress(RuntimeError):
         if _resolving.start(look):
-            is_done.wait(MAX_SECONDS)
+            is_done.wait(FILE_SECONDS)
     return found[0] if found else LookedUp(path)
 
 
@@ -111,11 +114,12 @@ def _once(pids: Iterable[int]) -> list[int]:
 
 def _descriptors(pids: Iterable[int], target: str) -> Iterator[tuple[int, str]]:
     """Yield each process that has a descriptor of a file, with that descriptor, once for each."""
-    until = time.monotonic() + MAX_SECONDS
+    # Time of this thread alone: on a busy host a search would find less each time.
+    until = time.thread_time() + MAX_SECONDS
     for pid in pids:
         with suppress(OSError):
             for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - no pathlib in a rank
-                if time.monotonic() > until:
+                if time.thread_time() > until:
                     return
                 with suppress(OSError):
                     if os.readlink(f"/proc/{pid}/fd/{number}") == target:  # noqa: PTH115
@@ -123,9 +127,11 @@ def _descriptors(pids: Iterable[int], target: str) -> Iterator[tuple[int, str]]:
 
 
 def _all_pids() -> list[int]:
+    """Return the processes that are seen from here, this one and its children first: they are the likeliest."""
+    near = [os.getpid(), *children()]
     with suppress(OSError):
-        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208
-    return []
+        near += [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208
+    return list(dict.fromkeys(near))
 
 
 def _info(pid: int, number: str) -> str:
@@ -312,7 +318,7 @@ def _named_pipe(verb: str, descriptor: Descriptor, target: str) -> Waited | None
     others = other_ends(target, reads=verb in _FROM)
     only = others[0] if len(others) == 1 else None
     way = "from" if verb in _FROM else "to"
-    whom = f" {way} {_processes(others)}" if others else ", which nobody else has open"
+    whom = f" {way} {_processes(others)}" if others else " that nobody else has open"
     return WaitKind.FILE, f"{verb} the pipe {printable(target)}{descriptor.stream}{whom}", only
 
 

@@ -10,10 +10,10 @@ from dbg_client.hang.verdict import VerdictKind
 from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait, WaitKind
-from dbg_wire.records.ranks import IN_FINALIZE, Place, RankInfo, RankState, describe_exit
+from dbg_wire.records.ranks import DIED, IN_FINALIZE, Place, RankInfo, RankState, describe_exit
 from dbg_wire.tables.collectives import collective_of
 
-MAX_TEXT = 160
+MAX_TEXT = 300
 """Characters of a text that a rank has told, in one line."""
 
 MAX_NAME, MAX_THREADS = 40, 4
@@ -47,6 +47,8 @@ class Condition:
     """What the kernel tells of the process, such as that a tracer has stopped it."""
     ended: tuple[str, ...] = ()
     """Threads that an exception has ended, as in ``thread pump ended by OSError (data.py:7)``."""
+    handles: str = ""
+    """The exception that the main thread handles, as in ``handles OSError: disk full (save.py:9)``."""
     is_age_told: bool = False
     """Whether the text tells the age itself."""
 
@@ -61,7 +63,8 @@ def condition_of(one: RankEvidence, now: float) -> Condition:
         for wait in waits
         if wait.kind is WaitKind.ENDED
     )
-    return replace(_condition(one, now), note=note, ended=ended[-MAX_THREADS:])
+    handles = next((printable(wait.text, MAX_TEXT) for wait in waits if wait.kind is WaitKind.HANDLED), "")
+    return replace(_condition(one, now), note=note, ended=ended[-MAX_THREADS:], handles=handles)
 
 
 def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], text: str, *, is_sure: bool) -> Condition:
@@ -143,6 +146,9 @@ def _end(rank: RankInfo, since: float | None) -> str:
         ended = f" {show_age(since)} ago" if since is not None else ""
         return f"ended its program{ended} and is in MPI_Finalize, which waits for all ranks"
     how = describe_exit(rank)
+    if how == DIED and not rank.detail:
+        # No goodbye, and no signal that its guard has seen.
+        return f"ended without a word{f' {show_age(since)} ago' if since is not None else ''}: os._exit, or a kill"
     verb = "" if how == "died" else "was " if how.startswith("killed") else "has "
     ago = f" {show_age(since)} ago" if since is not None else ""
     told, _, more = rank.detail.partition("; ")

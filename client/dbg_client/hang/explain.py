@@ -96,26 +96,26 @@ def explain(
     missing: list[RankInfo] = []
     differences: list[str] = []
     is_settled = True
+    # A rank may read what it has recorded only once it is seen to stand still. Other code alone explains no hang.
+    telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS - {VerdictKind.DIFFERENT}
     for one in matched:
         seen = [look[one.run] for look in earlier if one.run in look]
         run = _RunVerdicts([*seen, one], last.at - first.at, now, several_jobs=several_jobs)
         verdicts, settled = run.verdicts((parts or {}).get(one.run, {}))
         found += verdicts
         differences += code_table(one.roster, (parts or {}).get(one.run, {}))
-        is_settled = is_settled and settled
+        # Of several jobs, one may hang for all to see and another one not.
+        is_settled = is_settled and (settled or any(one.kind in telling and one.is_settled for one in verdicts))
         numbers = {number for verdict in verdicts if _names_missing(verdict) for number in verdict.ranks}
         missing += [one.roster[number].rank for number in sorted(numbers) if number in one.roster]
     if not matched:
         found.append(_nobody())
-    # A rank may read what it has recorded only once it is seen to stand still. Other code alone explains no hang.
-    telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS - {VerdictKind.DIFFERENT}
-    culprits = any(verdict.kind in telling and verdict.is_settled for verdict in found)
     return Explanation(
         verdicts=tuple(worst_first(found)),
         asked=sum(max(world_size(one.roster) or 0, len(one.roster)) for one in matched),
         answered=sum(one.answer.kind is Kind.VALUE for each in matched for one in each.roster.values()),
         missing=tuple(missing),
-        is_settled=is_settled or culprits,
+        is_settled=is_settled,
         differences=tuple(differences),
     )
 
@@ -268,7 +268,11 @@ class _RunVerdicts:
         if max(standing.age or 0.0 for standing in standings) >= PATIENT_SECONDS:
             return False
         conditions = [self._scene.conditions.get(number) for number in verdict.ranks]
-        if any(one is None or one.is_still or (one.age or 0.0) >= OLD_SECONDS for one in conditions):
+        # C code that computes is at one instruction all the time.
+        if any(
+            one is None or one.is_still or ((one.age or 0.0) >= OLD_SECONDS and one.kind is not VerdictKind.STUCK)
+            for one in conditions
+        ):
             return False
         return not self._has_two or set(verdict.ranks) <= self._working
 
