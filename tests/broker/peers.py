@@ -46,6 +46,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.version import subprotocol
+from tests.support.rank_infos import record_of
 from tests.support.time_unit import seconds
 
 SECONDS = seconds(10)
@@ -82,7 +83,7 @@ def registration(number: int = 0, **changes: Any) -> Register:
         "python": "3.11.7",
         "report": STOPPED,
     }
-    return Register(**{**said, **changes})
+    return record_of(Register, {**said, **changes})
 
 
 def attach(key: str, mode: Mode = Mode.DRIVE, **changes: Any) -> Attach:

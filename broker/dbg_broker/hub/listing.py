@@ -68,15 +68,13 @@ class Listing:
         return rank.info(
             # Computed anew each time: the wall clock is set now and then, and goes on while the host sleeps.
             epoch=self._timers.wall() - self._timers.clock(),
-            driver=self._seats.driver(rank.key),
-            watchers=self._seats.watchers(rank.key),
-            driver_silent=self._seats.is_driver_silent(rank.key),
+            seats=self._seats.counts_at(rank.key),
         )
 
     def may_see(self, link: TerminalLink, key: str) -> bool:
         """Tell whether a rank is of the job that a terminal's token is for; a token for no one job is for all ranks."""
         rank = self._registry.find(key)
-        return link.bearer.job is None or (rank is not None and link.bearer.may_see(rank.said.job))
+        return link.bearer.job is None or (rank is not None and link.bearer.may_see(rank.identity.job))
 
     def changed(self, key: str) -> None:
         """Note that a rank's listing changed; terminals are told once per round of the event loop."""

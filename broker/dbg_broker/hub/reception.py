@@ -168,8 +168,6 @@ class Reception:
         else:
             message = self._read(connection, text, Sender.AGENT)
             kind = type(message)
-            if kind is Register or kind is Testimony:
-                _refuse_no_process(message)
             from_ranks.receive(self._hub, link, message)
             if isinstance(message, Testimony) and message.registration is not None:
                 # A guard's later word replaces the stack of its first one, and not the registration that came with it.
@@ -210,10 +208,3 @@ class Reception:
         logger.info("the connection from %s is closed: %s", connection.peer, error)
         refuse(connection, RefusalCode.BAD_MESSAGE, error.reason)
         connection.close(CloseCode.BAD_MESSAGE, error.reason)
-
-
-def _refuse_no_process(message: Message) -> None:
-    """Raise PeerError for a registration without a process: that is how the broker knows its own of stock debuggers."""
-    registration = message.registration if isinstance(message, Testimony) else message
-    if isinstance(registration, Register) and registration.pid == 0:
-        raise PeerError("register.pid is 0, which is no rank's")

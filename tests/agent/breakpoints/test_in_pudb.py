@@ -25,9 +25,7 @@ SECOND = train.__code__.co_firstlineno + 4
 def ask(viewer: Viewer, *wishes: BreakpointWish) -> tuple[BreakpointState, ...]:
     number = next(NUMBERS)
     wish = BreakpointsWish(set=wishes)
-    viewer.rank.from_broker.on_message(
-        Ask(request=number, action=Action.BREAKPOINTS, rows=24, columns=80, inquiry=wish, seconds=10.0)
-    )
+    viewer.rank.from_broker.on_message(Ask(request=number, action=Action.BREAKPOINTS, inquiry=wish, seconds=10.0))
 
     def answers() -> list[dict[str, list[str]]]:
         return [one for one in map(json.loads, viewer.answers) if one.get("request") == number]
