@@ -25,7 +25,7 @@ from dbg_broker.net.server import Server
 from dbg_broker.net.tcp import listen
 from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_broker.timers import Timers
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.finding.endpoint import Endpoint

@@ -26,7 +26,7 @@ from dbg_wire.finding.environment import STOP_AT, STOP_IN
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 
 if TYPE_CHECKING:
-    from dbg_wire.records.line_breakpoints import StopState
+    from dbg_wire.records.breakpoints import StopState
 
 COMPILES = "invoke_and_store_as_constant"
 """Dynamo's function that calls a function marked as constant, in place of the program."""
@@ -379,7 +379,7 @@ def stop_states() -> list[StopState]:
 
 
 def _state_of(point: Point) -> StopState:
-    from dbg_wire.records.line_breakpoints import StopState
+    from dbg_wire.records.breakpoints import StopState
     from dbg_wire.records.record import fitted
 
     # An option and what was typed behind it.

@@ -56,7 +56,7 @@ NEEDED = (
     "dbg_agent.values.inspector",
     "dbg_agent.values.parts",
     "dbg_wire.records.evidence",
-    "dbg_wire.records.line_breakpoints",
+    "dbg_wire.records.breakpoints",
 )
 """The modules that answers import when a question needs them: a rank that nobody asks does without."""
 

@@ -23,7 +23,7 @@ from dbg_broker.classic.screen import ScreenSession
 from dbg_broker.classic.session import ClassicSession
 from dbg_broker.hub import departures, from_ranks
 from dbg_broker.hub.state import Hub, refuse
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.errors import printable
 from dbg_wire.messages import Dialled, RefusalCode
 

@@ -17,9 +17,8 @@ from dbg_broker.net.connections import Handlers
 from dbg_broker.net.frames import CloseCode
 from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
-from dbg_wire.codec import UnknownType, decode
+from dbg_wire.codec import LogForm, UnknownType, decode
 from dbg_wire.errors import PeerError
-from dbg_wire.log_form import LogForm
 from dbg_wire.messages import Answer, Message, Pulse, RefusalCode, Register, Report, Sender, Testimony
 
 logger = logging.getLogger("dbg_broker")

@@ -9,7 +9,7 @@ from dbg_client.core.link import Down
 from dbg_client.core.patience import OpenAnswers, WaitingLine
 from dbg_client.core.switchboard import QuestionLine, Switchboard
 from dbg_client.errors import Declined, TimedOut
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import (

@@ -12,12 +12,7 @@ from types import ModuleType
 import msgspec
 
 from dbg_wire.messages import Action, Ask
-from dbg_wire.records.line_breakpoints import (
-    BreakpointState,
-    BreakpointsWish,
-    BreakpointWish,
-    LineOfFile,
-)
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from tests.agent.pdb_driver import SECONDS, Driver
 
 NUMBERS = itertools.count(100)

@@ -8,11 +8,7 @@ import json
 import msgspec
 
 from dbg_wire.messages import Action, Ask
-from dbg_wire.records.line_breakpoints import (
-    BreakpointState,
-    BreakpointsWish,
-    BreakpointWish,
-)
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish
 from tests.agent import pudb_viewer
 from tests.agent.pudb_viewer import Viewer, play, train
 

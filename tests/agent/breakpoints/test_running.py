@@ -16,7 +16,7 @@ import pytest
 
 from dbg_agent.breakpoints.untraced import Lines
 from dbg_agent.stop.stacks import all_frames
-from dbg_wire.records.line_breakpoints import BreakpointWish, LineOfFile
+from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.agent.pdb_driver import Driver, drive
 from tests.support.deep_calls import with_calls_left

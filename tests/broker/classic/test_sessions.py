@@ -37,8 +37,8 @@ from dbg_wire.messages import (
 )
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.breakpoints import BreakpointsWish
 from dbg_wire.records.inspection import Inspection, Sight
-from dbg_wire.records.line_breakpoints import BreakpointsWish
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.broker.peers import SECONDS, Broker, Peer, attach, running_broker
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages.vocabulary import Sender
-from dbg_wire.records.beside import CommandEnd, CommandLine
+from dbg_wire.records.beside import CommandEnd, CommandLine, RasCommunicator, RasProcess, RasRank, RasSeen
 from dbg_wire.records.bounds import FreeText, InvalidMessage, Items
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, StopState
 from dbg_wire.records.evidence import CodePart, CodeSeen, CollectiveSeen, GroupSeen, ProcessSeen, SourceSeen, ThreadWait
 from dbg_wire.records.inspection import (
     Completion,
@@ -18,8 +19,6 @@ from dbg_wire.records.inspection import (
     SourceText,
     Variable,
 )
-from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointsWish, StopState
-from dbg_wire.records.ras import RasCommunicator, RasProcess, RasRank, RasSeen
 from dbg_wire.records.record import Inquiry, Record, RecordType, length_of
 
 AnyRow = (
