@@ -13,8 +13,6 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.variables import attributes, class_of, is_a
-from dbg_agent.stop.frame_locals import read_locals
 from dbg_agent.stop.stacks import is_own, is_users_file
 from dbg_wire.errors import printable
 
@@ -88,6 +86,8 @@ def handled_exceptions() -> dict[int, str]:
 
     No code of the program runs: of its message only a plain text is told.
     """
+    from dbg_agent.evidence.variables import class_of, is_a
+
     found = {}
     for ident, handled in sys._current_exceptions().items():
         # Before Python 3.12 it is a tuple with class and traceback.
@@ -157,6 +157,9 @@ def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
 
 def _queues(frames: list[FrameType]) -> Iterator[weakref.ref[Any]]:
     """Yield the queues among the variables of frames, and among the attributes of their objects."""
+    from dbg_agent.evidence.variables import attributes
+    from dbg_agent.stop.frame_locals import read_locals
+
     for frame in frames:
         own = list(read_locals(frame).values())[:MAX_VALUES]
         own += [frame.f_globals[name] for name in frame.f_code.co_names[:MAX_VALUES] if name in frame.f_globals]
@@ -169,5 +172,7 @@ def _queues(frames: list[FrameType]) -> Iterator[weakref.ref[Any]]:
 
 def _is_queue(value: object) -> bool:
     import queue
+
+    from dbg_agent.evidence.variables import class_of, is_a
 
     return is_a(value, queue.Queue) or class_of(value) in _QUEUES

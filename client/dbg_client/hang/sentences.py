@@ -259,8 +259,7 @@ def went_on(scene: Scene, standing: PendingCollective, usual: str) -> bool:
 
 def conflict_certainty(standing: PendingCollective) -> Certainty:
     """Return how it is known that calls differ."""
-    recorded = is_certain_conflict(standing) or all(one.timeout is not None for one in standing.all_calls.values())
-    return Certainty.SURE if recorded else Certainty.LIKELY
+    return Certainty.SURE if is_certain_conflict(standing) or is_recorded(standing) else Certainty.LIKELY
 
 
 def sides(standing: PendingCollective) -> list[tuple[str, list[int]]]:

@@ -10,7 +10,7 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.explain import Explanation, JobLook, explain
 from dbg_client.hang.verdict import Certainty, Verdict, VerdictKind
 from dbg_wire.records.evidence import OtherProcess, ThreadWait, WaitKind
-from dbg_wire.records.ranks import Place
+from dbg_wire.records.ranks import Place, RankInfo
 from tests.support.rank_evidence import MAIN, elsewhere, told, waiting
 
 
@@ -118,6 +118,10 @@ def holding(number: int, holder: RankEvidence | None, text: str = "waits for the
     return with_waits(one, main(held, WaitKind.FILE, holder=pid))
 
 
+def without_world(rank: RankInfo) -> RankInfo:
+    return rank.replace(placement=rank.placement.replace(world_size=None))
+
+
 def verdicts_on(*everybody: RankEvidence) -> tuple[Verdict, ...]:
     look = JobLook(at=0.0, everybody=everybody)
     return explain([look, look], 0.0).verdicts
@@ -128,7 +132,7 @@ def test_of_a_chain_of_five_ranks_the_last_one_is_named_and_the_others_wait_for_
     for number in (4, 3, 2, 1):
         ranks.append(holding(number, ranks[-1]))
 
-    (alone,) = verdicts_on(*(replace(one, rank=one.rank.replace(world_size=None)) for one in ranks))
+    (alone,) = verdicts_on(*(replace(one, rank=without_world(one.rank)) for one in ranks))
     (in_collective,) = verdicts_on(*ranks, *(waiting(0, world_size=6) for _ in range(1)))
 
     assert (alone.kind, alone.ranks, alone.others) == (VerdictKind.WAITING, (5,), (1, 2, 3, 4))
