@@ -164,6 +164,19 @@ def handles_an_error(rank, folder):
     except OSError:
         dist.barrier()
 
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    def forward(self, batch, has_labels):
+        hidden = self.body(batch)
+        return self.head(hidden) if has_labels else hidden
+
+def unused_parameters(rank, folder):
+    model = torch.nn.parallel.DistributedDataParallel(Net())
+    model(torch.ones(1, 4), rank == 0).sum().backward()
+    dist.barrier()
+
 def train(hang, rank, size, folder):
     os.environ.update(DBG_JOB=hang.__name__, RANK=str(rank), WORLD_SIZE=str(size))
     folder = f"{folder}/{hang.__name__}"
@@ -220,12 +233,19 @@ OTHERS = {
         "order",
         r"rank 1 .* went on to barrier after all_reduce #4 of default, where rank 0 called .* again.*",
     ),
+    "unused_parameters": (
+        "order",
+        r"rank 1 .* barrier .* where rank 0 called all_reduce.*",
+    ),
     "handles_an_error": (
         "order",
         r"rank 1 .*called barrier as collective #2 of default while it handles OSError: disk full .* where rank 0 .*",
     ),
 }
 """The kind of the verdict on each other job, and its sentence."""
+
+
+UNUSED = "rank 1: 2 of 4 parameters of its DDP model have no gradient: head.weight, head.bias"
 
 
 def is_right(name: str, verdict: dict[str, Any]) -> bool:
@@ -235,6 +255,8 @@ def is_right(name: str, verdict: dict[str, Any]) -> bool:
     said = verdict["sentence"]
     is_likely = verdict["certainty"] == "likely"
     is_worded = fits(name, said) and ("likely" in said) is is_likely
+    if name == "unused_parameters" and not any(UNUSED in line for line in verdict["evidence"]):
+        return False
     return verdict["kind"] in kind.split() and is_worded and re.fullmatch(sentence, said) is not None
 
 

@@ -244,7 +244,7 @@ def _opened(call: SystemCall, path: str) -> Waited:
         return WaitKind.FILE, f"opens {printable(path)}"
     others = [pid for pid in openers(found.path) if str(pid) != call.process and pid != os.getpid()]
     whom = f", which {_processes(others)} ha{'s' if len(others) == 1 else 've'} open" if others else ""
-    return WaitKind.FILE, f"opens the pipe {printable(path)}{whom or ', which nobody else has open'}"
+    return WaitKind.FILE, f"opens the pipe {printable(path)}{whom or ' that nobody else has open'}"
 
 
 def _polled(process: str, descriptors: list[int]) -> Waited:

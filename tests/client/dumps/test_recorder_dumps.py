@@ -135,7 +135,6 @@ def test_gloo_keeps_no_groups_and_the_first_one_is_everybody() -> None:
     last = raw(4, "gloo:all_reduce", retired=True, time_created_ns=CREATED)
     verdict = verdict_of(*waiting, dump_of(1, last, config={"": {"ranks": "[]"}}))
     assert verdict.sentence.startswith("rank 1 has not come to all_reduce #5 of default; 2 of 3 ranks wait")
-    assert verdict.sentence.endswith("rank 1 has not come")
 
 
 def test_hostile_names_stay_in_their_line() -> None:

@@ -119,6 +119,7 @@ def holding(number: int, holder: RankEvidence | None, text: str = "waits for the
 
 
 def without_world(rank: RankInfo) -> RankInfo:
+    assert rank.placement is not None
     return rank.replace(placement=rank.placement.replace(world_size=None))
 
 
