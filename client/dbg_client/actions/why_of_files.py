@@ -12,8 +12,7 @@ from dataclasses import replace
 from dbg_client.actions.streams import show_waiting, tell, terminal_size, write_result
 from dbg_client.dumps.files import Found, find_in
 from dbg_client.dumps.recorder_dumps import explain_dumps
-from dbg_client.hang.explain import Explanation
-from dbg_client.hang.shown import show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
 from dbg_client.hang.verdict import exit_status, worst_first
 from dbg_client.words.settings import Format, Why
 from dbg_client.words.verbs import is_target

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.explain import JobLook, explain
+from dbg_client.hang.explain import JobLook, explain, show_verdicts
 from dbg_client.hang.sentences import fits
-from dbg_client.hang.shown import show_verdicts
 from dbg_client.hang.verdict import Certainty, VerdictKind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, ProcessSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
