@@ -242,9 +242,15 @@ def _opened(call: SystemCall, path: str) -> Waited:
     found = looked_up(path) if path.startswith("/") or call.process == "self" else None
     if found is None or not found.is_pipe:
         return WaitKind.FILE, f"opens {printable(path)}"
+    flags = call.arguments[1 if call.name == "open" else 2]
+    is_reading = call.name == "openat2" or flags & os.O_ACCMODE == os.O_RDONLY
     others = [pid for pid in openers(found.path) if str(pid) != call.process and pid != os.getpid()]
     whom = f", which {_processes(others)} ha{'s' if len(others) == 1 else 've'} open" if others else ""
-    return WaitKind.FILE, f"opens the pipe {printable(path)}{whom or ' that nobody else has open'}"
+    return WaitKind.FILE, f"opens the pipe {printable(path)}{whom or _nobody(is_reading)}"
+
+
+def _nobody(is_reading: bool) -> str:
+    return " that nobody writes to" if is_reading else " that nobody reads"
 
 
 def _polled(process: str, descriptors: list[int]) -> Waited:
@@ -318,7 +324,7 @@ def _named_pipe(verb: str, descriptor: Descriptor, target: str) -> Waited | None
     others = other_ends(target, reads=verb in _FROM)
     only = others[0] if len(others) == 1 else None
     way = "from" if verb in _FROM else "to"
-    whom = f" {way} {_processes(others)}" if others else " that nobody else has open"
+    whom = f" {way} {_processes(others)}" if others else _nobody(verb in _FROM)
     return WaitKind.FILE, f"{verb} the pipe {printable(target)}{descriptor.stream}{whom}", only
 
 

@@ -466,7 +466,7 @@ def cases(program: Any) -> dict[str, Case]:
             program.receives_in_time, "socket", r"waits for the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+"
         ),
         "accepts": Case(program.accepts, "socket", r"waits for connections on 127\.0\.0\.1:\d+"),
-        "opens": Case(program.opens, "file", r"opens the pipe /.*/shard\\x1b\[2J that nobody else has open"),
+        "opens": Case(program.opens, "file", r"opens the pipe /.*/shard\\x1b\[2J that nobody writes to"),
         "reads_pipe": Case(program.reads_pipe, "unknown", "reads a pipe of its own process"),
         "reads_child": Case(program.reads_child, "child", r"reads the output of the process \d+ \(`sleep 3601`\)"),
         "communicates": Case(program.communicates, "child", r"reads the output of the process \d+ \(`sleep 3602`\)"),

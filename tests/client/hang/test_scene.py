@@ -59,12 +59,10 @@ def test_tasks_of_one_coroutine_are_told_once_and_tasks_that_differ_are_not_told
 
 
 def test_what_a_child_process_does_is_told() -> None:
-    child = OtherProcess(pid=4711, text="opens the pipe /fifo, which nobody else has open")
+    child = OtherProcess(pid=4711, text="opens the pipe /fifo that nobody writes to")
     late = with_waits(elsewhere(2), main("waits for the process 4711 (`cat`)", holder=4711), others=(child,))
 
-    assert reason(job(late)) == (
-        "waits for the process 4711 (`cat`), which opens the pipe /fifo, which nobody else has open"
-    )
+    assert reason(job(late)) == ("waits for the process 4711 (`cat`), which opens the pipe /fifo that nobody writes to")
 
 
 def test_a_rank_and_its_child_that_wait_for_each_other_are_a_deadlock() -> None:
