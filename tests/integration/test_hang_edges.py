@@ -204,7 +204,7 @@ os.wait()
 REASONS = {
     "key_never_set": r"waits for the key run_name of the FileStore store to be set",
     "asyncio_tasks": r"waits for its task collect, which waits for 2 tasks fetch_rollouts .*",
-    "child_reads_fifo": r"waits for the process \d+ \(`cat \S+`\), which opens the pipe \S+ that nobody writes to",
+    "child_reads_fifo": r"waits for the process \d+ \(`cat .*\), which opens the pipe \S+ that.*",
     "child_fills_pipe": r"waits for the process \d+ \(`seq 1000000`\), which waits for it in turn",
     "worker_reads_fifo": r"waits for DataLoader's worker 1 \(process \d+\), which opens the pipe \S+ that nobody .*",
     "flock_of_another_program": r"waits for the lock of the file \S+index\.cache, which the process \d+ \(`.*",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.verdict import VerdictKind
+from dbg_client.views.tree import is_library
 from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait, WaitKind
@@ -121,12 +122,19 @@ def _of_live(one: RankEvidence, since: float | None) -> Condition:
         said = text if text.startswith("suspended") else "suspended"
         return Condition(kind=VerdictKind.SUSPENDED, text=f"is {said}", age=age, is_still=True, is_age_told=True)
     if text.startswith("stuck"):
-        return Condition(kind=VerdictKind.STUCK, text=f"is {text}", age=age, is_still=True, is_age_told=True)
+        said = f"is {text}{_caller(one.answer.frames)}"
+        return Condition(kind=VerdictKind.STUCK, text=said, age=age, is_still=True, is_age_told=True)
     if one.rank.state is RankState.UNRESPONSIVE:
         ago = f" for {show_age(since)}" if since is not None else ""
         text = f"has been silent{ago}: its interpreter is stuck in C code, or its process is suspended"
         return Condition(kind=VerdictKind.STUCK, text=text, age=since, is_still=True, is_sure=False, is_age_told=True)
     return _of_main_thread(one)
+
+
+def _caller(frames: Sequence[Place]) -> str:
+    """Return `` (decode, data.py:17)``, the function of the user that has called C code; empty if it isn't known."""
+    own = [place for place in frames if not is_library(place.file)][-1:]
+    return f" ({printable(own[0].function, MAX_NAME)}, {_file_and_line(own[0])})" if own else ""
 
 
 def _of_main_thread(one: RankEvidence) -> Condition:
@@ -159,4 +167,8 @@ def _end(rank: RankInfo, since: float | None) -> str:
 
 
 def _at(place: Place | None) -> str:
-    return f" ({printable(place.file.rpartition('/')[2], MAX_TEXT)}:{place.line})" if place is not None else ""
+    return f" ({_file_and_line(place)})" if place is not None else ""
+
+
+def _file_and_line(place: Place) -> str:
+    return f"{printable(place.file.rpartition('/')[2], MAX_TEXT)}:{place.line}"

@@ -164,7 +164,7 @@ def _reason(scene: Scene, number: int, standing: PendingCollective | None) -> st
     if condition is None or condition.is_still:
         return text
     if condition.handles:
-        text = f"{condition.handles}{f', and {text}' if text else ''}"
+        text = f"{text}, while it {condition.handles}" if text else condition.handles
     if number not in scene.moved.working:
         return text or (f"its {condition.ended[-1]}" if condition.ended else "")
     moves = number in scene.moved.moved | scene.moved.data | scene.moved.within

@@ -146,7 +146,7 @@ def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(
         ),
         (
             elsewhere(2, text="stuck in C code for 12 s; asked now", state=RankState.UNRESPONSIVE),
-            "it is stuck in C code for 12 s",
+            "it is stuck in C code for 12 s (wait_for_shard, data.py:17); 3 of 4",
             "dbg-attach where 2",
             "stuck",
         ),
@@ -195,7 +195,7 @@ def test_an_exception_that_the_main_thread_handles_is_told_of_who_has_not_come_a
     missing = first(once(waiting(0), waiting(1), waiting(3), late)).sentence
     order = first(once(waiting(0), waiting(1), waiting(3), other)).sentence
 
-    assert ": it handles OSError: disk full (save.py:9), and sleeps; 3 of 4 ranks wait" in missing
+    assert ": it sleeps, while it handles OSError: disk full (save.py:9); 3 of 4 ranks wait" in missing
     assert "called barrier as collective #5 of dp_0 while it handles OSError: disk full (save.py:9), where" in order
 
 
