@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_wire import limits
-from dbg_wire.command_line.duration import read_duration
+from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.finding.endpoint import DEFAULT_PORT
 from dbg_wire.finding.home import home_directory

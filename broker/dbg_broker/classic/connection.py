@@ -202,6 +202,7 @@ class ClassicConnection(asyncio.Protocol):
         try:
             if self.link is not None and self.link.rank is not None:
                 from_ranks.receive(self._owner.hub, self.link, Goodbye(exit=None))
+                self._owner.ended(self.link.rank.key)
             if self.link is not None:
                 departures.connection_closed(self._owner.hub, self)
         except Exception:

@@ -35,8 +35,8 @@ from dbg_broker.net.turns import Account
 from dbg_broker.net.websocket import WebSocket
 from dbg_dial.tcp import seconds_since_ack_of
 from dbg_wire import limits
+from dbg_wire.codec import LogForm
 from dbg_wire.errors import printable
-from dbg_wire.log_form import LogForm
 from dbg_wire.messages import Message
 
 if typing.TYPE_CHECKING:

@@ -8,7 +8,7 @@ import struct
 from websockets.frames import Opcode
 
 from dbg_broker.quotas import ByteBudget
-from dbg_dial import handover
+from dbg_dial import waiting
 from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Message
@@ -28,7 +28,7 @@ class CloseCode(enum.IntEnum):
 
     DONE = 1000
     """The connection is not needed any more."""
-    SHUTDOWN = handover.SHUTDOWN
+    SHUTDOWN = waiting.SHUTDOWN
     """The broker ends."""
     BAD_MESSAGE = 1002
     """The peer broke the protocol."""

@@ -15,7 +15,7 @@ from dbg_broker.net.connections import Connections
 from dbg_broker.net.spare import NO_DESCRIPTORS
 from dbg_broker.net.transport import SocketTransport
 from dbg_broker.settings import EVERYBODY, Allowed
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 
 logger = logging.getLogger("dbg_broker")
 

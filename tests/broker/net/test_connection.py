@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import logging
 import time
 from typing import Any
@@ -34,10 +35,11 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
+from dbg_wire.records.record import plain
 from tests.broker.peers import SECONDS, Broker, Peer, registration
 from tests.support.time_unit import seconds
 
-KEY = registration().key
+KEY = registration().identity.key
 CHUNK = bytes(16 * 1024)
 
 
@@ -279,10 +281,12 @@ async def test_junk_of_a_rank_ends_its_connection(broker: Broker, junk: str | by
 @pytest.mark.parametrize("field", ["job", "run", "host"])
 async def test_names_with_control_characters_are_refused_escaped(broker: Broker, field: str) -> None:
     rank = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    await rank.say_instead(registration(0), **{field: "gpu\x1b[31m"})
+    register = plain(registration(0))
+    register["identity"][field] = "gpu\x1b[31m"
+    await rank.websocket.send(json.dumps(register))
     refusal = await rank.expect(Refusal)
     assert refusal.code == RefusalCode.BAD_MESSAGE
-    assert f"register.{field}" in refusal.text
+    assert f"register.identity.{field}" in refusal.text
     assert "\x1b" not in refusal.text
     assert broker.hub.ranks.registry.keys() == ()
 
