@@ -31,13 +31,11 @@ from dbg_wire.records.record import fitted
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
 
-HOUR, MINUTE = 3600.0, 60.0
-
 SOON_SECONDS = 120.0
 """Seconds before a deadline from which on the time left is given in seconds, not in minutes."""
 
-MINUTE = 60.0
-"""Seconds after which the time left is updated."""
+HOUR, MINUTE = 3600.0, 60.0
+"""Units of a time limit; the time left is updated each minute."""
 
 SOON_AGAIN_SECONDS = 10.0
 """Seconds after which the time left is updated within SOON_SECONDS of the deadline."""
