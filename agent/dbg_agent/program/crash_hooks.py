@@ -230,10 +230,10 @@ class _Terminating:
             signal.signal(signal.SIGTERM, self._former if self._former is not None else signal.SIG_DFL)
 
     def _report(self, _number: int, _frame: FrameType | None) -> None:
-        # The handler may have interrupted our own code while that held a lock that _tell needs.
-        own_thread(self._tell, "dbg-agent-sigterm").start()
+        # The handler may have interrupted our own code while that held a lock that _report_grace needs.
+        own_thread(self._report_grace, "dbg-agent-sigterm").start()
 
-    def _tell(self) -> None:
+    def _report_grace(self) -> None:
         launcher = self._rank.membership.identity.launcher
         grace = GRACE.get(launcher)
         when = f"in about {grace} s" if grace is not None else "soon"
@@ -241,4 +241,4 @@ class _Terminating:
         told = f"got SIGTERM while it is kept after a crash; {who} ends it {when}"
         say(f"{self._rank.address} {told}")
         self._rank.send(fitted(Notice, text=f"{self._rank.address} {told}"))
-        self._rank.stops.note(f"{self._detail}; {told}")
+        self._rank.stops.set_detail(f"{self._detail}; {told}")

@@ -115,6 +115,6 @@ def _grant(rank: Rank, ask: Ask, answer: Answer) -> bool:
         known.wished = LineBreakpoints(rank)
     states = known.wished.grant(wish)
     if wish.set or wish.clear:
-        known.look()
+        known.update()
     answer(ask, Kind.VALUE, f"{len(states)} breakpoints", rows=tuple(states))
     return bool(wish.set or wish.clear)

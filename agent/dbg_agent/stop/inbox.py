@@ -96,7 +96,7 @@ class TypedKeys:
         """Return up to ``count`` waiting bytes."""
         return bytes(self._pending[:count])
 
-    def take(self, count: int) -> None:
+    def consume(self, count: int) -> None:
         """Count the first ``count`` bytes as applied."""
         del self._pending[:count]
 
@@ -336,10 +336,10 @@ class Inbox:
         with self._changed:
             return self._keys.peek(count)
 
-    def take_keys(self, count: int) -> tuple[int, int]:
+    def consume_keys(self, count: int) -> tuple[int, int]:
         """Count keys as applied; return generation and offset to acknowledge."""
         with self._changed:
-            self._keys.take(count)
+            self._keys.consume(count)
             return self._keys.generation, self._keys.applied
 
     def settled(self) -> tuple[int, int]:
