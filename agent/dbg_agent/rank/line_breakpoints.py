@@ -23,7 +23,7 @@ from dbg_agent.breakpoints.monitored import Monitored
 from dbg_agent.breakpoints.points import stops_at
 from dbg_agent.breakpoints.wish import NoHits, come_by, condition_code, evaluate_at, holds, raised_text
 from dbg_agent.process.threads import own_thread
-from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.stop.inbox import unharmed
 from dbg_agent.stop.room import make_room
 from dbg_agent.stop.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
 from dbg_wire.errors import error_line, printable
@@ -256,19 +256,13 @@ class LineBreakpoints:
         return not threading.current_thread().name.startswith(OWN_NAMES)
 
     def _stop(self, file: str, line: int, frame: FrameType) -> None:
-        try:
+        def stop() -> None:
             self._rank.stopping.stop(frame, "breakpoint", before_line=True)
             if stops_at(file, line):
                 # It comes next, and its line was shown by now.
                 self._rank.stopping.note_halt(frame)
-            return
-        except ProgramRaised as raised:
-            to_raise = raised.error
-        except Exception as error:
-            self._failed(error)
-            return
-        # Outside of the except block the exception keeps its own cause and context.
-        raise to_raise
+
+        unharmed(stop, self._failed)
 
     def _failed(self, error: Exception) -> None:
         self._rank.warn(f"a breakpoint failed ({error_line(error)}); going on")

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Union
+from typing import TypeVar, Union
 
 from dbg_agent.process.threads import wait_for
 from dbg_wire.codec import Input
@@ -206,6 +206,25 @@ class ProgramRaised(BaseException):
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error
+
+
+Result = TypeVar("Result")
+
+
+def unharmed(work: Callable[[], Result], failed: Callable[[Exception], Result]) -> Result:
+    """Do work of ours in a thread of the program: what ProgramRaised carries comes out, and no fault of ours does.
+
+    ``failed`` takes the fault.
+    """
+    try:
+        return work()
+    except ProgramRaised as raised:
+        to_raise = raised.error
+    except Exception as error:
+        # The first promise: no fault of ours ends a training job.
+        return failed(error)
+    # Outside of the except block the exception keeps its own cause and context.
+    raise to_raise
 
 
 class LeaveDebugger(BaseException):
