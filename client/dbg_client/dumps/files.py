@@ -19,8 +19,8 @@ from dbg_wire.limits import KIB
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.recorder.plain_pickle import NotPlain
 
-MAX_FILE = 16 * 1024 * KIB
-"""Bytes of a file that is read: a recorder of 20,000 entries with their stacks writes 6 MB, a report has 2 MB."""
+MAX_FILE = 32 * 1024 * KIB
+"""Bytes of a file that is read: a recorder of 100,000 entries with their stacks writes 20 MB, a report has 2 MB."""
 
 MAX_FILES = 10_000
 """Files of one directory that are looked at: two for each rank of a job of thousands."""
