@@ -62,6 +62,11 @@ class SavedReport:
     about: str
     case: Case
 
+    @property
+    def job(self) -> str:
+        """Return the job that it is about, the first of several; empty if it is about none."""
+        return next((one.rank.job for look in self.case.looks for one in look.everybody), "")
+
 
 # ------------------------------------------------------------------------------------------------------------ to lines
 
