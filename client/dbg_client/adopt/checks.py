@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbg_client.adopt.errors import CantAdopt, NoSuchProcess
@@ -46,11 +46,10 @@ class Ready:
     gdb: str | None
 
 
-def examine(pid: int, *, has_package: Collection[str] = ()) -> Ready:
+def examine(pid: int) -> Ready:
     """Return what is needed to make the process a rank. Blocks for files of ``/proc``.
 
-    Raises CantAdopt with the first thing that forbids it. ``has_package`` are interpreters that were seen to have our
-    package.
+    Raises CantAdopt with the first thing that forbids it.
     """
     seen = _look_alone(pid)
     who = f"process {pid}"

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from dbg_client.adopt.process import PROC, Mapping
 
@@ -18,7 +19,7 @@ _MAGIC = b"\x7fELF\x02\x01"
 """The beginning of a file for a little-endian machine of 64 bits; ours run on no other."""
 
 _DYNSYM, _SYMTAB = 11, 2
-_LOAD, _INTERP = 1, 3
+_LOAD = 1
 
 _SYMBOL = struct.Struct("<I2xHQQ")
 
@@ -40,24 +41,18 @@ class NotElf(ValueError):
     """Say that a file is no program or library for this kind of machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
+class _Section(NamedTuple):
     kind: int
     offset: int
     size: int
     link: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    kind: int
-    offset: int
-    address: int
-    size: int
-
-
 class Elf:
-    """One file's tables. Raises NotElf for other files, and for those that are cut off or damaged."""
+    """One file's tables. Raises NotElf for other files, and for those that are cut off or damaged.
+
+    ``lowest`` is the address that the file wants for its first byte; 0 where it may be loaded anywhere.
+    """
 
     def __init__(self, data: bytes | mmap.mmap) -> None:
         if data[: len(_MAGIC)] != _MAGIC:
@@ -66,23 +61,11 @@ class Elf:
         try:
             head = struct.unpack_from("<QQIHHHHHH", data, 0x20)
             segments, sections, _, _, segment_size, segment_count, section_size, section_count, _ = head
-            self._segments = [self._segment(segments + at * segment_size) for at in range(segment_count)]
+            parts = [struct.unpack_from("<IIQQ", data, segments + at * segment_size) for at in range(segment_count)]
             self._sections = [self._section(sections + at * section_size) for at in range(section_count)]
         except (struct.error, OverflowError):
             raise NotElf from None
-
-    @property
-    def loader(self) -> str:
-        """Return the path of the program that loads this one, empty for a library and for a static program."""
-        found = next((segment for segment in self._segments if segment.kind == _INTERP), None)
-        if found is None:
-            return ""
-        return self._data[found.offset : found.offset + found.size].rstrip(b"\0").decode("utf-8", "replace")
-
-    @property
-    def lowest(self) -> int:
-        """Return the address that the file wants for its first byte; 0 where it may be loaded anywhere."""
-        return min((part.address - part.offset for part in self._segments if part.kind == _LOAD), default=0)
+        self.lowest = min((address - offset for kind, _, offset, address in parts if kind == _LOAD), default=0)
 
     def addresses(self, names: Collection[str]) -> dict[str, tuple[int, int]]:
         """Return address and size of those functions and variables that the file defines, as it counts them."""
@@ -111,10 +94,6 @@ class Elf:
     def _section(self, at: int) -> _Section:
         _, kind, _, _, offset, size, link = struct.unpack_from("<IIQQQQI", self._data, at)
         return _Section(kind, offset, size, link)
-
-    def _segment(self, at: int) -> _Segment:
-        kind, _, offset, address, _, size = struct.unpack_from("<IIQQQQ", self._data, at)
-        return _Segment(kind, offset, address, size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,7 +180,7 @@ class Threads:
             self._window.event("thread", {"reason": reason, "threadId": told.thread})
         elif isinstance(told, Continued):
             self._window.event("continued", {"threadId": told.thread, "allThreadsContinued": False})
-        else:
+        elif isinstance(told, Stopped):
             self._tell_stop(told)
 
     def _tell_stop(self, told: Stopped) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from dbg_client.core.choose import is_ready, may_be_picked
 from dbg_client.core.directory import rank_order
 from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState
@@ -28,39 +30,31 @@ _WORDS = {
 """What an IDE shows beside a thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class ThreadEvent(msgspec.Struct, frozen=True):
+    """What the IDE is told of a thread."""
+
+    thread: int
+
+
+class Started(ThreadEvent, frozen=True):
     """A rank is listed now."""
 
-    thread: int
 
-
-@dataclass(frozen=True, slots=True)
-class Exited:
+class Exited(ThreadEvent, frozen=True):
     """A rank is not listed any more: it has ended, or others have taken its place."""
 
-    thread: int
 
-
-@dataclass(frozen=True, slots=True)
-class Continued:
+class Continued(ThreadEvent, frozen=True):
     """A rank has gone on, and this window has not asked for it."""
 
-    thread: int
 
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(ThreadEvent, frozen=True):
     """A rank stands. ``is_ours`` tells that this window has made it move or stop."""
 
-    thread: int
     reason: str
     description: str
     text: str = ""
     is_ours: bool = False
-
-
-ThreadEvent = Started | Exited | Continued | Stopped
 
 
 @dataclass(slots=True)

@@ -11,11 +11,9 @@ import sys
 import termios
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from dbg_client.actions.streams import has_cursor, show_waiting, tell
 from dbg_client.core.choose import Choice, choose, choose_when_ready
-from dbg_client.core.directory import Directory
 from dbg_client.core.left_breakpoints import Breakpoints, write_breakpoints
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
@@ -31,14 +29,11 @@ from dbg_client.terminal.options import (
     how_it_ended,
     read_startup,
 )
-from dbg_client.terminal.session import Picked, Session
+from dbg_client.terminal.session import Session
 from dbg_client.words.settings import Attach
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.selection import Target, parse_target, unique_target
-
-if TYPE_CHECKING:
-    from dbg_client.actions.in_session import Answering
 
 WENT_ON = 7
 """Exit status when the stop ended while attached."""
@@ -162,7 +157,7 @@ class Attaching:
             may_run_again=self._may_run_again,
             breakpoints=self._breakpoints,
         )
-        self._session = Session(self._switchboard, choice.rank, options, _pick_in_session)
+        self._session = Session(self._switchboard, choice.rank, options)
         try:
             outcome = await self._session.run()
         finally:
@@ -197,14 +192,6 @@ class Attaching:
             f"Detached from {printable(outcome.rank.address)}, which stays as it is; `dbg-attach {target}` comes back."
         )
         return 0
-
-
-async def _pick_in_session(
-    directory: Directory, answering: Answering, options: SessionOptions, typed_ahead: bytes
-) -> Picked:
-    from dbg_client.terminal.picker import pick_in_session  # loading it before would delay the debugger's screen
-
-    return await pick_in_session(directory, answering, options, typed_ahead)
 
 
 def _colors() -> int:
