@@ -1,4 +1,4 @@
-"""A conversation with gdb about one process, in gdb's language for programs.
+"""A client of gdb's machine interface (MI), for one process.
 
 gdb gets no symbols: what it calls is named by address, so that it starts in a quarter of a second and reads no file of
 the program but its C library. Its own session keeps a Ctrl-C at the terminal away from it: a debugger that ends while a

@@ -1,4 +1,4 @@
-"""The Python of a process: its version, and where the functions are that a debugger calls in it.
+"""The Python of a process: its version, and the addresses of its functions by the symbol tables of its ELF files.
 
 An ELF file says which functions an executable or a library offers.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 import mmap
 import re
 import struct
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from dbg_client.adopt.process import PROC, Mapping
+from dbg_client.adopt.process import PROC
 
 _MAGIC = b"\x7fELF\x02\x01"
 """The beginning of a file for a little-endian machine of 64 bits; ours run on no other."""
@@ -112,44 +112,41 @@ class TargetPython:
     is_musl: bool
 
 
-def find_python(pid: int, mapped: Sequence[Mapping]) -> TargetPython | None:
+def find_python(pid: int, mapped: Mapping[str, int]) -> TargetPython | None:
     """Return the Python in a process, None if it has none. Blocks while files are read. Raises OSError."""
     executable = str((PROC / str(pid) / "exe").readlink())
-    library = next((part for part in mapped if _LIBRARY.search(part.path)), None)
-    if library is None:
-        library = next((part for part in mapped if part.path == executable), None)
-        if library is None or not _is_interpreter(executable, mapped):
-            return None
-    found = _functions(pid, library, NEEDED)
-    c_library = next((part for part in mapped if _C_LIBRARY.search(part.path)), None)
-    if c_library is not None:
-        found |= _functions(pid, c_library, ("mmap", "munmap"))
+    library = next(filter(_LIBRARY.search, mapped), executable)
+    if library not in mapped or (library == executable and not _is_interpreter(executable, mapped)):
+        return None
+    found = _functions(pid, library, mapped[library], NEEDED)
+    for c_library in filter(_C_LIBRARY.search, mapped):
+        found |= _functions(pid, c_library, mapped[c_library], ("mmap", "munmap"))
     begin, size = found.get("_PyRuntime", (0, 0))
-    version, free_threaded = _version([library.path, executable, *(part.path for part in mapped)])
+    version, free_threaded = _version([library, executable, *mapped])
     return TargetPython(
         version=version,
         free_threaded=free_threaded,
         functions={name: begin for name, (begin, _) in found.items()},
         runtime=range(begin, begin + size),
         missing=tuple(name for name in (*NEEDED, "mmap") if name not in found),
-        is_musl=any("/ld-musl-" in part.path for part in mapped),
+        is_musl=any("/ld-musl-" in path for path in mapped),
     )
 
 
-def _is_interpreter(executable: str, mapped: Sequence[Mapping]) -> bool:
+def _is_interpreter(executable: str, mapped: Mapping[str, int]) -> bool:
     name = executable.rpartition("/")[2]
-    return name.startswith(("python", "pypy")) or any("/lib-dynload/" in part.path for part in mapped)
+    return name.startswith(("python", "pypy")) or any("/lib-dynload/" in path for path in mapped)
 
 
-def _functions(pid: int, part: Mapping, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+def _functions(pid: int, file: str, start: int, names: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return where the functions of a mapped file are in the process; the file's name may be that of a newer one."""
-    path = PROC / str(pid) / "root" / part.path.lstrip("/")
+    path = PROC / str(pid) / "root" / file.lstrip("/")
     if not path.exists():
         path = PROC / str(pid) / "exe"
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with path.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             elf = Elf(data)
-            shift = part.start - elf.lowest
+            shift = start - elf.lowest
             return {name: (address + shift, size) for name, (address, size) in elf.addresses(names).items()}
         except NotElf:
             return {}

@@ -1,4 +1,4 @@
-"""One terminal at one rank: what it knows, and what follows from each thing that happens. Pure.
+"""The state machine of one terminal at one rank: what it knows, and what follows from each event. Pure.
 
 Every method takes the time (monotonic seconds) and returns the effects that its caller carries out, in order.
 """

@@ -1,4 +1,4 @@
-"""Find the escape prefix among the keys that a terminal sends.
+"""A streaming parser that finds the escape prefix among the keys that a terminal sends.
 
 Everything that a user types goes to the rank's debugger, except the prefix and the key after it, which are a command to
 the client. This module reads key bytes and no clock: the second key may come at any time, and where two readings are
