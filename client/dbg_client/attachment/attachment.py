@@ -100,11 +100,6 @@ class Attachment:
         return session.rows > self._offer.rows or session.columns > self._offer.columns
 
     @property
-    def asks(self) -> bool:
-        """Return whether a seat was asked for, so that a refusal is the answer to that."""
-        return self._asked
-
-    @property
     def driving(self) -> bool:
         """Return whether this terminal has the keyboard."""
         return self._keys.generation is not None

@@ -276,10 +276,6 @@ class Moves:
         with suppress(asyncio.TimeoutError):
             await switchboard.until(left, switchboard.seconds)
 
-    async def settled(self) -> None:
-        """Wait until the ranks have answered to the moves so far, which they do when a step has ended or takes long."""
-        await asyncio.gather(*self._open)
-
     def close(self) -> None:
         """Wait for no answer any more; ranks move on or stand as they are."""
         for task in list(self._open):

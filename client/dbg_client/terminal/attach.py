@@ -96,13 +96,11 @@ class Attaching:
         self.line = WaitingLine(show_waiting)
 
     async def run(self, target: Target | None, stock: Stock | None) -> int:
+        choice = await self._first_choice(target, stock)
+        if choice is None:
+            return 0
         if target is None:
-            picked = await self._pick_first() if stock is None else await self._dial(stock)
-            if picked is None:
-                return 0
-            target, choice = picked
-        else:
-            choice = await self._first_choice(target)
+            target = parse_target(unique_target(choice.rank, self.directory.ranks))
         while True:
             outcome = await self.session(choice)
             if outcome.loss is not None:
@@ -112,19 +110,14 @@ class Attaching:
             tell(f"{how_it_ended(outcome)}.")
             choice = await self._wait(target, math.inf, outcome.rank)
 
-    async def _pick_first(self) -> tuple[Target, Choice] | None:
-        from dbg_client.terminal.picker import pick_from
+    async def _first_choice(self, target: Target | None, stock: Stock | None) -> Choice | None:
+        """Return the rank to begin with, None if the user has picked none."""
+        if stock is not None:
+            return Choice(await dial_stock(self._switchboard, stock))
+        if target is None:
+            from dbg_client.terminal.picker import pick_from
 
-        choice, _ = await pick_from(self._switchboard, color=self._settings.color)
-        if choice is None:
-            return None
-        return parse_target(unique_target(choice.rank, self.directory.ranks)), choice
-
-    async def _dial(self, stock: Stock) -> tuple[Target, Choice]:
-        rank = await dial_stock(self._switchboard, stock)
-        return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
-
-    async def _first_choice(self, target: Target) -> Choice:
+            return await pick_from(self._switchboard, color=self._settings.color)
         if self._settings.wait is not None:
             return await self._wait(target, self._settings.wait)
         if self._settings.attach.follow:

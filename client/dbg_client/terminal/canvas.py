@@ -122,11 +122,6 @@ class Canvas:
         self.size = terminal.size()
 
     @property
-    def is_open(self) -> bool:
-        """Return whether the client has the terminal."""
-        return self._writer is not None
-
-    @property
     def rank_size(self) -> tuple[int, int]:
         """Return the (rows, columns) that the rank gets."""
         rows, columns = self.size
