@@ -17,7 +17,7 @@ from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import StackGroup
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
-from dbg_wire.records.line_breakpoints import BreakpointState
+from dbg_wire.records.breakpoints import BreakpointState
 from dbg_wire.records.ranks import Place
 
 MAX_LINE = 16 * 1024

@@ -11,7 +11,7 @@ from typing import Any
 
 from dbg_client.actions.streams import write_result
 from dbg_client.dap.messages import USUAL_TARGET
-from dbg_dial.whole_file import write_whole
+from dbg_dial.files import write_whole
 from dbg_wire.errors import BadInput, printable
 
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
