@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.breakpoints.line_breakpoint import MAX_OF_JOB, MAX_OF_RANK, LogPace
+from dbg_agent.breakpoints.log_points import MAX_OF_JOB, MAX_OF_RANK, LogPace
 
 
 @pytest.mark.parametrize(

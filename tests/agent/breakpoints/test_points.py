@@ -126,6 +126,26 @@ def test_a_condition_is_evaluated_in_the_frame(folder: Path) -> None:
     assert stops(other) == []
 
 
+RENUMBERED = """\
+import os, dbg_agent.program.entry
+def told(frame, arguments, unexpected, before_line, asked_for):
+    print("stopped", frame.f_code.co_name, frame.f_lineno, frame.f_locals["step"])
+dbg_agent.program.entry.stop_at = told
+def train(step):
+    return step
+for step in range(4):
+    train(step)
+    os.environ["RANK"], os.environ["WORLD_SIZE"] = str(step), "4"
+print("trained")
+"""
+
+
+def test_a_child_without_a_rank_knows_the_number_that_its_program_has_given_it(folder: Path) -> None:
+    (folder / "child.py").write_text(RENUMBERED)
+    claimed = {"DBG_AUTOSTART": "rank:1:none"}
+    assert stops(run(folder, "child.py", at="child.py:6, rank == 1", **claimed)) == ["train 6 2"]
+
+
 def test_a_condition_that_raises_stops_and_is_told_once(folder: Path) -> None:
     result = run(folder, at="helper.py:3, x.size > 0")
     assert len(stops(result)) == 3

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.breakpoints.conditions import evaluate_at
+from dbg_agent.breakpoints.wish import evaluate_at
 from dbg_agent.engines.passing_pdb import run_command, with_rank
 from dbg_agent.rank.evaluate import Evaluated, digests_of, evaluate
 from dbg_agent.rank.rank import Rank

@@ -39,8 +39,11 @@ SOURCE = textwrap.dedent(
 
 
 def compiled(line: int, condition: str) -> CodeType:
-    stop = StopAt(file="train.py", line=line, condition=condition)
-    return compile_with(SOURCE.encode(), "train.py", [(0, stop)])[0]
+    return with_stop(SOURCE, points.Point(StopAt(file="train.py", line=line, condition=condition)))
+
+
+def with_stop(source: str, point: points.Point) -> CodeType:
+    return compile_with(source.encode(), "train.py", [(point.number, point.stop)])[0]
 
 
 @pytest.fixture
@@ -62,10 +65,10 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def module(monkeypatch: pytest.MonkeyPatch, line: int, condition: str) -> dict[str, Any]:
-    stop = StopAt(file="train.py", line=line, condition=condition)
-    monkeypatch.setattr(points, "POINTS", [points.point_of(stop)])
+    point = points.Point(StopAt(file="train.py", line=line, condition=condition))
+    monkeypatch.setattr(points, "POINTS", [point])
     names: dict[str, Any] = {"__name__": "train"}
-    exec(compiled(line, condition), names)  # noqa: S102
+    exec(with_stop(SOURCE, point), names)  # noqa: S102
     return names
 
 
@@ -157,8 +160,8 @@ def test_a_false_condition_costs_little(monkeypatch: pytest.MonkeyPatch, reached
     many = ", ".join(f"v{i}=0" for i in range(40))
     source = f"def train(steps, {many}):\n    for step in range(steps):\n        v0 = step\n"
     empty = f"def empty(): pass\ndef train(steps, {many}):\n    for step in range(steps):\n        empty()\n"
-    stop = StopAt(file="train.py", line=3, condition="step == -1")
-    monkeypatch.setattr(points, "POINTS", [points.point_of(stop)])
+    point = points.Point(StopAt(file="train.py", line=3, condition="step == -1"))
+    monkeypatch.setattr(points, "POINTS", [point])
 
     def per_turn(code: CodeType) -> float:
         names: dict[str, Any] = {}
@@ -166,7 +169,7 @@ def test_a_false_condition_costs_little(monkeypatch: pytest.MonkeyPatch, reached
         return min(timeit.repeat("train(2000)", globals=names, number=1, repeat=20))
 
     call = per_turn(compile(empty, "train.py", "exec"))
-    assert per_turn(compile_with(source.encode(), "train.py", [(0, stop)])[0]) < CALLS_COST * call
+    assert per_turn(with_stop(source, point)) < CALLS_COST * call
     assert reached == []
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.breakpoints.conditions import NoHits, hits_of
+from dbg_agent.breakpoints.wish import NoHits, hits_of
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,17 @@ from functools import partial
 from types import FrameType
 from typing import NamedTuple
 
-from dbg_agent.breakpoints.conditions import NoHits, condition_code, raised_text
 from dbg_agent.breakpoints.files import is_ours, loaded_path, place
-from dbg_agent.breakpoints.line_breakpoint import Here, LineBreakpoint, NoLogText, breakpoint_at, line_breakpoint
-from dbg_agent.breakpoints.untraced import Monitored, TracedOnly, Untraced
+from dbg_agent.breakpoints.line_breakpoint import LineBreakpoint, breakpoint_at, line_breakpoint
+from dbg_agent.breakpoints.log_points import NoLogText
+from dbg_agent.breakpoints.monitored import Monitored, TracedOnly, Untraced
+from dbg_agent.breakpoints.points import stops_at
+from dbg_agent.breakpoints.wish import NoHits, come_by, condition_code
 from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.stop.room import make_room
 from dbg_agent.stop.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
-from dbg_wire.errors import printable
+from dbg_wire.errors import error_line, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.record import fitted
@@ -52,6 +54,8 @@ class BreakpointHost:
     """Stops the calling thread at this frame, before its line, until it is let go."""
     has_just_halted: Callable[[FrameType], bool]
     """Tells, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+    note_halt: Callable[[FrameType], None]
+    """Notes that a breakpoint has just halted this frame at its present line."""
     call_later: Callable[[float, Callable[[], None]], None]
     """Calls something in the link's thread after some seconds."""
     halted_thread: Callable[[], int | None]
@@ -78,7 +82,6 @@ class LineBreakpoints:
         """The change for which a look for functions is due; 0 if no look is."""
         self._usual_mechanism = _mechanism_of_this_python(self)
         self._mechanism = self._usual_mechanism
-        self.here = Here(host.number, self._report_raised, host.print_log)
 
     def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
         """Clear and set what is wished; return every breakpoint of the rank, and each wish that can't be granted."""
@@ -255,47 +258,46 @@ class LineBreakpoints:
 
     def reached(self, frame: FrameType, file: str, line: int) -> None:
         """Stop this thread if a breakpoint of this line says so; exceptions of the program's own handlers come out."""
+
+        def is_due(is_traced: bool) -> bool:
+            return (
+                self._comes_by(frame, is_traced)
+                and breakpoint_at(frame, file, line, self._host) is not None
+                and not is_under_ours(frame)
+            )
+
+        come_by(frame, is_due, partial(self._stop, file, line), self._failed)
+
+    def _stop(self, file: str, line: int, frame: FrameType) -> None:
         try:
-            # Conditions and log texts need room, too: a RecursionError would count as a condition that raised.
-            with make_room():
-                if not self._comes_by(frame):
-                    return
-                one = breakpoint_at(frame, file, line, self.here)
-                if one is None or is_under_ours(frame):
-                    return
-                self._host.stop(frame)
+            self._host.stop(frame)
+            if stops_at(file, line):
+                # It comes next, and its line was shown by now.
+                self._host.note_halt(frame)
             return
         except ProgramRaised as raised:
             to_raise = raised.error
         except Exception as error:
-            # The first promise: no fault of ours ends a training job.
-            self._host.warn(f"a breakpoint failed ({type(error).__name__}: {printable(str(error))}); going on")
+            self._failed(error)
             return
         # Outside of the except block the exception keeps its own cause and context.
         raise to_raise
 
+    def _failed(self, error: Exception) -> None:
+        self._host.warn(f"a breakpoint failed ({error_line(error)}); going on")
+
     def chosen_in_trace(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
         """Return the breakpoint that stops a traced frame at its line."""
         with make_room():
-            return breakpoint_at(frame, file, line, self.here)
+            return breakpoint_at(frame, file, line, self._host)
 
-    def _comes_by(self, frame: FrameType) -> bool:
+    def _comes_by(self, frame: FrameType, is_traced: bool) -> bool:
         """Tell whether this way is to look at the breakpoints of the frame's line: bdb does so in a traced frame."""
         if os.getpid() != self._pid or self._host.has_just_halted(frame):
             return False
-        if is_traced_by_us(frame) and sys.gettrace() is not None:
+        if is_traced and is_traced_by_us(frame):
             return False
         return not threading.current_thread().name.startswith(OWN_NAMES)
-
-    def _report_raised(self, one: bdb.Breakpoint, error: BaseException) -> None:
-        problem = raised_text(error)
-        if isinstance(one, LineBreakpoint):
-            # An IDE shows it beside the breakpoint, where a user asks why the rank has stopped.
-            one.problem = f"{problem}; it stops all the same"[:MAX_CONDITION]
-        if not getattr(one, "was_told", False):
-            one.was_told = True  # type: ignore[attr-defined] # a breakpoint of bdb has room for it
-            where = f"{os.path.basename(one.file)}:{one.line}"  # noqa: PTH119 - no pathlib in a rank
-            self._host.warn(f"{where}: {problem}; stopping all the same")
 
     def _wanted(self) -> tuple[dict[str, frozenset[int]], bool]:
         """Return the lines to serve untraced, and whether these are all breakpoints."""
