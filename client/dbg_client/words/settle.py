@@ -141,7 +141,7 @@ def _where(typed: Typed, around: _Around) -> Where:
 
 
 def _why(typed: Typed, around: _Around) -> Why:
-    return Why(**_ranks(typed, around), every=_every(typed.options))
+    return Why(**_ranks(typed, around), every=_every(typed.options), files=typed.files)
 
 
 def _collectives(typed: Typed, around: _Around) -> Collectives:

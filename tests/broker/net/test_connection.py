@@ -151,7 +151,7 @@ async def test_request_and_frames_may_come_in_any_pieces(broker: Broker, piece: 
     writer.transport.abort()
 
 
-async def test_a_connection_has_one_protocol_object_and_keeps_no_request(
+async def test_a_connection_has_no_object_of_the_library_and_keeps_no_request(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[ServerProtocol] = []
@@ -161,16 +161,15 @@ async def test_a_connection_has_one_protocol_object_and_keeps_no_request(
         return made[-1]
 
     monkeypatch.setattr(websocket, "ServerProtocol", make)
-    reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
-    writer.write(upgrade(broker))
-    await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SECONDS)
-    assert len(made) == 1
-    assert made[0].state is State.OPEN
+    rank = await broker.rank()
+    await (await rank.websocket.ping(b"there?"))
+    assert made == []
     gc.collect()
     # Its type is compared: isinstance() asks each object of the process for its class, and some of torch's warn then.
     kept = [thing for thing in gc.get_objects() if type(thing) is Request]
-    writer.transport.abort()
     assert kept == []
+    await rank.websocket.close()
+    assert [one.state for one in made] == [State.CLOSED]
 
 
 async def test_a_rank_that_comes_is_told_its_welcome_alone(broker: Broker) -> None:

@@ -15,6 +15,9 @@ from dbg_wire.recorder.plain_pickle import load_plain
 MAX_ENTRIES = 50_000
 """Entries of a dump that are looked at, the newest ones: a recorder mostly keeps 2000."""
 
+MAX_TOLD = 128
+"""Entries of a file that are kept, the oldest of those that count; the newest one of each group is kept as well."""
+
 MAX_NAME = 500
 """Characters of a name in a dump: torch's have some ten, and a name of a group that a program gives may be longer."""
 
@@ -93,7 +96,14 @@ def read_dump(data: bytes) -> Dump:
     for name, one in list(config.items())[:MAX_ENTRIES] if type(config) is dict else ():
         if type(one) is dict:
             groups[_text(name)] = RecordedGroup(title=_text(one.get("desc")), members=_members(one.get("ranks")))
-    return Dump(entries=tuple(_entries(document["entries"])), groups=groups)
+    return Dump(entries=_bounded(_entries(document["entries"])), groups=groups)
+
+
+def _bounded(entries: list[Entry]) -> tuple[Entry, ...]:
+    newest = {(entry.group, entry.library): entry for entry in entries}
+    kept = entries[:MAX_TOLD]
+    there = set(map(id, kept))
+    return (*kept, *(entry for entry in list(newest.values())[:MAX_TOLD] if id(entry) not in there))
 
 
 def _members(ranks: object) -> tuple[int, ...]:
