@@ -557,6 +557,8 @@ def main() -> None:
     looking = threading.Thread(target=look, name="dbg-agent-look")
     looking.start()
     looking.join()
+    # A thread that writes to a child sees it end, and may fail before this process has ended.
+    threading.excepthook = lambda _failed: None
     for child in program.children:
         child.kill()
     program.worker.kill()
