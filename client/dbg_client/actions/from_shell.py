@@ -19,12 +19,12 @@ from dbg_client.actions.report import make_report, refuse_existing, write_report
 from dbg_client.actions.streams import has_cursor, show_waiting, tell, terminal_size, write_result
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
+from dbg_client.core.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
-from dbg_client.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE
 from dbg_client.views.answers import lines_in, show_answers, show_answers_json, show_screen, show_screen_json
 from dbg_client.views.compare import SavedAnswers

@@ -14,8 +14,8 @@ from dbg_client.api.values import At, Variables, values_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
 from dbg_client.core.directory import RankChange
+from dbg_client.core.errors import RankEnded, TimedOut
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.errors import RankEnded, TimedOut
 from dbg_client.questions.answers import ValueAnswer, ValueOptions
 from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, RELEASE, Order, Questions

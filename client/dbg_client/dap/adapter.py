@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 
+from dbg_client.core.errors import bug
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.dap.breakpoints import Breakpoints
 from dbg_client.dap.console import COMMANDS, Console, LogTexts
@@ -16,7 +17,6 @@ from dbg_client.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.dap.source import Paths, SourceLocator, read_mappings
 from dbg_client.dap.values import Frames, Values
 from dbg_client.dap.window import Window
-from dbg_client.errors import bug
 from dbg_client.words.other_faces import in_words_of
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.targets.selection import Target, parse_target

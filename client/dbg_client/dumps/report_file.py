@@ -91,7 +91,7 @@ def _documents(case: Case) -> Iterator[dict[str, Any]]:
         "lines": _clean([[*run, list(lines)] for run, lines in case.lines]),
         "parts": _clean(parts),
     }
-    yield {"ranks": _table([plain(rank) for rank in ranks])}
+    yield {"ranks": _table([_flat(plain(rank)) for rank in ranks])}
     for number, look in enumerate(case.looks):
         answers = [
             {name: value for name, value in plain(one.answer).items() if name not in _HAS_OTHER_PLACE}
@@ -113,9 +113,17 @@ def _records(evidence: Evidence | None) -> Iterator[Record]:
         yield from (one for one in (evidence.process, evidence.code) if one is not None)
 
 
+def _flat(document: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Return the fields of an object, and of those in it, by their paths, ``process.pid``: each has its own column."""
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        found.update(_flat(value, f"{before}{name}.") if isinstance(value, dict) else {f"{before}{name}": value})
+    return found
+
+
 def _table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    names = rows[0] if rows else ()
-    return {"count": len(rows), "columns": {name: _column([row[name] for row in rows]) for name in names}}
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {"count": len(rows), "columns": {name: _column([row.get(name) for row in rows]) for name in names}}
 
 
 def _column(values: Sequence[Any]) -> dict[str, Any]:
@@ -202,7 +210,7 @@ def _case(documents: Sequence[dict[str, Any]]) -> Case:
     counted = sum(_count(line) for line in others if "rows" in line)
     if head["case"] != SCHEMA or len(head["looks"]) not in (1, 2) or counted > MAX_ROWS:
         raise ValueError
-    ranks = [_record(RankInfo, row) for row in _rows(ranks_line["ranks"], MAX_WORLD)]
+    ranks = [_record(RankInfo, _nested(row)) for row in _rows(ranks_line["ranks"], MAX_WORLD)]
     answers: list[list[RankAnswer]] = [[] for _ in head["looks"]]
     told: list[list[list[Record]]] = [[[] for _ in ranks] for _ in head["looks"]]
     for line in others:
@@ -262,6 +270,19 @@ def _rows(table: dict[str, Any], most: int) -> Iterator[dict[str, Any]]:
     columns = {name: _values(column, count) for name, column in table["columns"].items()}
     for number in range(count):
         yield {name: values[number] for name, values in columns.items()}
+
+
+def _nested(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object whose fields :func:`_flat` has told; what a rank does not tell is left out."""
+    document: dict[str, Any] = {}
+    for path, value in row.items():
+        *parts, name = path.split(".")
+        if value is not None:
+            holder = document
+            for part in parts:
+                holder = holder.setdefault(part, {})
+            holder[name] = value
+    return document
 
 
 def _values(column: dict[str, Any], count: int) -> Sequence[Any]:

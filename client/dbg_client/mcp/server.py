@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from dbg_client.api.broker import AsyncBroker
+from dbg_client.core.errors import bug
 from dbg_client.core.switchboard import WATCHER
-from dbg_client.errors import bug
 from dbg_client.mcp.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,

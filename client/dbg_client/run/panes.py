@@ -19,12 +19,12 @@ from pathlib import Path
 
 from dbg_client.actions.streams import show_waiting
 from dbg_client.core.choose import find
+from dbg_client.core.errors import NeedsTarget, NoTerminal, RankEnded
 from dbg_client.core.left_breakpoints import read_breakpoints
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list
-from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
 from dbg_client.run.tmux import (
     MAX_PANES,
     TmuxPane,

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from dbg_client.actions.streams import has_cursor, show_waiting, tell
 from dbg_client.core.choose import Choice, choose, choose_when_ready
 from dbg_client.core.directory import Directory
+from dbg_client.core.errors import NoTerminal, RankEnded
 from dbg_client.core.left_breakpoints import Breakpoints, write_breakpoints
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import Stock, dial_stock, open_and_list, parse_stock, wait_for_stop, with_signal
-from dbg_client.errors import NoTerminal, RankEnded
 from dbg_client.terminal.options import (
     MAX_DEED,
     End,
