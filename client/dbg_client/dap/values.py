@@ -100,7 +100,9 @@ class Frames:
         version = self._threads.table.version(rank.key)
         frames = (await self.stack(rank))[::-1]
         if self._threads.table.version(rank.key) != version:
-            raise _stale(rank)
+            raise BadInput(
+                f"this frame is of an earlier stop of {printable(rank.address)}", "choose one of the present stop"
+            )
         self._threads.focus = rank
         self._threads.seen(rank)
         begin = count_of(arguments.get("startFrame"))
@@ -164,10 +166,6 @@ def _present(threads: Threads, numbers: Handles[T], number: object, what_is: str
     if threads.table.version(rank.key) != found[1] or not threads.table.stands(rank.key):
         raise BadInput(f"{what_is} of an earlier stop of {printable(rank.address)}", remedy)
     return rank, found[2]
-
-
-def _stale(rank: RankInfo) -> BadInput:
-    return BadInput(f"this frame is of an earlier stop of {printable(rank.address)}", "choose one of the present stop")
 
 
 def _has_failed(task: asyncio.Task[tuple[Place, ...]]) -> bool:
