@@ -308,10 +308,6 @@ def _place(rank: RankInfo) -> str:
     return f"{where.function} {where.file.rpartition('/')[2]}:{where.line}" if where is not None else ""
 
 
-def _keys(ranks: Sequence[RankInfo]) -> set[str]:
-    return {rank.key for rank in ranks}
-
-
 def split_by_stop(
     target: Target, ranks: Sequence[RankInfo], still: Sequence[RankInfo]
 ) -> tuple[list[RankInfo], list[RankInfo]]:
@@ -327,7 +323,7 @@ def split_by_stop(
     living = [one for one in found if one.state in LIVE_STATES]
     if not living:
         raise RankEnded(found[0])
-    kept = _keys(still)
+    kept = {one.key for one in still}
     stopped: list[RankInfo] = []
     others: list[RankInfo] = []
     for one in living:
