@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -68,7 +67,7 @@ async def run_action(settings: RankSettings, attach: Callable[[Attach], Awaitabl
     ``attach`` holds the session at a rank that was broken into, and returns the exit status.
     """
     if settings.target is None and isinstance(settings, (Eval, Stops)):
-        settings = replace(settings, target=USUAL_TARGETS[settings.name])
+        settings = settings.replace(target=USUAL_TARGETS[settings.name])
     if settings.target is None and not isinstance(settings, _ABOUT_ALL):
         raise NeedsTarget(settings.name)
     broker = settings.broker
@@ -218,7 +217,7 @@ class _Acting:
 
     def _attach_to(self, settings: Interrupt, rank: RankInfo, mode: Mode | None = None) -> int:
         target = unique_target(rank, self._directory.ranks)
-        options = replace(settings.attach, mode=mode or settings.attach.mode)
+        options = settings.attach.replace(mode=mode or settings.attach.mode)
         color = settings.output.color
         self.attach_by = Attach(broker=settings.broker, target=target, attach=options, color=color)
         return 0
