@@ -15,7 +15,7 @@ from mcp.client.stdio import stdio_client
 from mcp.types import Implementation, TextContent
 
 from dbg_client.mcp.tools import TOOLS
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from tests.support.broker import running_broker
 from tests.support.environment import clean_environment
 from tests.support.processes import Processes

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from dbg_agent.breakpoints import points
 from dbg_agent.launch.this_process import started_module
@@ -20,18 +20,11 @@ from dbg_agent.launch.this_process import started_module
 if TYPE_CHECKING:
     from importlib.abc import Loader
 
-
-class Breakpoints(Protocol):
-    """What adds the calls of breakpoints to files that are loaded later."""
-
-    def wants(self, path: str) -> bool:
-        """Tell whether a file has breakpoints."""
-
-    def compile_new(self, source: bytes, path: str, own: CodeType) -> CodeType:
-        """Return the code with the calls of breakpoints in it as well; ``own`` is that with the stops of the job."""
+    from dbg_agent.breakpoints.compiled import Compiled
 
 
-_breakpoints: Breakpoints | None = None
+_breakpoints: Compiled | None = None
+"""What adds the calls of breakpoints to files that are loaded later."""
 
 
 def begin(script: str | None, load_script: Callable[[str], object]) -> None:
@@ -43,7 +36,7 @@ def begin(script: str | None, load_script: Callable[[str], object]) -> None:
     sys.path_hooks.insert(0, _Hook(script, load_script))
 
 
-def serve(breakpoints: Breakpoints | None) -> None:
+def serve(breakpoints: Compiled | None) -> None:
     """Have the files that are loaded from now on compiled with these breakpoints; with no others if None."""
     global _breakpoints  # noqa: PLW0603 - one per process
     _breakpoints = breakpoints

@@ -16,8 +16,8 @@ from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.errors import error_line, printable
 from dbg_wire.messages import Ask, Kind, Notice
+from dbg_wire.records.breakpoints import BreakpointsWish
 from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
-from dbg_wire.records.line_breakpoints import BreakpointsWish
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:

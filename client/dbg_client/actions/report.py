@@ -20,7 +20,7 @@ from dbg_client.hang.explain import show_verdicts
 from dbg_client.questions.cause import BETWEEN_SECONDS, gather_case
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import Where
-from dbg_dial.whole_file import write_whole
+from dbg_dial.files import write_whole
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 

@@ -28,7 +28,7 @@ from dbg_client.dap.messages import (
     read_request,
 )
 from dbg_client.words.settings import BrokerOptions, Dap
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
 from dbg_wire.targets.selection import Target
 

@@ -18,7 +18,7 @@ from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.recorder.entries import Dump, Entry, RecordedGroup
 from dbg_wire.recorder.seen import LIBRARY, NO_DESCRIPTION, entry_seen, group_seen, name_of
 from dbg_wire.records.evidence import MAX_COLLECTIVES, CollectiveSeen, Evidence, GroupSeen, SourceSeen
-from dbg_wire.records.ranks import Place, RankInfo, RankState
+from dbg_wire.records.ranks import Place, Placement, RankIdentity, RankInfo, RankProcess, RankState
 from dbg_wire.records.record import fitted
 
 RUN = ("", "")
@@ -135,19 +135,11 @@ def _silent(number: int, world: int) -> RankEvidence:
 def _rank(number: int, world: int) -> RankInfo:
     # At the time of the dump it ran, or else it would have written none.
     return RankInfo(
-        key=f"/{number}",
+        identity=RankIdentity(key=f"/{number}", job=RUN[0], run=RUN[1], host="", rank=number),
+        process=RankProcess(pid=0, script="", directory="", release="", python=""),
         address=f":{number}",
-        job=RUN[0],
-        run=RUN[1],
-        host="",
-        rank=number,
-        local_rank=None,
-        world_size=world,
-        child=None,
-        pid=0,
-        script="",
-        directory="",
         state=RankState.RUNNING,
+        placement=Placement(world_size=world),
     )
 
 

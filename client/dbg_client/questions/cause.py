@@ -19,9 +19,9 @@ from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, exp
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
+from dbg_wire.records.beside import MISSING, RasRank, RasStatus, status_in
 from dbg_wire.records.evidence import CodePart
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.records.ras import MISSING, RasRank, RasStatus, status_in
 
 NCCL = "nccl"
 

@@ -12,7 +12,7 @@ import pytest
 from dbg_client.api.broker import open_broker
 from dbg_client.mcp.server import McpServer
 from dbg_client.mcp.tools import TOOLS
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.time_unit import seconds
