@@ -153,7 +153,7 @@ async def gather_case(
         finally:
             show(None)
         at = loop.time() - begun
-        looks = [looks[0], JobLook(at=at, everybody=await _ask_evidence(asker, ranks))]
+        looks.append(JobLook(at=at, everybody=await _ask_evidence(asker, ranks)))
         now = time.time()
         found = explain(looks, now)
     parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] = {}
