@@ -35,7 +35,7 @@ from dbg_wire.finding.environment import STOP_AT, STOP_IN
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 
 if TYPE_CHECKING:
-    from dbg_wire.records.line_breakpoints import StopState
+    from dbg_wire.records.breakpoints import StopState
 
 PASSED_BY = "passed without stopping, because"
 
@@ -360,7 +360,7 @@ def stop_states() -> list[StopState]:
 
 
 def _state_of(point: Point) -> StopState:
-    from dbg_wire.records.line_breakpoints import StopState
+    from dbg_wire.records.breakpoints import StopState
     from dbg_wire.records.record import fitted
 
     # An option and what was typed behind it.

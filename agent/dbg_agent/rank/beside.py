@@ -14,8 +14,8 @@ from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Ask, Kind
+from dbg_wire.records.breakpoints import BreakpointsWish
 from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
-from dbg_wire.records.line_breakpoints import BreakpointsWish
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

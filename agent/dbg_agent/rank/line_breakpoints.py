@@ -29,7 +29,7 @@ from dbg_agent.stop.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
 from dbg_wire.errors import error_line, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
 from dbg_wire.messages import Notice
-from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:

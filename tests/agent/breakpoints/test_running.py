@@ -20,7 +20,7 @@ from dbg_agent.breakpoints import importing, points
 from dbg_agent.breakpoints.monitored import Lines
 from dbg_agent.program import entry, own_rank
 from dbg_agent.stop.stacks import all_frames
-from dbg_wire.records.line_breakpoints import BreakpointWish, LineOfFile
+from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.stop_points import StopAt
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.agent.pdb_driver import Driver, drive

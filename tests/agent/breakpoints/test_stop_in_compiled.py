@@ -80,7 +80,7 @@ def test_no_stop_breaks_a_graph_or_changes_a_result(folder: Path) -> None:
 
 BREAKPOINT = """\
 import torch, model
-from dbg_wire.records.line_breakpoints import BreakpointWish
+from dbg_wire.records.breakpoints import BreakpointWish
 from tests.agent.breakpoints.asking import ask
 from tests.agent.pdb_driver import Driver
 

@@ -19,7 +19,7 @@ from dbg_wire.messages import Action, Ask, Kind
 
 
 def ask(text: str) -> Ask:
-    return Ask(request=1, action=Action.EVAL, rows=24, columns=80, text=text, seconds=10.0)
+    return Ask(request=1, action=Action.EVAL, text=text, seconds=10.0)
 
 
 def value_of(text: str, local: int = 5) -> Evaluated:

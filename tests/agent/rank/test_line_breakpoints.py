@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointWish
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish
 from dbg_wire.records.ranks import Breakpoint
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.agent.pdb_driver import Driver, drive

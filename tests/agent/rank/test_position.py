@@ -146,7 +146,7 @@ def test_a_held_rank_is_looked_at_in_the_users_frame() -> None:
 
 
 def ask(request: int, action: Action, text: str = "", frame: str = "") -> Ask:
-    return Ask(request=request, action=action, rows=ROWS, columns=COLUMNS, text=text, frame=frame)
+    return Ask(request=request, action=action, text=text, frame=frame)
 
 
 def answer_of(driver: Driver, action: Action, text: str = "", frame: str = "") -> dict[str, object]:

@@ -155,13 +155,13 @@ def test_a_breakpoint_of_a_command_from_outside_is_told_so_too(
         assert was_read.wait(seconds(20))
         edit(folder / "edited_other.py")
         for text in (f"b {folder}/edited_other.py:2", f"b {folder}/edited_model.py:7"):
-            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, rows=24, columns=80, text=text))
+            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, text=text))
         driver.wait_for(lambda: len(driver.rank.rank_report().user_breakpoints) == 2, "the breakpoints")
         texts = [one.text for one in driver.rank.rank_report().user_breakpoints]
         assert texts == ['return "helped"', "seen.append(3)"]
         for text in (f"cl {folder}/edited_other.py:2", f"cl {folder}/edited_model.py:7"):
-            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, rows=24, columns=80, text=text))
-        driver.rank.from_broker.on_message(Ask(request=1, action=Action.CONTINUE, rows=24, columns=80))
+            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, text=text))
+        driver.rank.from_broker.on_message(Ask(request=1, action=Action.CONTINUE))
 
     finish = drive(driver, script, look=False)
     assert model.train(driver.rank, []) == [1, 2, 3]

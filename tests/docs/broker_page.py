@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from dbg_broker.cli.completion import summaries_of, verbs_of
+from dbg_broker.cli.parser import summaries_of, verbs_of
 from dbg_wire.command_line.parser import help_of, options_of, usage_of
-from dbg_wire.command_line.roff import ManPage
+from tests.docs.roff import ManPage
 
 SUMMARY = "the meeting point of ranks that stop in a debugger and of terminals that attach to them"
 

@@ -7,7 +7,7 @@ from dbg_client.words.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATU
 from dbg_client.words.parsers import ASKING, ATTACH, OTHER, all_options
 from dbg_client.words.verbs import VERBS, VerbRow
 from dbg_wire.command_line.parser import usage_of
-from dbg_wire.command_line.roff import ManPage
+from tests.docs.roff import ManPage
 
 SUMMARY = "attach a terminal to the debugger of any rank of a running job"
 

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import re
 
-from dbg_broker.cli.completion import verbs_of
-from dbg_broker.cli.manual import man_page
-from dbg_broker.cli.parser import parser_of_the_command
+from dbg_broker.cli.parser import parser_of_the_command, verbs_of
 from dbg_wire.command_line.parser import options_of
+from tests.docs.broker_page import man_page
 
 PARSER = parser_of_the_command()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_dial.whole_file import directory_in_memory, write_whole
+from dbg_dial.files import directory_in_memory, write_whole
 
 
 def test_a_file_is_replaced_as_a_whole_and_its_mode_is_the_one_given(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.messages import Action, Question
 from dbg_wire.records.bounds import InvalidMessage
-from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.record import checked
 
 

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.cli.completion import complete_words, refuse_mistyped
 from dbg_broker.cli.main import main
-from dbg_broker.cli.parser import parser_of_the_command
+from dbg_broker.cli.parser import complete_words, parser_of_the_command, refuse_mistyped
 from dbg_wire.errors import BadInput
 
 PARSER = parser_of_the_command()

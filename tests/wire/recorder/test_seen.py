@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_agent.evidence.torch_collectives import bytes_of, name_of, peer_of, shapes_text, types_text
+from dbg_wire.recorder.seen import bytes_of, name_of, peer_of, shapes_text, types_text
 
 
 @pytest.mark.parametrize(

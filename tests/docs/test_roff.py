@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_wire.command_line.roff import ManPage, escaped
+from tests.docs.roff import ManPage, escaped
 
 
 @pytest.mark.parametrize(

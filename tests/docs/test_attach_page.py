@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import re
 
-from dbg_client.cli.manual import man_page
 from dbg_client.words.parsers import all_options
 from dbg_client.words.verbs import VERBS
+from tests.docs.attach_page import man_page
 
 
 def test_the_manual_page_has_each_verb_and_option() -> None:

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from tests.support.time_unit import seconds
 
 PATIENCE = seconds(10)
