@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready, listed
@@ -16,7 +17,6 @@ from dbg_client.core.collective_matching import Matched
 from dbg_client.core.directory import rank_order
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.hang.explain import Explanation
 from dbg_client.questions.answers import (
     USUAL,
     StackAnswer,
@@ -27,7 +27,6 @@ from dbg_client.questions.answers import (
     who_is_missing,
 )
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
-from dbg_client.questions.cause import ask_collectives, find_cause
 from dbg_client.views.groups import RankAndAnswer, group_answers
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows
@@ -36,6 +35,9 @@ from dbg_wire.messages import Action
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets.selection import Target
+
+if TYPE_CHECKING:
+    from dbg_client.hang.explain import Explanation
 
 MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
 """States of ranks that a break-in stops."""
@@ -112,10 +114,14 @@ class Questions:
 
     async def cause(self, ranks: Sequence[RankInfo]) -> Explanation:
         """Return why the jobs of these ranks do not go on."""
+        from dbg_client.questions.cause import find_cause  # hardly any verb explains a hang
+
         return await find_cause(self._asker, ranks, self._directory.ranks)
 
     async def collectives(self, ranks: Sequence[RankInfo]) -> Sequence[Matched]:
         """Return the collectives in which the runs of these ranks stand."""
+        from dbg_client.questions.cause import ask_collectives
+
         return (await ask_collectives(self._asker, ranks, self._directory.ranks))[0]
 
     async def order(self, order: Order, ranks: Sequence[RankInfo]) -> ValueAnswer:
