@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why
+from dbg_client.api.answers import Answer, Breakpoints, Collectives, Slow, Where, Why
 from dbg_client.api.broker import TIMEOUT, AsyncBroker, open_broker
 from dbg_client.api.loop_thread import Blocking, Entered, LoopThread
 from dbg_client.api.ranks import AsyncJob, AsyncRanks
@@ -34,6 +34,7 @@ from dbg_client.api.targets import Wanted
 from dbg_client.api.values import ExceptionInfo, Variable, Variables
 from dbg_client.core.directory import RankChange
 from dbg_client.questions.inspection import Source
+from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_wire.records.ranks import Place, RankInfo
 '''
 

@@ -39,7 +39,7 @@ ASKED_COST = 8
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND, Action.INSPECT})
 
-NEEDS_AGENT = frozenset({Action.INSPECT, Action.BREAKPOINTS}) | GUARD_ACTIONS
+NEEDS_AGENT = frozenset({Action.INSPECT, Action.BREAKPOINTS, Action.SAMPLE}) | GUARD_ACTIONS
 """Actions that a stock debugger does not have."""
 
 PROGRESS_SECONDS = 1.0

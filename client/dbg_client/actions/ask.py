@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from dbg_client.actions.many import ShownAnswers, ask_question, ask_stops, run_beside, show_stacks_of
+from dbg_client.actions.slow import show_slow
 from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.patience import Show, show_nobody
@@ -14,13 +15,13 @@ from dbg_client.questions.verbs import list_ranks
 from dbg_client.views.compare import SavedAnswers
 from dbg_client.views.list import show_json, show_plain
 from dbg_client.views.missing import missing_documents
-from dbg_client.words.settings import Collectives, Eval, Exec, Format, ListRanks, PdbCommand, Stops, Where, Why
+from dbg_client.words.settings import Collectives, Eval, Exec, Format, ListRanks, PdbCommand, Slow, Stops, Where, Why
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.grammar import Target
 
-Question: TypeAlias = "Where | Why | Collectives | Eval | PdbCommand | Exec | Stops"
+Question: TypeAlias = "Where | Why | Slow | Collectives | Eval | PdbCommand | Exec | Stops"
 
-QUESTIONS = (Where, Why, Collectives, Eval, PdbCommand, Exec, Stops)
+QUESTIONS = (Where, Why, Slow, Collectives, Eval, PdbCommand, Exec, Stops)
 
 
 async def ask(
@@ -46,6 +47,8 @@ async def ask(
         return await show_stacks_of(settings, asker, ranks, calls=calls, known=known)
     if isinstance(settings, Why):
         return await show_why(settings, asker, ranks, known, show=show)
+    if isinstance(settings, Slow):
+        return await show_slow(settings, asker, ranks, known)
     if isinstance(settings, Collectives):
         return await show_groups_of(settings, asker, ranks, known)
     if isinstance(settings, Exec):

@@ -11,6 +11,7 @@ from dbg_client.hang.collectives_table import collectives_document, show_collect
 from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
 from dbg_client.questions.answers import StackAnswer, ValueAnswer
 from dbg_client.questions.breakpoints import BreakpointAnswer
+from dbg_client.questions.slow import Stragglers
 from dbg_client.views.groups import AnswerGroup, groups_document, show_groups
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import StackGroup
@@ -19,6 +20,9 @@ from dbg_wire.messages import Kind
 from dbg_wire.records.line_breakpoints import BreakpointState
 from dbg_wire.records.ranks import Place
 from dbg_wire.targets.rank_set import format_ranks
+
+NOTEBOOK_COLUMNS = 100
+"""Columns of a chart in a notebook."""
 
 MAX_LINE = 16 * 1024
 """Characters of one line: as many as an answer has at most."""
@@ -151,6 +155,27 @@ class Verdict:
     next: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowVerdict:
+    """What slows a job down, or that nothing does; the fields are those of ``dbg-attach slow --json``."""
+
+    kind: str
+    certainty: str
+    sentence: str
+    job: str
+    ranks: str
+    group: str | None
+    collective: str | None
+    times: int | None
+    count: int | None
+    by: float | None
+    lost: float | None
+    step: float | None
+    step_without: float | None
+    evidence: tuple[str, ...]
+    next: str | None
+
+
 class Why:
     """Why a job does not go on, the worst verdict first."""
 
@@ -185,6 +210,44 @@ class Why:
 
     def _repr_html_(self) -> str:
         return text_html(str(self))
+
+
+class Slow:
+    """Who slows a job down, the rank that costs most first; a notebook shows the table and the chart, too."""
+
+    def __init__(self, found: Stragglers) -> None:
+        self._found = found
+        self.verdicts: tuple[SlowVerdict, ...] = tuple(
+            SlowVerdict(
+                kind=one.kind.value,
+                certainty=one.certainty.value,
+                sentence=one.sentence,
+                job=one.job,
+                ranks=format_ranks(one.ranks),
+                group=one.group,
+                collective=one.collective,
+                times=one.times,
+                count=one.count,
+                by=one.by,
+                lost=one.lost,
+                step=one.step,
+                step_without=one.step_without,
+                evidence=one.evidence,
+                next=one.next,
+            )
+            for one in found.verdicts
+        )
+
+    @property
+    def document(self) -> dict[str, object]:
+        """Return the document that ``--json`` prints."""
+        return self._found.document()
+
+    def __str__(self) -> str:
+        return self._found.shown()
+
+    def _repr_html_(self) -> str:
+        return text_html(self._found.shown(columns=NOTEBOOK_COLUMNS))
 
 
 class Collectives:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why
+from dbg_client.api.answers import Answer, Breakpoints, Collectives, Slow, Where, Why
 from dbg_client.api.broker import TIMEOUT, AsyncBroker, open_broker
 from dbg_client.api.loop_thread import Blocking, Entered, LoopThread
 from dbg_client.api.ranks import AsyncJob, AsyncRanks
@@ -18,6 +18,7 @@ from dbg_client.api.targets import Wanted
 from dbg_client.api.values import ExceptionInfo, Variable, Variables
 from dbg_client.core.directory import RankChange
 from dbg_client.questions.inspection import Source
+from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_wire.records.ranks import Place, RankInfo
 
 
@@ -196,6 +197,13 @@ class Ranks(Blocking[AsyncRanks]):
     def why(self, *, timeout: float | None = None) -> Why:
         """Return why the job of these ranks does not go on; it may look several times, for some seconds."""
         return self._thread.do(self._twin.why(timeout=timeout))
+
+    def slow(self, seconds: float = DEFAULT_SECONDS, *, timeout: float | None = None) -> Slow:
+        """Return who slows the job of these ranks down; its ranks look at themselves for so many seconds first.
+
+        Raises BadInput for a time that is too long, and DbgError if the broker fails.
+        """
+        return self._thread.do(self._twin.slow(seconds, timeout=timeout))
 
     def collectives(self, *, timeout: float | None = None) -> Collectives:
         """Return the last collective of each process group of the job, and who is in it."""

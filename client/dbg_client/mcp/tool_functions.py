@@ -23,6 +23,7 @@ from dbg_client.mcp.rest import with_tools
 from dbg_client.questions.verbs import RankList
 from dbg_client.views.missing import absent_only
 from dbg_client.views.naming import Naming
+from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
 from dbg_wire.records.ranks import CRASH, DIED, RankInfo, RankState, describe_exit
@@ -108,6 +109,11 @@ async def show_where(broker: AsyncBroker, given: Given) -> str:
 
 async def say_why(broker: AsyncBroker, given: Given) -> str:
     return with_tools(str(await _chosen(broker, given).why()), may_change=broker.role != WATCHER)
+
+
+async def say_slow(broker: AsyncBroker, given: Given) -> str:
+    found = await _chosen(broker, given).slow(float(given.get("seconds", DEFAULT_SECONDS)))
+    return with_tools(str(found), may_change=broker.role != WATCHER)
 
 
 async def show_collectives(broker: AsyncBroker, given: Given) -> str:

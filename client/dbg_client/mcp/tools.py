@@ -118,6 +118,18 @@ TOOLS: tuple[Tool, ...] = (
         do=tool_functions.say_why,
     ),
     Tool(
+        name="slow",
+        help="Say which rank slows down a job that does not hang: who comes last to collectives, how often and by how "
+        "much, where it is then, and what it lacks (processor quota, cores, memory, disks). Ranks look at themselves "
+        "for some seconds and are not stopped.",
+        takes={
+            "ranks": RANKS,
+            "job": JOB,
+            "seconds": {"type": "number", "description": "to look for, up to 300, 10 by default"},
+        },
+        do=tool_functions.say_slow,
+    ),
+    Tool(
         name="collectives",
         help="Show the last collective of each process group, and which ranks are in it.",
         takes={"ranks": RANKS, "job": JOB},

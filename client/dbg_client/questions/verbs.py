@@ -28,6 +28,7 @@ from dbg_client.questions.answers import (
 )
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
 from dbg_client.questions.cause import ask_collectives, find_cause
+from dbg_client.questions.slow import Stragglers, find_stragglers
 from dbg_client.views.groups import RankAndAnswer, group_answers
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows
@@ -113,6 +114,10 @@ class Questions:
     async def cause(self, ranks: Sequence[RankInfo]) -> Explanation:
         """Return why the jobs of these ranks do not go on."""
         return await find_cause(self._asker, ranks, self._directory.ranks)
+
+    async def stragglers(self, ranks: Sequence[RankInfo], seconds: float) -> Stragglers:
+        """Return who slows the jobs of these ranks down, after they have looked for so many seconds."""
+        return await find_stragglers(self._asker, ranks, self._directory.ranks, seconds)
 
     async def collectives(self, ranks: Sequence[RankInfo]) -> Sequence[Matched]:
         """Return the collectives in which the runs of these ranks stand."""

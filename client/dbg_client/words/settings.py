@@ -123,6 +123,19 @@ class Why(RankSettings):
     every: float | None = None
 
 
+DEFAULT_SECONDS = 10.0
+"""Seconds for which ranks look: a full recorder of torch, which is read once, takes less than 1 % of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slow(RankSettings):
+    """``slow``; ranks look for so many ``seconds``."""
+
+    name = "slow"
+    seconds: float = DEFAULT_SECONDS
+    every: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collectives(RankSettings):
     """``collectives``."""

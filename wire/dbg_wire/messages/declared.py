@@ -12,6 +12,7 @@ from dbg_wire.records.inspection import Completion, ExceptionSeen, Inspection, P
 from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointsWish, StopState
 from dbg_wire.records.ras import RasCommunicator, RasProcess, RasRank, RasSeen
 from dbg_wire.records.record import Inquiry, Record, RecordType, length_of
+from dbg_wire.records.samples import GroupArrivals, RankSample, SampledPlace, SampleQuestion
 
 AnyRow = (
     FreeText
@@ -34,12 +35,15 @@ AnyRow = (
     | StopState
     | Part
     | CommandEnd
+    | RankSample
+    | GroupArrivals
+    | SampledPlace
 )
 """A line of a screen, a piece of a command's output, or a record of what a rank tells."""
 
 Rows = Annotated[tuple[AnyRow, ...], Items]
 
-AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine
+AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | SampleQuestion
 
 
 def check_inquiry(of: str, inquiry: Inquiry | None) -> None:

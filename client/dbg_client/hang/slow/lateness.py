@@ -1,0 +1,189 @@
+"""Which ranks of a group come last to its collectives, how often, by how much, and what that costs. Pure.
+
+A rank is late by the time between the typical rank and itself. A job loses what passes between the last of the others
+and the late ones. Ranks that come last in turns are nobody's fault.
+"""
+
+from __future__ import annotations
+
+import enum
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dbg_client.hang.slow.meetings import LEAST, GroupMeetings, Meeting
+from dbg_client.hang.slow.steps import Step, step_of
+
+LEAST_DELAY = 0.001
+"""Seconds between the typical and the last rank from which on a collective counts as delayed."""
+
+LEAST_SHARE = 0.02
+"""The part of the time from which on what is lost is worth a word."""
+
+LEAST_TIMES = 3
+"""Collectives that a rank comes last in at least; fewer are chance."""
+
+SAME_SHARE = 0.5
+"""The part of the most late rank's lateness from which on another rank is late as well."""
+
+FEW_SHARE = 2
+"""At most one of so many ranks is late, as those of one host of two; if more are, the others are early."""
+
+CAPTURED = 0.5
+"""The part of all delays that late ranks have to cause, however many ranks there are."""
+
+BEYOND_CHANCE = 1.5
+"""How many times the part is at least that they would cause if all ranks came last by chance."""
+
+LONG_SHARE = 0.25
+"""The part of a long delay from which on another one is long as well; half of the lost time is in delays as long."""
+
+SURE = 0.9
+"""The part of all delays that is enough in any case."""
+
+
+class Lateness(str, enum.Enum):
+    """What the arrivals of a group tell."""
+
+    LATE = "late"
+    """The same ranks come last."""
+    UNEVEN = "uneven"
+    """Time is lost to waiting, but other ranks come last each time."""
+    EVEN = "even"
+    """Nobody is late."""
+    UNKNOWN = "unknown"
+    """There is too little to compare, or the clocks can't be compared closely enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLateness:
+    """What one group tells. ``ranks`` are late: one of them came last ``times`` times, and by ``by`` seconds then.
+
+    ``lost`` is the part of the time that would be saved if these came with the others, or if nobody had to wait, where
+    ranks are late in turns. ``behind`` are the seconds by which each rank usually comes after the first, of all
+    collectives or of those that late ranks delay.
+    """
+
+    of: GroupMeetings
+    kind: Lateness
+    ranks: tuple[int, ...] = ()
+    times: int = 0
+    by: float = 0.0
+    lost: float = 0.0
+    step: Step | None = None
+    saved: float = 0.0
+    """Seconds of a step that would be saved."""
+    behind: Mapping[int, float] = field(default_factory=dict)
+    delayed: Sequence[Meeting] = ()
+    """The meetings that one of the late ranks delays."""
+
+    @property
+    def count(self) -> int:
+        """Return how many collectives were compared."""
+        return len(self.of.meetings)
+
+    @property
+    def call(self) -> str:
+        """Return the name of the collectives that the late ranks delay, or of all; ``collectives`` for several."""
+        names = Counter(meeting.call.partition(" ")[0] for meeting in (self.delayed or self.of.meetings))
+        name, most = names.most_common(1)[0] if names else ("", 0)
+        return name if most >= SURE * sum(names.values()) else "collectives"
+
+
+def typical(meeting: Meeting) -> float:
+    """Return when the typical rank came: of an even number the earlier one of the two in the middle."""
+    return sorted(meeting.came.values())[(len(meeting.came) - 1) // 2]
+
+
+def judge(group: GroupMeetings) -> GroupLateness:
+    """Return what the meetings of a group tell."""
+    meetings = group.meetings
+    if len(meetings) < LEAST or group.span <= 0:
+        return GroupLateness(of=group, kind=Lateness.UNKNOWN)
+    least = max(LEAST_DELAY, 2 * group.looseness)
+    waits = [(meeting, typical(meeting)) for meeting in meetings]
+    delays = [(meeting, at) for meeting, at in waits if meeting.last - at >= least]
+    lost = sum(meeting.last - at for meeting, at in delays) / group.seconds
+    step = step_of([meeting.call for meeting in meetings], [meeting.last for meeting in meetings])
+    if lost < LEAST_SHARE:
+        is_loose = group.looseness > LEAST_SHARE * group.seconds / len(meetings)
+        return GroupLateness(
+            of=group,
+            kind=Lateness.UNKNOWN if is_loose else Lateness.EVEN,
+            step=step,
+            behind=_behind(meetings),
+            lost=lost,
+        )
+    late = _late_ranks(delays, len(meetings[0].came))
+    long = _long_ones(delays)
+    mine = [(meeting, at) for meeting, at in long if _last_rank(meeting) in late]
+    saved = sum(_saved(meeting, late) for meeting, _ in mine)
+    is_seldom = len(mine) < max(LEAST_TIMES, _beyond_chance(late, meetings[0]) * len(long))
+    if is_seldom or saved < LEAST_SHARE * group.seconds:
+        return GroupLateness(of=group, kind=Lateness.UNEVEN, lost=lost, step=step, behind=_behind(meetings))
+    return GroupLateness(
+        of=group,
+        kind=Lateness.LATE,
+        ranks=tuple(sorted(late)),
+        times=len(mine),
+        by=statistics.median(meeting.last - at for meeting, at in mine),
+        lost=saved / group.seconds,
+        step=step,
+        saved=saved * step.collectives / len(meetings) if step is not None else 0.0,
+        behind=_behind([meeting for meeting, _ in mine]),
+        delayed=[meeting for meeting, _ in mine],
+    )
+
+
+def _behind(meetings: Sequence[Meeting]) -> dict[int, float]:
+    """Return by how many seconds each rank usually comes after the first."""
+    after: defaultdict[int, list[float]] = defaultdict(list)
+    for meeting in meetings:
+        first = min(meeting.came.values())
+        for number, at in meeting.came.items():
+            after[number].append(at - first)
+    return {number: statistics.median(seconds) for number, seconds in sorted(after.items())}
+
+
+def _late_ranks(delays: Sequence[tuple[Meeting, float]], ranks: int) -> set[int]:
+    """Return the few ranks that cause most of the delays; none if ranks are late in turns."""
+    total: defaultdict[int, float] = defaultdict(float)
+    for meeting, at in delays:
+        half = (meeting.last - at) / 2
+        for number, came in meeting.came.items():
+            if came - at >= half:
+                total[number] += came - at
+    most = max(total.values(), default=0.0)
+    late = {number for number, seconds in total.items() if seconds >= SAME_SHARE * most}
+    if not late or len(late) > max(1, ranks // FEW_SHARE):
+        return set()
+    everything = sum(meeting.last - at for meeting, at in delays)
+    captured = sum(meeting.last - at for meeting, at in delays if _last_rank(meeting) in late)
+    return late if captured >= _beyond_chance(late, delays[0][0]) * everything else set()
+
+
+def _beyond_chance(late: set[int], meeting: Meeting) -> float:
+    """Return the part that late ranks have to have in the delays of a group."""
+    return min(SURE, max(CAPTURED, BEYOND_CHANCE * len(late) / len(meeting.came)))
+
+
+def _long_ones(delays: Sequence[tuple[Meeting, float]]) -> list[tuple[Meeting, float]]:
+    """Return the delays that make up most of the lost time: not each small one, nor all beside a single huge one."""
+    lengths = sorted((meeting.last - at for meeting, at in delays), reverse=True)
+    middle, rest = 0.0, sum(lengths) / 2
+    for length in lengths:
+        middle, rest = length, rest - length
+        if rest <= 0:
+            break
+    return [(meeting, at) for meeting, at in delays if meeting.last - at >= LONG_SHARE * middle]
+
+
+def _last_rank(meeting: Meeting) -> int:
+    return max(meeting.came, key=lambda number: meeting.came[number])
+
+
+def _saved(meeting: Meeting, late: set[int]) -> float:
+    """Return the seconds that pass between the last of the others and the late ranks."""
+    others = max((at for number, at in meeting.came.items() if number not in late), default=meeting.last)
+    return max(0.0, meeting.last - others)
