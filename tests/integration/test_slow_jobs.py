@@ -60,7 +60,7 @@ def read_shard(index):
 
 def compute():
     # The same work for each rank; one of them has less of a core for it.
-    end = time.thread_time() + 0.08
+    end = time.thread_time() + 0.03
     while time.thread_time() < end:
         pass
 
@@ -165,12 +165,12 @@ def test_a_rank_whose_loader_is_slow_is_seen_there(processes: Processes, home: P
 
 @needs_torch
 def test_a_rank_that_is_throttled_is_told_so(processes: Processes, home: Path, tmp_path: Path) -> None:
-    with cpu_quota(0.15) as group:
+    with cpu_quota(0.06) as group:
         job = torch(processes, home, tmp_path, "throttled", str(group))
         verdict, status = slow(home)
         assert_late(verdict, status)
         (line,) = [line for line in verdict["evidence"] if "cgroup" in line]
-        assert line.startswith("its cgroup throttles it: the quota (0.15 cores) was used up in ")
+        assert line.startswith("its cgroup throttles it: the quota (0.06 cores) was used up in ")
         job.terminate()
         job.wait(seconds(30))
 

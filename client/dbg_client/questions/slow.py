@@ -18,7 +18,7 @@ from dbg_client.hang.slow.verdict import SlowVerdict
 from dbg_client.questions.cause import ranks_of_runs
 from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_wire.errors import BadInput
-from dbg_wire.messages import Action, Kind
+from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.samples import MAX_ALL_ARRIVALS, MAX_SAMPLE_SECONDS, SampleQuestion, sampled_in
 
@@ -84,9 +84,16 @@ async def find_stragglers(
         answers = await asker.ask(Action.SAMPLE, ranks, inquiry=question)
     finally:
         asker.seconds = patience
-    runs = sampled_runs(ranks, answers, trips)
-    found = tuple(find(run, several_jobs=len(runs) > 1) for run in runs)
+    # For thousands of ranks it takes seconds, in which a session's keys go on.
+    found = await asyncio.to_thread(_found, ranks, answers, trips)
     return Stragglers(found=found, seconds=seconds)
+
+
+def _found(
+    ranks: Sequence[RankInfo], answers: Sequence[RankAnswer], trips: Mapping[str, Sequence[RoundTrip]]
+) -> tuple[RunFindings, ...]:
+    runs = sampled_runs(ranks, answers, trips)
+    return tuple(find(run, several_jobs=len(runs) > 1) for run in runs)
 
 
 async def _round_trips(asker: Asker, ranks: Sequence[RankInfo]) -> dict[str, list[RoundTrip]]:

@@ -9,8 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from dbg_client.hang.slow.lateness import GroupLateness, typical
-from dbg_client.hang.slow.meetings import Meeting
+from dbg_client.hang.slow.lateness import GroupLateness
 
 WAITED = 0.5
 """The part of a rank's lateness for which it was held up before to be late by that."""
@@ -28,7 +27,7 @@ def held_up_by(one: GroupLateness, others: Sequence[GroupLateness]) -> tuple[int
         for meeting in one.delayed:
             came = meeting.came[number]
             at = bisect_left(ends, came) - 1
-            if at >= 0 and earlier[at][1] >= WAITED * (came - typical(meeting)):
+            if at >= 0 and earlier[at][1] >= WAITED * (came - meeting.typical):
                 found[earlier[at][2], earlier[at][3]] += 1
     if not found:
         return None
@@ -39,11 +38,8 @@ def held_up_by(one: GroupLateness, others: Sequence[GroupLateness]) -> tuple[int
 def _waits(number: int, one: GroupLateness, others: Sequence[GroupLateness]) -> Iterator[tuple[float, float, int, int]]:
     """Yield until when and for how long a rank has waited in other groups, for which rank, and in which of them."""
     for index, other in enumerate(others):
-        if other is not one and not other.of.is_enqueued:
-            for meeting in other.of.meetings:
-                if number in meeting.came:
-                    yield meeting.last, meeting.last - meeting.came[number], _last_rank(meeting), index
-
-
-def _last_rank(meeting: Meeting) -> int:
-    return max(meeting.came, key=lambda number: meeting.came[number])
+        meetings = other.of.meetings
+        # The ranks of all meetings of a group are the same.
+        if other is not one and not other.of.is_enqueued and meetings and number in meetings[0].came:
+            for meeting in meetings:
+                yield meeting.last, meeting.last - meeting.came[number], meeting.last_rank, index

@@ -275,7 +275,7 @@ class _Verdicts:
                 "those of the devices recorded"
             )
         if one.of.looseness:
-            lines.append(f"the clocks of its hosts are compared to {duration(one.of.looseness)}")
+            lines.append(f"times of different hosts are compared to within {duration(one.of.looseness)}")
         if one.of.unheard:
             lines.append(f"{self._names.ranks(one.of.unheard)} of {_name(one)} told nothing, and may be later")
         return [*lines, *self._sources(), *self._silent(known=one.of.unheard)]

@@ -91,20 +91,14 @@ class GroupLateness:
         return name if most >= SURE * sum(names.values()) else "collectives"
 
 
-def typical(meeting: Meeting) -> float:
-    """Return when the typical rank came: of an even number the earlier one of the two in the middle."""
-    return sorted(meeting.came.values())[(len(meeting.came) - 1) // 2]
-
-
 def judge(group: GroupMeetings) -> GroupLateness:
     """Return what the meetings of a group tell."""
     meetings = group.meetings
     if len(meetings) < LEAST or group.span <= 0:
         return GroupLateness(of=group, kind=Lateness.UNKNOWN)
     least = max(LEAST_DELAY, 2 * group.looseness)
-    waits = [(meeting, typical(meeting)) for meeting in meetings]
-    delays = [(meeting, at) for meeting, at in waits if meeting.last - at >= least]
-    lost = sum(meeting.last - at for meeting, at in delays) / group.seconds
+    delays = [meeting for meeting in meetings if meeting.delay >= least]
+    lost = sum(meeting.delay for meeting in delays) / group.seconds
     step = step_of([meeting.call for meeting in meetings], [meeting.last for meeting in meetings])
     if lost < LEAST_SHARE:
         is_loose = group.looseness > LEAST_SHARE * group.seconds / len(meetings)
@@ -117,8 +111,8 @@ def judge(group: GroupMeetings) -> GroupLateness:
         )
     late = _late_ranks(delays, len(meetings[0].came))
     long = _long_ones(delays)
-    mine = [(meeting, at) for meeting, at in long if _last_rank(meeting) in late]
-    saved = sum(_saved(meeting, late) for meeting, _ in mine)
+    mine = [meeting for meeting in long if meeting.last_rank in late]
+    saved = sum(_saved(meeting, late) for meeting in mine)
     is_seldom = len(mine) < max(LEAST_TIMES, _beyond_chance(late, meetings[0]) * len(long))
     if is_seldom or saved < LEAST_SHARE * group.seconds:
         return GroupLateness(of=group, kind=Lateness.UNEVEN, lost=lost, step=step, behind=_behind(meetings))
@@ -127,12 +121,12 @@ def judge(group: GroupMeetings) -> GroupLateness:
         kind=Lateness.LATE,
         ranks=tuple(sorted(late)),
         times=len(mine),
-        by=statistics.median(meeting.last - at for meeting, at in mine),
+        by=statistics.median(meeting.delay for meeting in mine),
         lost=saved / group.seconds,
         step=step,
         saved=saved * step.collectives / len(meetings) if step is not None else 0.0,
-        behind=_behind([meeting for meeting, _ in mine]),
-        delayed=[meeting for meeting, _ in mine],
+        behind=_behind(mine),
+        delayed=mine,
     )
 
 
@@ -146,21 +140,20 @@ def _behind(meetings: Sequence[Meeting]) -> dict[int, float]:
     return {number: statistics.median(seconds) for number, seconds in sorted(after.items())}
 
 
-def _late_ranks(delays: Sequence[tuple[Meeting, float]], ranks: int) -> set[int]:
+def _late_ranks(delays: Sequence[Meeting], ranks: int) -> set[int]:
     """Return the few ranks that cause most of the delays; none if ranks are late in turns."""
     total: defaultdict[int, float] = defaultdict(float)
-    for meeting, at in delays:
-        half = (meeting.last - at) / 2
+    for meeting in delays:
         for number, came in meeting.came.items():
-            if came - at >= half:
-                total[number] += came - at
+            if came - meeting.typical >= meeting.delay / 2:
+                total[number] += came - meeting.typical
     most = max(total.values(), default=0.0)
     late = {number for number, seconds in total.items() if seconds >= SAME_SHARE * most}
     if not late or len(late) > max(1, ranks // FEW_SHARE):
         return set()
-    everything = sum(meeting.last - at for meeting, at in delays)
-    captured = sum(meeting.last - at for meeting, at in delays if _last_rank(meeting) in late)
-    return late if captured >= _beyond_chance(late, delays[0][0]) * everything else set()
+    everything = sum(meeting.delay for meeting in delays)
+    captured = sum(meeting.delay for meeting in delays if meeting.last_rank in late)
+    return late if captured >= _beyond_chance(late, delays[0]) * everything else set()
 
 
 def _beyond_chance(late: set[int], meeting: Meeting) -> float:
@@ -168,19 +161,15 @@ def _beyond_chance(late: set[int], meeting: Meeting) -> float:
     return min(SURE, max(CAPTURED, BEYOND_CHANCE * len(late) / len(meeting.came)))
 
 
-def _long_ones(delays: Sequence[tuple[Meeting, float]]) -> list[tuple[Meeting, float]]:
+def _long_ones(delays: Sequence[Meeting]) -> list[Meeting]:
     """Return the delays that make up most of the lost time: not each small one, nor all beside a single huge one."""
-    lengths = sorted((meeting.last - at for meeting, at in delays), reverse=True)
+    lengths = sorted((meeting.delay for meeting in delays), reverse=True)
     middle, rest = 0.0, sum(lengths) / 2
     for length in lengths:
         middle, rest = length, rest - length
         if rest <= 0:
             break
-    return [(meeting, at) for meeting, at in delays if meeting.last - at >= LONG_SHARE * middle]
-
-
-def _last_rank(meeting: Meeting) -> int:
-    return max(meeting.came, key=lambda number: meeting.came[number])
+    return [meeting for meeting in delays if meeting.delay >= LONG_SHARE * middle]
 
 
 def _saved(meeting: Meeting, late: set[int]) -> float:

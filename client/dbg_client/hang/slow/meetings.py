@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from dbg_client.core.process_groups import ProcessGroup
 from dbg_client.hang.slow.samples import MICROSECONDS, SampledRun, is_synchronous, key_of
@@ -19,7 +20,7 @@ MOST_EARLIER = 50
 """Collectives that count if there are fewer within the sampling."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Meeting:
     """One collective of a group: its call, its number, and when each rank came, in seconds."""
 
@@ -27,10 +28,25 @@ class Meeting:
     sequence: int
     came: Mapping[int, float]
 
+    @cached_property
+    def last_rank(self) -> int:
+        """Return the rank that came last."""
+        return max(self.came, key=self.came.__getitem__)
+
     @property
     def last(self) -> float:
         """Return when the last rank came."""
-        return max(self.came.values())
+        return self.came[self.last_rank]
+
+    @cached_property
+    def typical(self) -> float:
+        """Return when the typical rank came: of an even number the earlier one of the two in the middle."""
+        return sorted(self.came.values())[(len(self.came) - 1) // 2]
+
+    @property
+    def delay(self) -> float:
+        """Return the seconds between the typical rank and the last."""
+        return self.last - self.typical
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

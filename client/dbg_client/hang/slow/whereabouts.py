@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.hang.slow.lateness import GroupLateness, typical
+from dbg_client.hang.slow.lateness import GroupLateness
 from dbg_client.hang.slow.samples import MICROSECONDS, SampledRun
 from dbg_client.views.tree import is_library, show_frame
 from dbg_wire.records.ranks import Place
@@ -44,9 +44,9 @@ def whereabouts(run: SampledRun, lateness: GroupLateness, number: int) -> list[W
         return []
     shift = run.shift(number)
     windows = [
-        (typical(meeting) + shift, meeting.came[number] + shift)
+        (meeting.typical + shift, meeting.came[number] + shift)
         for meeting in lateness.delayed
-        if meeting.came.get(number, 0.0) > typical(meeting)
+        if meeting.came.get(number, 0.0) > meeting.typical
     ]
     awaited = Counter(place for at, place in _looks(sampled) if _is_within(at, windows))
     if sum(awaited.values()) >= LEAST_LOOKS:

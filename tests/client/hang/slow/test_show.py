@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dbg_client.hang.slow.explain import find
 from dbg_client.hang.slow.samples import sampled_runs
 from dbg_client.hang.slow.show import MAX_BARS, show_findings, slow_document
 from dbg_client.views.table import text_width
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.evidence import GroupSeen
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.samples import SampledPlace
+from dbg_wire.records.samples import GroupArrivals, Neighbour, RankSample, SampledPlace, SampleRecord
 from tests.client.hang.slow.simulated import Group, Job
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202e"
@@ -96,3 +102,73 @@ def test_the_document_has_figures_for_programs() -> None:
 
 def test_nothing_told_is_a_sentence() -> None:
     assert show_findings([], color=False) == "no rank with an agent could tell anything\n"
+
+
+ANY_TEXT = st.text(max_size=12)
+ANY_NUMBER = st.integers(-(2**53), 2**53)
+ANY_COUNT = st.integers(0, 2**53)
+ANY_SECONDS = st.one_of(st.none(), st.floats(0, 1e9))
+ANY_FRAMES = st.lists(st.builds(Place, file=ANY_TEXT, line=st.integers(0, 10), function=ANY_TEXT), max_size=3).map(
+    tuple
+)
+
+
+@st.composite
+def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
+    """Draw what a rank may tell that lies as it likes, within the bounds of the wire."""
+    sample = RankSample(
+        clock=draw(ANY_COUNT),
+        begin=draw(ANY_COUNT),
+        seconds=draw(st.floats(0, 1e6)),
+        looks=draw(st.integers(0, 200)),
+        queued=draw(ANY_SECONDS),
+        main_cpu=draw(ANY_SECONDS),
+        periods=draw(st.one_of(st.none(), ANY_COUNT)),
+        throttled=draw(st.one_of(st.none(), ANY_COUNT)),
+        quota=draw(ANY_SECONDS),
+        still=draw(st.floats(0, 1e9)),
+        frequency=draw(st.one_of(st.none(), ANY_COUNT)),
+        neighbours=(Neighbour(pid=1, name=draw(ANY_TEXT), cores=draw(st.floats(0, 1e6))),),
+    )
+    rows: list[SampleRecord] = [sample]
+    for name in draw(st.lists(st.sampled_from(["0:gloo", "1:nccl"]), max_size=3)):
+        rows.append(
+            GroupSeen(library="torch", name=name, title=draw(ANY_TEXT), members=draw(st.sampled_from(["", "0-3", "x"])))
+        )
+        count = draw(st.integers(0, 6))
+        column = st.lists(ANY_NUMBER, min_size=count, max_size=count).map(tuple)
+        rows.append(
+            GroupArrivals(
+                group=name,
+                begin=draw(ANY_COUNT),
+                calls=("all_reduce", draw(ANY_TEXT)),
+                which=draw(st.lists(st.integers(0, 1), min_size=count, max_size=count).map(tuple)),
+                sequences=draw(st.one_of(st.just(tuple(range(count))), column)),
+                came=draw(column),
+                ended=draw(st.one_of(st.just(()), column)),
+                took=draw(st.one_of(st.just(()), column)),
+            )
+        )
+    times = st.lists(ANY_COUNT, max_size=5).map(tuple)
+    rows += [
+        SampledPlace(frames=draw(ANY_FRAMES), times=draw(times), group=draw(ANY_TEXT), call=draw(ANY_TEXT))
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    return tuple(rows)
+
+
+@given(st.lists(any_rows(), min_size=1, max_size=4), st.booleans())
+def test_whatever_ranks_tell_is_shown_on_lines_of_printable_text(
+    told: list[tuple[SampleRecord, ...]], two_hosts: bool
+) -> None:
+    job = Job(
+        [Group("dp_0", range(len(told)), steps=0)], hosts=["h1", "h2", "h1", "h2"][: len(told)] if two_hosts else ()
+    )
+    answers = [
+        RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=rows)
+        for rank, rows in zip(job.ranks(), told, strict=True)
+    ]
+    found = [find(run, several_jobs=False) for run in sampled_runs(job.ranks(), answers, {})]
+    shown = show_findings(found, color=False, columns=80)
+    assert all(line.isprintable() for line in shown.split("\n"))
+    json.dumps(slow_document(found, 10.0), allow_nan=False)
