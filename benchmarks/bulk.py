@@ -81,7 +81,7 @@ class BrokerPipe:
         said = registration(0, report=STOPPED.replace(session=SESSION))
         self._rank.send(encode(said))
         expected(self._rank, Welcome)
-        self._terminal = Terminal(broker.url, tokens["driver"], said.key).end
+        self._terminal = Terminal(broker.url, tokens["driver"], said.identity.key).end
         self._drawn = 0
 
     def send(self) -> None:
@@ -177,7 +177,7 @@ def slow_viewer(bench: Bench) -> list[Figure]:
     brokers = {"nobody else": bench.broker("plain"), "beside a terminal that reads nothing": bench.broker("plain")}
     pipes: dict[str, Pipe] = {name: BrokerPipe(broker) for name, broker in brokers.items()}
     slow = brokers["beside a terminal that reads nothing"]
-    stuck = Terminal(slow.url, slow.tokens["driver"], registration(0).key)
+    stuck = Terminal(slow.url, slow.tokens["driver"], registration(0).identity.key)
     before = [memory_kib(broker.process.pid) for broker in brokers.values()]
     found = measured(pipes)
     after = [memory_kib(broker.process.pid) for broker in brokers.values()]

@@ -122,9 +122,9 @@ def stops_not_reached(bench: Bench) -> list[Figure]:
         "no stop": lambda: loop_ns([]),
         "a stop behind the loop": lambda: loop_ns(behind, **{CALL: lambda _number: None}),
     }
-    for number, condition in enumerate(conditions):
+    for point, condition in zip(points.POINTS, conditions, strict=True):
         stop = StopAt(file="train.py", line=4, condition=condition)
-        ways[f"a false condition in it, {condition}"] = partial(loop_ns, [(number, stop)])
+        ways[f"a false condition in it, {condition}"] = partial(loop_ns, [(point.number, stop)])
     return compared(interleaved(ROUNDS, ways), "ns")
 
 

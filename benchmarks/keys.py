@@ -53,7 +53,7 @@ def through_broker(bench: Bench, serves: Serves, broker: RunningBroker) -> Typis
     """Return a typist at a rank that echoes."""
     serves(broker.process)
     bench.module("benchmarks.ends", "rank", broker.url, broker.tokens["rank"]).wait_for_output("echoes")
-    return Terminal(broker.url, broker.tokens["driver"], registration(0).key)
+    return Terminal(broker.url, broker.tokens["driver"], registration(0).identity.key)
 
 
 def waits(typist: Typist) -> list[float]:

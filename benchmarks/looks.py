@@ -57,7 +57,7 @@ def crowd(bench: Bench, url: str, token: str, count: int) -> None:
 
 def asked(end: WebSocketEnd) -> float:
     """Have the plain server ask all; return the seconds."""
-    question = encode(Ask(request=1, action=Action.WHERE, seconds=PATIENCE, rows=24, columns=80, text=""))
+    question = encode(Ask(request=1, action=Action.WHERE, seconds=PATIENCE, text=""))
     began = time.perf_counter()
     end.send(question)
     end.receive()

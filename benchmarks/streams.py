@@ -27,7 +27,9 @@ def run(url: str, rank_token: str, driver_token: str, count: int) -> None:
     ranks = [rank_end(url, rank_token, number) for number in numbers]
     reading = selectors.DefaultSelector()
     for number in numbers:
-        reading.register(Terminal(url, driver_token, registration(number).key).end.connection, selectors.EVENT_READ)
+        reading.register(
+            Terminal(url, driver_token, registration(number).identity.key).end.connection, selectors.EVENT_READ
+        )
     asked = selectors.DefaultSelector()
     for rank in ranks:
         asked.register(rank.connection, selectors.EVENT_READ, rank)

@@ -12,6 +12,18 @@ from tests.support.packages import ROOT, Module, modules
 
 UNTESTED = ROOT / "tests/untested_modules.txt"
 
+MAX_FILES = 420
+"""Files of the product: a file is a concept of the field, mostly of 100 to 400 lines."""
+
+MAX_ROOMS = 15
+"""Folders and modules behind the door of one package."""
+
+MAX_FIELDS = 15
+"""Fields and attributes of one class: what belongs together is a class of its own."""
+
+MAX_SETTINGS = 25
+"""Fields of a record of settings, which is made in one place and read one by one."""
+
 
 def is_empty(module: Module) -> bool:
     """Tell whether there is nothing in a module that could be tested: imports and constants at most."""
@@ -48,6 +60,46 @@ def test_each_test_that_a_reason_names_exists() -> None:
     named = {name for reason in untested().values() for name in re.findall(r"\btest_\w+", reason)}
     assert len(named) > 10
     assert named <= there
+
+
+def fields(of: ast.ClassDef) -> set[str]:
+    """Return the names that the body of a class declares with a type, or that its methods give to ``self``."""
+    declared = {
+        node.target.id for node in of.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    stored = {
+        node.attr
+        for method in of.body
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+    return declared | stored
+
+
+def test_no_class_is_wide() -> None:
+    widths = {
+        f"{module.short}:{node.name}": len(fields(node))
+        for module in modules()
+        for node in ast.walk(module.tree())
+        if isinstance(node, ast.ClassDef)
+    }
+    assert len(widths) > 500
+    most = {name: MAX_SETTINGS if name.endswith("Settings") else MAX_FIELDS for name in widths}
+    assert {name: width for name, width in widths.items() if width > most[name]} == {}
+
+
+def test_files_and_rooms_are_few() -> None:
+    rooms: dict[str, set[str]] = {}
+    for module in modules():
+        if module.inside.name not in ("__init__.py", "__main__.py") or len(module.inside.parts) > 1:
+            rooms.setdefault(module.package, set()).add(module.inside.parts[0])
+    assert len(rooms) == 5
+    assert len(modules()) <= MAX_FILES
+    assert {package: len(found) for package, found in rooms.items() if len(found) > MAX_ROOMS} == {}
 
 
 @pytest.mark.parametrize("package", ["dbg_wire", "dbg_dial", "dbg_agent", "dbg_broker", "dbg_client"])

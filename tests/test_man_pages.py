@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from dbg_broker.cli import manual as of_broker
-from dbg_broker.cli.parser import parser_of_the_command
-from dbg_client.cli import manual as of_terminal
+from tests.docs.man_pages import PAGES
+from tests.docs.pages import ROOT
 from tests.support.requirements import needs_man
-
-ROOT = Path(__file__).parents[1]
-PAGES = {"dbg-attach": of_terminal.man_page(), "dbg-broker": of_broker.man_page(parser_of_the_command())}
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_is_the_one_that_the_tables_make(name: str) -> None:
-    assert (ROOT / f"docs/man/{name}.1").read_text() == PAGES[name], "run scripts/make-man-pages .venv/bin/python"
+    assert (ROOT / f"docs/man/{name}.1").read_text() == PAGES[name], "run python -m tests.docs.man_pages"
 
 
 @needs_man

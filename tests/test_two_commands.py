@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_broker.cli.completion import OF_THE_TERMINAL, verbs_of
-from dbg_broker.cli.parser import parser_of_the_command
+from dbg_broker.cli.parser import OF_THE_TERMINAL, parser_of_the_command, verbs_of
 from dbg_client.words.verbs import OF_THE_BROKER, VERBS
 
 OF_BROKER = set(verbs_of(parser_of_the_command()))

@@ -9,11 +9,11 @@ import posixpath
 import re
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_wire import limits
-from dbg_wire.command_line.duration import read_duration
+from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.finding.endpoint import DEFAULT_PORT
 from dbg_wire.finding.home import home_directory
@@ -49,14 +49,17 @@ class Allowed:
 
     networks: tuple[Network, ...] = ()
 
-    def admits(self, peer: object, own: object = ()) -> bool:
-        """Tell whether a socket's peer may come, by the addresses of both its ends; a peer on this host may."""
+    def admits(self, peer: object, own: Callable[[], object] = tuple) -> bool:
+        """Tell whether a socket's peer may come, by the addresses of both its ends; a peer on this host may.
+
+        The own end's address is asked for only if it matters.
+        """
         if not self.networks:
             return True
         host = _host_of(peer)
         if host is None:
             return False
-        return host.is_loopback or host == _host_of(own) or any(host in network for network in self.networks)
+        return host.is_loopback or host == _host_of(own()) or any(host in network for network in self.networks)
 
 
 def _host_of(address: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

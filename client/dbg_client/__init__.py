@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dbg_client.errors import TimedOut
     from dbg_client.questions.inspection import RankError, Source
     from dbg_wire.errors import DbgError
-    from dbg_wire.records.line_breakpoints import BreakpointState
+    from dbg_wire.records.breakpoints import BreakpointState
     from dbg_wire.records.ranks import Place, RankInfo
 
 __all__ = [
@@ -88,7 +88,7 @@ _MODULES = {
         "dbg_client.errors": "TimedOut",
         "dbg_client.questions.inspection": "RankError Source",
         "dbg_wire.errors": "DbgError",
-        "dbg_wire.records.line_breakpoints": "BreakpointState",
+        "dbg_wire.records.breakpoints": "BreakpointState",
         "dbg_wire.records.ranks": "Place RankInfo",
     }.items()
     for name in names.split()

@@ -109,7 +109,7 @@ class Driver:
         self.rank.breakpoints.lines.clear()
         deadline = time.monotonic() + SECONDS
         while self.rank.stops.phase is not StopPhase.NONE and time.monotonic() < deadline:
-            self.rank.from_broker.on_message(Ask(request=9, action=Action.CONTINUE, rows=24, columns=80))
+            self.rank.from_broker.on_message(Ask(request=9, action=Action.CONTINUE))
             with self._changed:
                 self._changed.wait_for(lambda: self.rank.stops.phase is StopPhase.NONE, 0.1)
 

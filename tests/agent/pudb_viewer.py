@@ -121,13 +121,11 @@ def train(rank: Rank) -> int:
 
 
 def let_go(viewer: Viewer) -> None:
-    viewer.rank.from_broker.on_message(Ask(request=9, action=Action.CONTINUE, rows=ROWS, columns=COLUMNS))
+    viewer.rank.from_broker.on_message(Ask(request=9, action=Action.CONTINUE))
 
 
 def asks(viewer: Viewer, action: Action, request: int, text: str = "") -> None:
-    viewer.rank.from_broker.on_message(
-        Ask(request=request, action=action, text=text, rows=ROWS, columns=COLUMNS, seconds=seconds(20))
-    )
+    viewer.rank.from_broker.on_message(Ask(request=request, action=action, text=text, seconds=seconds(20)))
 
 
 def answer_of(viewer: Viewer, request: int) -> str:

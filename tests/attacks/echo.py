@@ -38,7 +38,7 @@ class Echo:
         self.target = Target.of_home(broker.home)
         self._loop = asyncio.new_event_loop()
         self._rank = self._run(self.target.rank(RANK))
-        self._driver, seat = self._run(self.target.seated(registration(RANK).key))
+        self._driver, seat = self._run(self.target.seated(registration(RANK).identity.key))
         self._generation = seat.generation or 0
         self._typed = self._drawn = 0
 

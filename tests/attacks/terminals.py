@@ -37,7 +37,7 @@ CROWD = 500
 
 def keys_of(count: int) -> tuple[str, ...]:
     """Return the keys of a crowd."""
-    return tuple(registration(number).key for number in range(count))
+    return tuple(registration(number).identity.key for number in range(count))
 
 
 def crowd(count: int, **said: Any) -> list[Says]:

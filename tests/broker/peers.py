@@ -25,7 +25,7 @@ from dbg_broker.net.server import Server
 from dbg_broker.net.tcp import listen
 from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_broker.timers import Timers
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.finding.endpoint import Endpoint
@@ -46,6 +46,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.version import subprotocol
+from tests.support.rank_infos import record_of
 from tests.support.time_unit import seconds
 
 SECONDS = seconds(10)
@@ -82,7 +83,7 @@ def registration(number: int = 0, **changes: Any) -> Register:
         "python": "3.11.7",
         "report": STOPPED,
     }
-    return Register(**{**said, **changes})
+    return record_of(Register, {**said, **changes})
 
 
 def attach(key: str, mode: Mode = Mode.DRIVE, **changes: Any) -> Attach:

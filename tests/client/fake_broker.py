@@ -52,6 +52,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.support.processes import USUAL_WAIT
+from tests.support.rank_infos import listed
 from tests.support.time_unit import seconds
 
 TOKEN = "insecure-0123456789abcdef"  # noqa: S105 - opens nothing
@@ -81,7 +82,7 @@ def make_rank(number: int = 5, **changes: object) -> RankInfo:
         "where": HERE,
         "since": 1760000000.0,
     }
-    return RankInfo(**{**values, **changes})  # type: ignore[arg-type]
+    return listed(**{"release": "0.1.0", "python": "3.11.7", **values, **changes})
 
 
 def make_report(stop: int | None = 1, **changes: object) -> RankReport:

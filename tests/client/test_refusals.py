@@ -12,7 +12,7 @@ import dbg_client
 from dbg_client.api.broker import open_broker
 from dbg_client.errors import Declined, RankVanished
 from dbg_client.mcp.server import McpServer
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.errors import DbgError, Refused
 from dbg_wire.messages import Attach, Greet, Message, Question, Refusal, RefusalCode
 from tests.client.actions.test_from_shell import Desk

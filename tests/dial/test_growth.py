@@ -6,7 +6,7 @@ import os
 import select
 from pathlib import Path
 
-from dbg_dial.growth import watch_growth
+from dbg_dial.files import watch_growth
 
 
 def is_told(watch: int) -> bool:

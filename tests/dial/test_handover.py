@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_dial.handover import HANDOVER_SECONDS, PAUSE_SECONDS, SHUTDOWN, Handover
+from dbg_dial.waiting import HANDOVER_SECONDS, PAUSE_SECONDS, SHUTDOWN, Handover
 
 
 @pytest.mark.parametrize("code", [SHUTDOWN, 1006, None])

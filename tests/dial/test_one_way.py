@@ -150,7 +150,7 @@ FORBIDDEN = {
 }
 """Names that only a package that dials by TLS or WebSocket needs."""
 
-MAY_TAKE_SSL = {"connect_accepted_socket", "Server"}
+MAY_TAKE_SSL = {"Server"}
 """Calls that speak TLS with peers that have dialled us."""
 
 
@@ -181,10 +181,10 @@ def breaches(tree: ast.AST) -> Iterator[str]:
 def served(tree: ast.AST) -> frozenset[str]:
     """Return names that a module may use, as each call of them says that it is the server."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    wrapped = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "wrap_bio"]
+    wrapped = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "wrap_socket"]
     sides = [keyword for call in wrapped for keyword in call.keywords if keyword.arg == "server_side"]
     is_server = [isinstance(side.value, ast.Constant) and side.value.value is True for side in sides]
-    return frozenset({"wrap_bio"}) if wrapped and len(is_server) == len(wrapped) and all(is_server) else frozenset()
+    return frozenset({"wrap_socket"}) if wrapped and len(is_server) == len(wrapped) and all(is_server) else frozenset()
 
 
 def is_presented(node: ast.AST) -> bool:

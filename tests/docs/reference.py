@@ -7,8 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dbg_broker.cli.completion import verbs_of
-from dbg_broker.cli.parser import parser_of_the_command
+from dbg_broker.cli.parser import parser_of_the_command, verbs_of
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs/reference/commands.md"

@@ -24,6 +24,7 @@ from dbg_broker.net.connection import PeerConnection, logger
 from dbg_broker.net.connections import Connections, Handlers
 from dbg_broker.net.http import Connected, admit
 from dbg_broker.net.places import Capacity
+from dbg_broker.net.transport import SocketTransport
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.log import shown
 from dbg_wire.errors import BadSecretFile
@@ -46,35 +47,32 @@ REQUEST = (
 NO_TOKEN = REQUEST.replace(TOKENS.of(Role.RANK).encode(), b"x" * 43)
 
 
-class FakeTransport(asyncio.Transport):
+class FakeTransport(SocketTransport):
     """A transport whose bytes go nowhere."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.is_over = False
+        self.is_shaken = True
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
+    def write(self, data: bytes) -> None:
         """Drop bytes."""
 
+    @property
+    def is_shaking(self) -> bool:
+        return False
+
+    @property
     def is_closing(self) -> bool:
         return self.is_over
+
+    @property
+    def buffered(self) -> int:
+        return 0
 
     def close(self) -> None:
         self.is_over = True
 
-    abort = close
-
-    def can_write_eof(self) -> bool:
-        return False
-
-    def write_eof(self) -> None:
-        """Close, too."""
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Have no buffer."""
-
-    def get_write_buffer_size(self) -> int:
-        return 0
+    abort = end_output = close
 
     def pause_reading(self) -> None:
         """Read on."""
@@ -151,7 +149,7 @@ def _converse(owner: Owner, begin: bytes, data: bytes) -> None:
             connection.data_received(read)
             assert owner.unfinished_bytes <= 2 * MAX_FRAME_BYTES
     connection.eof_received()
-    connection.connection_lost(None)
+    connection.connection_lost()
 
 
 def handshake(data: bytes) -> None:

@@ -7,15 +7,14 @@ from contextlib import suppress
 from dbg_agent.guard.ras import parse_reply
 from dbg_broker.audit.entries import text_of as text_of_question
 from dbg_broker.terminals.notices import visible_action
-from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs
+from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs, log_form
 from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerError
 from dbg_wire.finding.endpoint import parse_endpoint, parse_fingerprint, parse_token
 from dbg_wire.finding.rendezvous import parse_driver_tokens, parse_rendezvous
 from dbg_wire.limits import MAX_TEXT
-from dbg_wire.log_form import log_form
 from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender, run_terminal
-from dbg_wire.records import beside, evidence, inspection, ras
-from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish
+from dbg_wire.records import beside, evidence, inspection
+from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.records.record import Inquiry, Row, encode_record, length_of
 from dbg_wire.records.stop_points import parse_stop_at, parse_stop_in
 from dbg_wire.targets.grammar import parse_target
@@ -99,7 +98,7 @@ def answers(data: bytes) -> None:
         message = decode(f'{{"type":"answer","request":1,"kind":"value","text":"","rows":[{text}]}}', Sender.AGENT)
         assert isinstance(message, Answer)
         rows = message.rows
-        for read in (evidence.evidence_in, ras.status_in, beside.output_in, inspection.inspected_in):
+        for read in (evidence.evidence_in, beside.status_in, beside.output_in, inspection.inspected_in):
             read(rows)
     for read_line in (run_terminal.decode_task, run_terminal.decode_told):
         with suppress(PeerError):
@@ -123,13 +122,13 @@ def inquiries(data: bytes) -> None:
 def nccl(data: bytes) -> None:
     """Read what NCCL's RAS replies, and write it as an answer."""
     with suppress(PeerError):
-        ras.status_rows(parse_reply(text_of(data)))
+        beside.status_rows(parse_reply(text_of(data)))
 
 
 EVIDENCE: tuple[Row, ...] = (
     evidence.SourceSeen(library="torch", version="2.13"),
     evidence.ThreadWait(thread="MainThread", kind=evidence.WaitKind.UNKNOWN, text="waits for a lock"),
-    ras.RasRank(communicator="1", rank=0, state="", counts=(ras.OperationCount(name="AllReduce", count=1),)),
+    beside.RasRank(communicator="1", rank=0, state="", counts=(beside.OperationCount(name="AllReduce", count=1),)),
     beside.CommandEnd(status=0),
     inspection.Variable(name="x", text="1"),
 )

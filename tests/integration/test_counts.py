@@ -75,7 +75,7 @@ async def test_a_key_and_its_echo_take_two_reads_and_two_writes(home: Path) -> N
 
     def typed(url: str, rank_token: str, driver_token: str) -> None:
         rank = rank_end(url, rank_token, 0)
-        terminal = Terminal(url, driver_token, registration(0).key)
+        terminal = Terminal(url, driver_token, registration(0).identity.key)
         # What a terminal's coming brings is over once an echo has come.
         for number in range(KEYS + 1):
             if number == 1:
@@ -112,7 +112,7 @@ async def test_a_question_is_one_frame_to_each_rank_and_one_answer_to_the_termin
         ranks = [await broker.rank(number, report=RUNNING, world_size=RANKS) for number in range(RANKS)]
         terminal = await broker.terminal()
         answering = [asyncio.create_task(answer(number, rank)) for number, rank in enumerate(ranks)]
-        keys = tuple(registration(number).key for number in range(RANKS))
+        keys = tuple(registration(number).identity.key for number in range(RANKS))
         told = []
         for request in (1, 2):
             await terminal.say(Question(request=request, keys=keys, action=Action.WHERE, seconds=seconds(10)))

@@ -69,7 +69,7 @@ def look(window: Ide, thread: int) -> None:
     assert "rank" in [one["label"] for one in window.request("completions", asked)["targets"]]
     with pytest.raises(Refused, match="no file has the number 999"):
         window.request("source", {"sourceReference": 999})
-    with pytest.raises(Refused, match="can't be started again"):
+    with pytest.raises(Refused, match="has no request 'restartFrame'"):
         window.request("restartFrame", {"frameId": top["id"]})
 
 

@@ -106,8 +106,8 @@ def test_bytes_that_are_no_protocol_are_answered_with_a_sentence(home: Path) -> 
         b"POST /a:b HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}": (2, "a header with"),
         b"Content-Length: 99999999999\r\n\r\n": (2, "a message of"),
         b"": (0, ""),
-        b"Content-Length: 4\r\n\r\nnull": (0, "it is no JSON object"),
-        b"Content-Length: 2\r\n\r\n{}": (0, "is no request"),
+        b"Content-Length: 4\r\n\r\nnull": (0, "message is None, not `object`"),
+        b"Content-Length: 2\r\n\r\n{}": (0, "message lacks the field"),
         b'Content-Length: 57\r\n\r\n{"seq": 1, "type": "request", "command": "stackTrace" }   ': (0, "not attached"),
     }
     for data, (status, words) in answered.items():

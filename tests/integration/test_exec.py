@@ -14,8 +14,8 @@ import pytest
 
 from dbg_agent.guard.ras import parse_reply
 from dbg_wire.messages import Action, Answers, Question
+from dbg_wire.records.beside import status_in
 from dbg_wire.records.ranks import RankState
-from dbg_wire.records.ras import status_in
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes

@@ -123,7 +123,7 @@ async def answer_with_screens(rank: Peer) -> None:
 
 async def screens_of_all(terminal: Peer, request: int) -> list[RankAnswer]:
     """Ask all ranks, and return their answers."""
-    keys = tuple(registration(number).key for number in range(RANKS))
+    keys = tuple(registration(number).identity.key for number in range(RANKS))
     await terminal.say(Question(request=request, keys=keys, action=Action.WHERE, seconds=seconds(20)))
     answers: list[RankAnswer] = []
     while True:
@@ -221,7 +221,7 @@ async def test_without_memory_newcomers_and_long_answers_are_refused_and_who_is_
     ranks = [await seen(broker, "agent", "rank", registration(number), Sender.AGENT) for number in range(RANKS)]
     greeting = Greet(minor=0, release="0.1.0", name="me@login1")
     terminal = await seen(broker, "client", "driver", greeting, Sender.CLIENT)
-    await terminal.say(attach(registration(0).key))
+    await terminal.say(attach(registration(0).identity.key))
     await terminal.expect(Seat)
     resource.prlimit(broker.process.pid, resource.RLIMIT_AS, (size_of(broker) + 6 * MIB, resource.RLIM_INFINITY))
     screens = [asyncio.create_task(answer_with_screens(rank)) for rank in ranks]

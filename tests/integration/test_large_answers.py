@@ -12,8 +12,8 @@ import pytest
 from dbg_agent.guard.ras import parse_reply
 from dbg_wire.limits import MAX_ANSWER_BYTES
 from dbg_wire.messages import Action, Answers, Kind, Look, Question, RankAnswer
+from dbg_wire.records.beside import status_in
 from dbg_wire.records.ranks import RankState
-from dbg_wire.records.ras import status_in
 from dbg_wire.records.record import size_of
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes

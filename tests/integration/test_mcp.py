@@ -15,7 +15,7 @@ from mcp.client.stdio import stdio_client
 from mcp.types import Implementation, TextContent
 
 from dbg_client.mcp.tools import TOOLS
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from tests.support.broker import running_broker
 from tests.support.environment import clean_environment
 from tests.support.processes import Processes
@@ -81,7 +81,7 @@ async def look(home: Path) -> None:
         assert "loss += 1" in await call(session, "source", rank="0")
         assert "ZeroDivisionError: division by zero" in await call(session, "eval", expression="1/0", ranks="0")
         assert (await call(session, "eval", expression="loss", ranks="77")).startswith("ERROR no rank")
-        assert (await call(session, "eval")).startswith("ERROR eval needs expression; it takes expression, ranks")
+        assert (await call(session, "eval")).startswith("ERROR eval lacks the field 'expression'; it takes ranks, job")
         cut = await call(session, "command", command="!print(long)", ranks="1")
         assert cut.endswith("call `more` with answer='rest-1' and from=120]")
         assert (await call(session, "more", answer="rest-1", **{"from": 120})).startswith("    118")

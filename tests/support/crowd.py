@@ -147,7 +147,7 @@ def keys(url: str, rank_token: str, driver_token: str) -> dict[str, float]:
         rank.send(encode(said))
         rank.recv()
         terminal.send(encode(Greet(minor=0, release="0.1.0", name="me@login1")))
-        terminal.send(encode(attach(said.key)))
+        terminal.send(encode(attach(said.identity.key)))
         seat = None
         while not isinstance(seat, Seat):
             frame = terminal.recv()

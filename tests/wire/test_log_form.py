@@ -6,8 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dbg_wire.codec import encode, type_name
-from dbg_wire.log_form import MAX_LINE, LogForm, log_form
+from dbg_wire.codec import MAX_LINE, LogForm, encode, log_form, type_name
 from dbg_wire.messages import (
     Action,
     Answer,

@@ -94,7 +94,7 @@ def _agreeing(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
         begin, end = sorted((values["begin"] % (size + 1), values["end"] % (size + 1)))
         return {**values, "begin": begin, "end": end}
     if kind is Testimony and values["registration"] is not None:
-        return {**values, "key": values["registration"].key}
+        return {**values, "key": values["registration"].identity.key}
     return values
 
 

@@ -114,9 +114,6 @@ MAX_ENDED_RANKS = 5_000
 MAX_ENDED_BYTES = 64 * MIB
 """Bytes that all exited or lost ranks may occupy, 13 KiB each with a stack of 30 frames; the largest go first."""
 
-MAX_ENDED_STOCK = 64
-"""Ended sessions of stock debuggers that stay listed, apart from the ranks: anybody may open and end such a session."""
-
 ENDED_RANK_SECONDS = 3600.0
 """Seconds for which an exited or lost rank stays listed: long enough to come back from a meeting."""
 

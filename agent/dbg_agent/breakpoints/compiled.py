@@ -11,28 +11,19 @@ import atexit
 import builtins
 import gc
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import partial
-from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, FrameType, FunctionType
 
+from dbg_agent.breakpoints import importing, points
 from dbg_agent.breakpoints.files import EDITED, lines_of, same_file, source_bytes
-from dbg_agent.breakpoints.importing import FinderBefore, StopLoader
-from dbg_agent.breakpoints.insertion import all_codes, compile_with
-from dbg_agent.breakpoints.untraced import Lines, Reached
+from dbg_agent.breakpoints.insertion import CALL, all_codes, compile_with
+from dbg_agent.breakpoints.monitored import Lines, Reached
+from dbg_agent.breakpoints.wish import COMPILED, number_of, reach
 from dbg_agent.stop.frame_locals import CO_OPTIMIZED
 from dbg_agent.stop.loaded_sources import compiled_sources
 from dbg_agent.stop.stacks import all_frames, is_traced_by_us
 from dbg_wire.records.stop_points import StopAt
-
-CALL = "__dbg_line_breakpoint__"
-"""The builtin that the code of a function with breakpoints calls. It hides no name of a module."""
-
-FIRST_NUMBER = 1 << 40
-"""The number of the first breakpoint in calls, so large that hardly any program has the same number as a constant."""
-
 
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 """Names of code that a statement runs as a function of its own, before Python 3.12."""
@@ -48,7 +39,24 @@ AROUND = (
 
 OUTSIDE = "no function has this line; the breakpoint counts from the rank's next stop on"
 
-STOP_POINTS = "the file was loaded with stops of --stop-at; the breakpoint counts from the rank's next stop on"
+
+class _Line:
+    """A line with a call in it, which lives as long as the code that calls."""
+
+    def __init__(self, file: str, line: int, breakpoints: Compiled) -> None:
+        self.file, self.line = file, line
+        self.number = number_of(self)
+        self.is_compiled = False
+        """Torch's compiler has compiled the function, and left the call out of its code."""
+        self._breakpoints = breakpoints
+
+    def reach(self, frame: FrameType) -> None:
+        """Stop in this frame, if a breakpoint is set here now and says so."""
+        self._breakpoints.reach(frame, self.file, self.line)
+
+    def note_compiled(self) -> None:
+        """Note that torch's compiler has left it out of its code."""
+        self.is_compiled = True
 
 
 class Compiled:
@@ -58,8 +66,8 @@ class Compiled:
 
     def __init__(self, reached: Reached) -> None:
         self._reached = reached
-        self._places: list[tuple[str, int]] = []
-        """The breakpoints of all calls so far, by their numbers: code that runs keeps its calls."""
+        self._calls: dict[tuple[str, int], _Line] = {}
+        """The lines with calls so far."""
         self._lines: Lines = {}
         self._loaded: dict[int, tuple[CodeType, CodeType]] = {}
         """Codes with calls by their ids, and the codes that the program has loaded in their place."""
@@ -71,18 +79,17 @@ class Compiled:
         """Lines of functions that are still to be made, by file."""
         self._is_over = False
         """Whether functions have got their own code back for good."""
-        self._finder: FinderBefore | None = None
 
     def serve(self, lines: Lines) -> None:
         """Have functions stop at these lines, and at no others, from their next calls on."""
         changed = {file for file in {*lines, *self._lines} if lines.get(file) != self._lines.get(file)}
         self._lines = dict(lines)
-        setattr(builtins, CALL, self._at_call)
+        setattr(builtins, CALL, reach)
         # At its end the interpreter removes the builtin, and still runs finalizers of the program.
         atexit.unregister(self._restore_all)
         if lines:
             atexit.register(self._restore_all)
-        self._hook_imports()
+        importing.serve(self if lines else None)
         self._patch_files(changed)
 
     def _patch_files(self, files: set[str]) -> None:
@@ -144,6 +151,9 @@ class Compiled:
 
     def problem(self, file: str, line: int, halted: int | None) -> str:
         """Return why no call stops at this line, or that a call runs which does not."""
+        call = self._calls.get((file, line))
+        if call is not None and call.is_compiled:
+            return COMPILED
         whole = self._problems.get(file, "")
         if whole or line not in self._served.get(file, ()):
             return "" if halted is not None else whole or OUTSIDE
@@ -164,15 +174,11 @@ class Compiled:
         return has_line and not self._has_call(code, file, line)
 
     def _has_call(self, code: CodeType, file: str, line: int) -> bool:
-        return CALL in code.co_names and self._number_of(file, line) in code.co_consts
+        return CALL in code.co_names and self._call(file, line).number in code.co_consts
 
-    def _at_call(self, number: int) -> None:
+    def reach(self, frame: FrameType, file: str, line: int) -> None:
         """Go to the breakpoint of a call, if it is still set; in the program's thread."""
-        frame = sys._getframe(1)
-        # A forked child has calls of its parent, whose numbers may mean another line here, or none.
-        known = number - FIRST_NUMBER
-        file, line = self._places[known] if known < len(self._places) else ("", 0)
-        if line == frame.f_lineno and line in self._lines.get(file, ()):
+        if line in self._lines.get(file, ()):
             self._reached(frame, file, line)
 
     def _compiled(self, file: str, lines: frozenset[int], loaded: list[CodeType]) -> dict[CodeType, CodeType]:
@@ -182,49 +188,40 @@ class Compiled:
             self._problems.pop(file, None)
             self._served.pop(file, None)
             return {}
-        plain = compile(source, file, "exec", dont_inherit=True)
-        stops = [(self._number_of(file, line), StopAt(file=file, line=line)) for line in sorted(lines)]
-        code, _ = compile_with(source, file, stops, CALL)
-        codes = dict(zip(all_codes(plain), all_codes(code), strict=True))
+        own = compile_with(source, file, points.stops_in(file))[0]
+        codes = dict(zip(all_codes(own), all_codes(self._with_calls(source, file, file, lines)), strict=True))
         if any(self._original(one) not in codes for one in loaded):
-            has_stop_points = any("__dbg_stop_point" in name for one in loaded for name in one.co_names)
-            self._problems[file] = STOP_POINTS if has_stop_points else EDITED
+            self._problems[file] = EDITED
             self._served.pop(file, None)
             return {}
         compiled_sources[file] = source
-        functions = [inner for one in _functions_in(plain) for inner in all_codes(one) if inner.co_flags & CO_OPTIMIZED]
+        functions = [inner for one in _functions_in(own) for inner in all_codes(one) if inner.co_flags & CO_OPTIMIZED]
         # An answer may be made in another thread meanwhile, so nothing is taken away first.
         self._served[file] = lines.intersection(line for one in functions for _, _, line in one.co_lines())
         self._problems.pop(file, None)
         return codes
 
-    def _hook_imports(self) -> None:
-        """Have files that are loaded later compiled with calls, the code outside of their functions as well."""
-        if self._finder is None and self._lines:
-            self._finder = FinderBefore(self._replace_loader)
-            sys.meta_path.insert(0, self._finder)
-        elif self._finder is not None and not self._lines:
-            finder, self._finder = self._finder, None
-            if finder in sys.meta_path:
-                sys.meta_path.remove(finder)
+    def _with_calls(self, source: bytes, path: str, file: str, lines: frozenset[int]) -> CodeType:
+        """Return the code of a file with its stops of the command line, and with calls at these lines."""
+        calls = [(self._call(file, line).number, StopAt(file=file, line=line)) for line in sorted(lines)]
+        # Of a breakpoint and a stop at one line the breakpoint comes first, as from Python 3.12 on.
+        return compile_with(source, path, [*calls, *points.stops_in(path)])[0]
 
-    def _replace_loader(self, spec: ModuleSpec) -> None:
-        file = same_file(spec.origin, self._lines) if spec.has_location and spec.origin else ""
-        if file and type(spec.loader) is SourceFileLoader:
-            own = spec.loader
-            compile_file = partial(self.compile_new, file)
-            # Without its calls the file is loaded as it would be without us.
-            spec.loader = StopLoader(own.name, own.path, compile_file, lambda _error, _name: None)
+    def wants(self, path: str) -> bool:
+        """Tell whether a file that is loaded now has breakpoints."""
+        return bool(same_file(path, self._lines))
 
-    def compile_new(self, file: str, source: bytes, path: str, _name: str) -> CodeType | None:
-        """Return the code of a file that is loaded now, with calls in it; None without any. Raise what compile does."""
+    def compile_new(self, source: bytes, path: str, own: CodeType) -> CodeType:
+        """Return the code of a file that is loaded now, outside of its functions with calls in it as well.
+
+        ``own`` is what would be loaded without breakpoints. Raise what ``compile`` raises.
+        """
+        file = same_file(path, self._lines)
         lines = self._lines.get(file, frozenset())
         if not lines:
-            return None
-        plain = compile(source, path, "exec", dont_inherit=True)
-        stops = [(self._number_of(file, line), StopAt(file=path, line=line)) for line in sorted(lines)]
-        code, _ = compile_with(source, path, stops, CALL)
-        for new, loaded in zip(all_codes(code), all_codes(plain), strict=True):
+            return own
+        code = self._with_calls(source, path, file, lines)
+        for new, loaded in zip(all_codes(code), all_codes(own), strict=True):
             self._loaded[id(new)] = (new, loaded)
         compiled_sources[path] = source
         self._problems.pop(file, None)
@@ -236,7 +233,7 @@ class Compiled:
         """Give a function the code with calls, or the loaded one if it has no breakpoint."""
         loaded = self._original(function.__code__)
         new = codes.get(loaded, loaded)
-        if CALL not in {name for one in all_codes(new) for name in one.co_names}:
+        if not any(self._numbers.intersection(one.co_consts) for one in all_codes(new) if CALL in one.co_names):
             new = loaded
         if function.__code__ == new:
             return  # an equal code would lose what the interpreter has specialised in this one
@@ -251,10 +248,14 @@ class Compiled:
         known = self._loaded.get(id(code))
         return known[1] if known is not None else code
 
-    def _number_of(self, file: str, line: int) -> int:
-        if (file, line) not in self._places:
-            self._places.append((file, line))
-        return FIRST_NUMBER + self._places.index((file, line))
+    def _call(self, file: str, line: int) -> _Line:
+        if (file, line) not in self._calls:
+            self._calls[file, line] = _Line(file, line, self)
+        return self._calls[file, line]
+
+    @property
+    def _numbers(self) -> frozenset[int]:
+        return frozenset(call.number for call in self._calls.values())
 
 
 def _functions_of(files: set[str]) -> Iterator[tuple[str, FunctionType]]:

@@ -1,4 +1,4 @@
-"""Imports that compile modules with the stops of the job in them; bytecode caches never hold them.
+"""Imports that compile modules with calls for stops and breakpoints in them; bytecode caches never hold them.
 
 The interpreter's own finders find a module, and only its loader is replaced. The script of the command line is never
 imported. A path hook gives it to the interpreter like a folder or an archive with a ``__main__`` inside.
@@ -20,49 +20,52 @@ from dbg_agent.launch.this_process import started_module
 if TYPE_CHECKING:
     from importlib.abc import Loader
 
+    from dbg_agent.breakpoints.compiled import Compiled
+
+
+_breakpoints: Compiled | None = None
+"""What adds the calls of breakpoints to files that are loaded later."""
+
 
 def begin(script: str | None, load_script: Callable[[str], object]) -> None:
     """Look at every import from now on.
 
     ``script`` is the file that this process was started with, if any; ``load_script`` makes the loader that runs it.
     """
-    sys.meta_path.insert(0, FinderBefore(_give_loader))
+    _look_at_imports()
     sys.path_hooks.insert(0, _Hook(script, load_script))
 
 
-class StopLoader(SourceFileLoader):
-    """A loader that compiles a module from its source with stops in it, without any cache."""
+def serve(breakpoints: Compiled | None) -> None:
+    """Have the files that are loaded from now on compiled with these breakpoints; with no others if None."""
+    global _breakpoints  # noqa: PLW0603 - one per process
+    _breakpoints = breakpoints
+    if breakpoints is not None:
+        _look_at_imports()
+    elif not points.POINTS and _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
 
-    def __init__(
-        self,
-        name: str,
-        path: str,
-        compile_file: Callable[[bytes, str, str], CodeType | None],
-        failed: Callable[[Exception, str], None],
-    ) -> None:
-        """Load a file; ``compile_file`` gets its source, path and name, and returns None if it has no stops."""
-        super().__init__(name, path)
-        self._compile, self._failed = compile_file, failed
+
+def _look_at_imports() -> None:
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+class _StopLoader(SourceFileLoader):
+    """A loader that compiles a module from its source with stops and breakpoints in it, without any cache."""
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Return the code with the stops in it, or without them if it can't be compiled with them."""
+        """Return the code with the calls in it, or without them if it can't be compiled with them."""
+        names = (self.name, *_running_name(self.name))
         try:
-            code = self._compile(self.get_data(self.path), self.path, fullname)
+            source = self.get_data(self.path)
+            code = points.compile_file(source, self.path, *names)
+            known = _breakpoints
+            return known.compile_new(source, self.path, code) if known is not None and known.wants(self.path) else code
         except Exception as error:
             # The interpreter itself then reports what is wrong with the source.
-            self._failed(error, fullname)
-            code = None
-        return code if code is not None else super().get_code(fullname)
-
-
-def _loader(name: str, path: str) -> StopLoader:
-    def compile_file(source: bytes, path: str, name: str) -> CodeType:
-        return points.compile_file(source, path, name, *_running_name(name))
-
-    def failed(error: Exception, name: str) -> None:
-        points.cant_place(path, f"it can't be compiled ({type(error).__name__})", name, *_running_name(name))
-
-    return StopLoader(name, path, compile_file, failed)
+            points.cant_place(self.path, f"it can't be compiled ({type(error).__name__})", *names)
+            return super().get_code(fullname)
 
 
 def _running_name(name: str) -> tuple[str, ...]:
@@ -72,11 +75,10 @@ def _running_name(name: str) -> tuple[str, ...]:
     return ("__main__",) if is_run else ()
 
 
-class FinderBefore:
-    """A finder that asks the other finders, and has ``give_loader`` replace the loader of a module with stops."""
+class _Finder:
+    """A finder that asks the other finders, and replaces the loader of a module with stops or breakpoints."""
 
-    def __init__(self, give_loader: Callable[[ModuleSpec], None]) -> None:
-        self._give_loader = give_loader
+    def __init__(self) -> None:
         self._searching = threading.local()
 
     def find_spec(
@@ -92,7 +94,7 @@ class FinderBefore:
         finally:
             self._searching.name = former
         if spec is not None:
-            self._give_loader(spec)
+            _give_loader(spec)
         return spec
 
     def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
@@ -107,15 +109,21 @@ class FinderBefore:
         return None
 
 
+_finder = _Finder()
+
+
 def _give_loader(spec: ModuleSpec) -> None:
-    """Replace the loader of a module with stops, if the module is an ordinary source file."""
+    """Replace the loader of a module with stops or breakpoints, if the module is an ordinary source file."""
     path = spec.origin
+    if path is None or not spec.has_location:
+        return
     names = (spec.name, *_running_name(spec.name))
-    if path is None or not spec.has_location or not points.points_for(path, *names):
+    has_stops = bool(points.points_for(path, *names))
+    if not has_stops and (_breakpoints is None or not _breakpoints.wants(path)):
         return
     if type(spec.loader) is SourceFileLoader:
-        spec.loader = _loader(spec.loader.name, spec.loader.path)
-    else:
+        spec.loader = _StopLoader(spec.loader.name, spec.loader.path)
+    elif has_stops:
         loader = type(spec.loader)
         points.cant_place(path, f"it is loaded by {loader.__module__}.{loader.__qualname__}", *names)
 
@@ -134,7 +142,7 @@ class _Hook:
             raise ImportError(path)
         if os.path.abspath(path) != self._script:  # noqa: PTH100
             # A process that multiprocessing has spawned reads its parent's script as `__mp_main__`.
-            return _Entry(_loader("__main__", path), path)
+            return _Entry(_StopLoader("__main__", path), path)
         self._script = None
         sys.path_importer_cache.pop(path, None)
         return _Entry(self._load_script(path), path)

@@ -132,26 +132,26 @@ class _Spot:
 
 
 def compile_with(
-    source: bytes, path: str, stops: Sequence[tuple[int, StopAt | StopIn]], call: str = CALL
+    source: bytes, path: str, stops: Sequence[tuple[int, StopAt | StopIn]]
 ) -> tuple[CodeType, list[Placed]]:
     """Return the module's code with a call for each numbered stop, and where each stop was put.
 
-    ``call`` is the builtin that is called where a stop has no condition.
-
     Raise what ``compile`` raises if the source is not valid.
     """
+    if not stops:
+        return compile(source, path, "exec", dont_inherit=True), []
     plain = None
     if any(isinstance(stop, StopAt) and stop.condition is not None for _, stop in stops):
         plain = compile(source, path, "exec", dont_inherit=True)
-    code, placed = _compile_with(source, path, stops, plain, call)
+    code, placed = _compile_with(source, path, stops, plain)
     if plain is not None and not have_same_variables(plain, code):
         # A condition names a variable of an outer function, which would become a variable of the inner one, too.
-        code, placed = _compile_with(source, path, stops, None, call)
+        code, placed = _compile_with(source, path, stops, None)
     return code, placed
 
 
 def _compile_with(
-    source: bytes, path: str, stops: Sequence[tuple[int, StopAt | StopIn]], plain: CodeType | None, call: str
+    source: bytes, path: str, stops: Sequence[tuple[int, StopAt | StopIn]], plain: CodeType | None
 ) -> tuple[CodeType, list[Placed]]:
     """Return the code and places; with ``plain``, the code without stops, conditions become part of functions."""
     tree = ast.parse(source, path)
@@ -167,7 +167,7 @@ def _compile_with(
             placed.append(_no_line(source, stop.line))
             continue
         condition = _part_of(scopes.get(id(spot.body)), plain, stop.condition)
-        _place_at(spot, _Stop(number, *condition, call=call))
+        _place_at(spot, _Stop(number, *condition))
         placed.append(Placed(spot.first))
     return compile(tree, path, "exec", dont_inherit=True), placed
 
@@ -179,7 +179,6 @@ class _Stop:
     number: int
     condition: str | None = None
     variables: frozenset[str] = frozenset()
-    call: str = CALL
 
 
 def _part_of(scope: ast.AST | None, plain: CodeType | None, condition: str | None) -> tuple[str | None, frozenset[str]]:
@@ -346,7 +345,7 @@ def _call(line: int, column: int, stop: _Stop) -> ast.stmt:
         statement = inlined(stop.condition, stop.number, stop.variables, line, column)
         if statement is not None:
             return statement
-    call = ast.Expr(ast.Call(ast.Name(stop.call, ast.Load()), [ast.Constant(stop.number)], []))
+    call = ast.Expr(_builtin_call(CALL, stop.number))
     for node in ast.walk(call):
         if isinstance(node, (ast.stmt, ast.expr)):
             node.lineno = node.end_lineno = line

@@ -95,42 +95,29 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
             interact = partial(self.leave_by, partial(self._show_somehow, frame, exc_tuple))
             self._rank.stopping.traced_thread_halts(PUDB, frame, interact)
 
-    def open_afresh(self, *, bare: bool = False) -> None:
-        """Make a new window; a ``bare`` window looks at no values of the program."""
+    def open_afresh(self) -> None:
+        """Make a new window."""
         self._screen.clear()
-        self.ui = RankUI(self, self._rank, self._screen, bare=bare)
+        self.ui = RankUI(self, self._rank, self._screen)
         _bind_keys(self.ui, self, self._rank)
 
     def _show_somehow(self, *arguments: Any) -> None:
-        """Run PuDB's interaction until it is left. The stop stays if PuDB fails, in the last resort in pdb."""
-        problem: str | None = None
-        for attempt in (self._show_as_before, self._show_afresh, self._show_bare):
-            problem = self._problem_of(attempt, problem, arguments)
-            if problem is None:
-                return
-        self._rank.debuggers.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
-        raise SwitchDebugger
-
-    def _show_as_before(self, _problem: str | None, *arguments: Any) -> None:
-        if self.ui.bare:
-            self.open_afresh()
-        super().interaction(*arguments)
-
-    def _show_afresh(self, problem: str | None, *arguments: Any) -> None:
+        """Run PuDB's interaction until it is left. The stop stays if PuDB fails: in a new window, or else in pdb."""
+        problem = self._show(arguments)
+        if problem is None:
+            return
         self.open_afresh()
         self.ui.tell(f"PuDB failed and was opened afresh ({problem})")
-        super().interaction(*arguments)
+        problem = self._show(arguments)
+        if problem is not None:
+            self._rank.debuggers.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
+            raise SwitchDebugger
 
-    def _show_bare(self, problem: str | None, *arguments: Any) -> None:
-        self.open_afresh(bare=True)
-        self.ui.tell(f"PuDB failed again and was opened without the program's values ({problem})")
-        super().interaction(*arguments)
-
-    def _problem_of(self, attempt: Callable[..., None], problem: str | None, arguments: Any) -> str | None:
-        """Try to show PuDB; return what it failed with, or None if it was left."""
+    def _show(self, arguments: Any) -> str | None:
+        """Run PuDB's interaction; return what it failed with, or None if it was left."""
         try:
             with self.busy.interruptible(), logging_nothing():
-                attempt(problem, *arguments)
+                super().interaction(*arguments)
         except BaseException as error:
             if not is_fault(error):
                 raise

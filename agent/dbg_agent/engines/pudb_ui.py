@@ -128,13 +128,12 @@ plain_breakpoint = partial(_plain_text, _text_of_breakpoint, "breakpoint")
 
 
 class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not typed
-    """PuDB's window; a ``bare`` window leaves out the views that look at the program's values."""
+    """PuDB's window."""
 
-    def __init__(self, debugger: Any, rank: Rank, screen: Any, *, bare: bool) -> None:
+    def __init__(self, debugger: Any, rank: Rank, screen: Any) -> None:
         with making_window():
             super().__init__(debugger, NoFile(), NoFile(), None)
         self._rank = rank
-        self.bare = bare
         self._interrupted: list[Any] = []
         """The watch expressions that are not evaluated any more."""
         self._has_class_names = True
@@ -212,7 +211,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
 
     def update_stack(self) -> None:
         """Show the stack, without the names of classes if the program's code fails to tell them."""
-        if self._has_class_names and not self.bare:
+        if self._has_class_names:
             try:
                 super().update_stack()
             except BaseException as error:
@@ -220,7 +219,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
                     raise
                 self._has_class_names = False
                 self.tell(f"the stack is shown without names of classes ({words_of(error)})")
-        if self.bare or not self._has_class_names:
+        if not self._has_class_names:
             self._show_plain_stack()
         for row in self.stack_walker:
             draw_safely(row, plain_frame)
@@ -242,9 +241,6 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
 
     def update_var_view(self, locals: Any = None, globals: Any = None, focus_index: Any = None) -> None:  # noqa: A002 - PuDB's names
         """Show the variables, each on its own: a sentence stands in the place of a variable that fails."""
-        if self.bare:
-            self.locals[:] = [sentence_row("left out, since PuDB failed to draw with them; `!` evaluates", "variables")]
-            return
         frame = self.debugger.curframe
         values = frame.f_locals if locals is None else locals
         try:

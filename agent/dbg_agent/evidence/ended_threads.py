@@ -11,8 +11,6 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.variables import attributes, class_of, is_a
-from dbg_agent.stop.frame_locals import read_locals
 from dbg_agent.stop.stacks import is_own
 from dbg_wire.errors import printable
 
@@ -102,6 +100,9 @@ def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
 
 def _queues(frames: list[FrameType]) -> Iterator[weakref.ref[Any]]:
     """Yield the queues among the variables of frames, and among the attributes of their objects."""
+    from dbg_agent.evidence.variables import attributes
+    from dbg_agent.stop.frame_locals import read_locals
+
     for frame in frames:
         own = list(read_locals(frame).values())[:MAX_VALUES]
         own += [frame.f_globals[name] for name in frame.f_code.co_names[:MAX_VALUES] if name in frame.f_globals]
@@ -114,5 +115,7 @@ def _queues(frames: list[FrameType]) -> Iterator[weakref.ref[Any]]:
 
 def _is_queue(value: object) -> bool:
     import queue
+
+    from dbg_agent.evidence.variables import class_of, is_a
 
     return is_a(value, queue.Queue) or class_of(value) in _QUEUES

@@ -6,14 +6,14 @@ ms. How much is in a buffer is cheap to ask. A program that moves has its entrie
 
 from __future__ import annotations
 
-import io
 import json
-import pickle
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
+
+from dbg_wire.recorder.entries import Entry, entries_of
 
 NATIVE_MODULE = "torch._C._distributed_c10d"
 """The module that has the recorders."""
@@ -23,35 +23,6 @@ FEW_ENTRIES = 300
 
 UNMOVED_SECONDS = 0.5
 """Seconds after which a recorder that tells the same as before counts as standing still."""
-
-_BETWEEN = b'},{"collective_seq_id":'
-"""The text between two entries. torch sorts the keys, and no text within an entry holds a quote that is not escaped."""
-
-_MOST_COMPLETED = 64
-"""Groups of which the last completed collective is looked for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One recorded collective, or a send or receive; ``created`` is in nanoseconds since 1970."""
-
-    group: str
-    title: str
-    library: str
-    name: str
-    state: str
-    is_retired: bool
-    is_p2p: bool
-    sequence: int
-    created: int
-    timeout: int
-    shapes: tuple[tuple[int, ...], ...]
-    types: tuple[str, ...]
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Tell whether the collective has not ended: gloo's entries stay `scheduled`, and are retired at their end."""
-        return not self.is_retired and self.state != "completed"
 
 
 @dataclass
@@ -151,125 +122,3 @@ def _numbers(document: Any) -> Iterator[tuple[int, int]]:
     """Yield the numbers of the last enqueued and the last completed operation of each group."""
     for status in document.get("pg_status", {}).values():
         yield int(status["last_enqueued_collective"]), int(status["last_completed_collective"])
-
-
-def entries_of(dump: bytes) -> list[Entry]:
-    """Return the unfinished entries and the last completed one of each group, in the order of recording.
-
-    Raise ValueError, or another exception of its kind, if the dump has another form.
-    """
-    if not dump.startswith(b"{"):
-        return _chosen([_entry(raw) for raw in _Plain(io.BytesIO(dump)).load().get("entries", [])])
-    begin = dump.find(b'"entries":[{"collective_seq_id":')
-    if begin < 0:
-        return _chosen([_entry(raw) for raw in json.loads(dump).get("entries", [])])
-    return _chosen([_entry(raw) for raw in _worth_parsing(dump, begin + len(b'"entries":['))])
-
-
-def _worth_parsing(dump: bytes, begin: int) -> list[dict[str, Any]]:
-    """Parse the entries that may count: to parse all of a full buffer would take as long as to build the dump."""
-    decoder = json.JSONDecoder()
-    pieces = dump[begin:].split(_BETWEEN)
-    chosen: list[dict[str, Any]] = []
-    seen: set[bytes] = set()
-    for number in range(len(pieces) - 1, -1, -1):
-        piece = pieces[number]
-        group = _field(piece, b'"process_group":["')
-        is_ended = b'"retired":true' in piece or b'"state":"completed"' in piece
-        if is_ended and not _is_coalesced(piece) and (group in seen or len(seen) >= _MOST_COMPLETED):
-            continue
-        if is_ended and b'"is_p2p":true' not in piece:
-            seen.add(group)
-        text = (piece if number == 0 else b'{"collective_seq_id":' + piece) + b"}"
-        chosen.append(decoder.raw_decode(text.decode())[0])
-    chosen.reverse()
-    return chosen
-
-
-def recent_entries(dump: bytes, most: int) -> list[dict[str, Any]]:
-    """Return the last ``most`` collectives of each group and library as torch has them, the oldest first.
-
-    Raise ValueError, or another exception of its kind, if the dump has another form.
-    """
-    begin = dump.find(b'"entries":[{"collective_seq_id":')
-    found: list[dict[str, Any]] = []
-    counts: dict[tuple[bytes, bytes], int] = {}
-    if begin < 0:
-        whole = json.loads(dump) if dump.startswith(b"{") else _Plain(io.BytesIO(dump)).load()
-        for raw in reversed(whole.get("entries", [])):
-            key = str(raw["process_group"][0]).encode(), str(raw["profiling_name"]).partition(":")[0].encode()
-            if not raw.get("is_p2p") and counts.setdefault(key, 0) < most:
-                counts[key] += 1
-                found.append(raw)
-        return found[::-1]
-    decoder, pieces = json.JSONDecoder(), dump[begin + len(b'"entries":[') :].split(_BETWEEN)
-    for number in range(len(pieces) - 1, -1, -1):
-        piece = pieces[number]
-        key = _field(piece, b'"process_group":["'), _field(piece, b'"profiling_name":"').partition(b":")[0]
-        if b'"is_p2p":true' in piece or counts.setdefault(key, 0) >= most:
-            continue
-        counts[key] += 1
-        text = (piece if number == 0 else b'{"collective_seq_id":' + piece) + b"}"
-        found.append(decoder.raw_decode(text.decode())[0])
-    return found[::-1]
-
-
-def _is_coalesced(piece: bytes) -> bool:
-    # Members of a batch are told to have ended by the entry of the batch behind them.
-    return b'coalesced"' in piece
-
-
-def _field(piece: bytes, before: bytes) -> bytes:
-    begin = piece.find(before)
-    return piece[begin : piece.find(b'"', begin + len(before))] if begin >= 0 else b""
-
-
-class _Plain(pickle.Unpickler):
-    """A reader of pickles that hold texts, numbers, lists and dicts alone."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"{module}.{name}")
-
-
-def _entry(raw: dict[str, Any]) -> Entry:
-    group, title = raw["process_group"]
-    library, _, name = str(raw["profiling_name"]).partition(":")
-    is_p2p = bool(raw.get("is_p2p"))
-    return Entry(
-        group=str(group),
-        title=str(title),
-        library=library,
-        name=name,
-        state=str(raw.get("state")),
-        is_retired=raw.get("retired") is True,
-        is_p2p=is_p2p,
-        sequence=int(raw["p2p_seq_id" if is_p2p else "collective_seq_id"]),
-        created=int(raw.get("time_created_ns", 0)),
-        timeout=int(raw.get("timeout_ms", 0)),
-        shapes=tuple(tuple(map(int, shape)) for shape in raw.get("input_sizes", ())),
-        types=tuple(map(str, raw.get("input_dtypes", ()))),
-    )
-
-
-def _chosen(entries: list[Entry]) -> list[Entry]:
-    """Return the unfinished entries, and the last completed one of each group."""
-    kept: list[Entry] = []
-    completed: set[tuple[str, str]] = set()
-    batch_has_ended: dict[tuple[str, str], bool] = {}
-    for entry in reversed(entries):
-        group = entry.group, entry.library
-        if entry.name.endswith("coalesced"):
-            batch_has_ended[group] = not entry.is_unfinished
-        # The members of a batch stay `scheduled` in the recorder; only the entry of the batch, behind them, goes on.
-        elif entry.is_unfinished and entry.state == "scheduled" and entry.library == "nccl":
-            if batch_has_ended.get(group):
-                continue
-        else:
-            batch_has_ended.pop(group, None)
-        if entry.is_unfinished:
-            kept.append(entry)
-        elif group not in completed and not entry.is_p2p:
-            completed.add(group)
-            kept.append(entry)
-    kept.reverse()
-    return kept

@@ -12,9 +12,9 @@ from dbg_agent.evidence.mpi import LIBRARY as MPI
 from dbg_agent.evidence.mpi import mpi_seen
 from dbg_agent.evidence.process import process_seen
 from dbg_agent.evidence.threads import threads_seen
-from dbg_agent.evidence.torch_collectives import LIBRARY as TORCH
 from dbg_agent.evidence.torch_collectives import torch_seen
 from dbg_wire.messages import Look
+from dbg_wire.recorder.seen import LIBRARY as TORCH
 from dbg_wire.records.evidence import (
     MAX_COLLECTIVES,
     CollectiveSeen,

@@ -16,15 +16,13 @@ from typing import Any
 from dbg_agent.evidence.flight_recorder import NATIVE_MODULE
 from dbg_agent.evidence.variables import UNKNOWN, is_traced_within, local
 from dbg_agent.stop.stacks import all_frames, outward
+from dbg_wire.recorder.seen import NO_DESCRIPTION
 
 MODULE = "torch.distributed.distributed_c10d"
 """The module in which torch keeps its groups."""
 
 MAX_GROUPS = 128
 """Groups that one rank tells of: a rank of a model with five kinds of parallelism is in some twenty."""
-
-_NAMELESS = frozenset({"", "undefined", "default_pg"})
-"""Descriptions that say nothing: those of groups that the program has not described."""
 
 MAX_FRAMES = 1000
 """Frames of a stack that are searched, from the innermost one on."""
@@ -76,8 +74,8 @@ def _group(handle: Any, name: str, ranks: dict[Any, Any], config: object, *, is_
         description = str(handle.group_desc)
     with suppress(Exception):
         sequence = int(handle._get_sequence_number_for_group())
-    title = description if description not in _NAMELESS else name[:12]
-    if is_first and description in _NAMELESS:
+    title = description if description not in NO_DESCRIPTION else name[:12]
+    if is_first and description in NO_DESCRIPTION:
         title = "default"
     local = sorted((at, rank) for rank, at in ranks.items() if type(at) is int and type(rank) is int)
     return Group(

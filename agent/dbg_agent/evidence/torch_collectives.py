@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Sequence
-from math import prod
 from types import ModuleType
 
-from dbg_agent.evidence.flight_recorder import NATIVE_MODULE, Entry, LastStatus, Recorded, read, recorders_of
+from dbg_agent.evidence.flight_recorder import NATIVE_MODULE, LastStatus, Recorded, read, recorders_of
 from dbg_agent.evidence.torch_calls import (
     MODULE,
     Call,
@@ -21,97 +19,27 @@ from dbg_agent.evidence.torch_calls import (
     process_groups,
     shape_of,
 )
+from dbg_wire.recorder.entries import Entry
+from dbg_wire.recorder.seen import (
+    LIBRARY,
+    bytes_of,
+    entry_seen,
+    global_rank,
+    group_seen,
+    key_of,
+    name_of,
+    shapes_text,
+    types_text,
+)
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records.record import fitted
 from dbg_wire.targets.rank_set import format_ranks
-
-_NAMES = {
-    "_all_gather_base": "all_gather_into_tensor",
-    "_allgather_base": "all_gather_into_tensor",
-    "_reduce_scatter_base": "reduce_scatter_tensor",
-    "all_reduce_barrier": "barrier",
-    "all_to_allv": "all_to_all_single",
-    "allgather": "all_gather",
-    "allreduce": "all_reduce",
-    "alltoall": "all_to_all",
-    "alltoall_base": "all_to_all_single",
-    "alltoall_v": "all_to_all_single",
-}
-"""Names in recorders that are not those of the functions that people call."""
-
-_TYPES = {
-    "float": ("float32", 4),
-    "double": ("float64", 8),
-    "half": ("float16", 2),
-    "bfloat16": ("bfloat16", 2),
-    "int": ("int32", 4),
-    "long": ("int64", 8),
-    "short": ("int16", 2),
-    "char": ("int8", 1),
-    "byte": ("uint8", 1),
-    "bool": ("bool", 1),
-    "complexfloat": ("complex64", 8),
-    "complexdouble": ("complex128", 16),
-}
-"""torch's scalar types in C++, as Python calls them, with the bytes of an element."""
-
-_SIZES = dict(_TYPES.values())
-
-MAX_SHAPES = 8
-"""Shapes that are written out: a call for a list of a hundred tensors is told by its first ones."""
-
-_PEER = re.compile(r"(send|recv) [0-9]+(?:->|<-)([0-9]{1,9})", re.ASCII)
 
 BUFFER_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 """Variables by which a user sets the entries that a recorder keeps; the second is the older name."""
 
 CHECKS_VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
 """A variable that makes torch compare each collective of all ranks before it begins."""
-
-LIBRARY = "torch"
-
-
-def name_of(recorded: str) -> tuple[str, bool]:
-    """Return the name of a recorded collective, without partner, and whether it receives."""
-    name = recorded.partition(" ")[0]
-    return _NAMES.get(name, name), name == "recv"
-
-
-def peer_of(recorded: str) -> int | None:
-    """Return the partner in a name such as ``send 0->1``, as a rank of the group; None without one."""
-    found = _PEER.fullmatch(recorded)
-    return int(found[2]) if found is not None else None
-
-
-def shapes_text(shapes: Sequence[Sequence[int]]) -> str:
-    """Return shapes as ``[2, 3], [4]``."""
-    told = ", ".join(str(list(shape)) for shape in shapes[:MAX_SHAPES])
-    return told if len(shapes) <= MAX_SHAPES else f"{told}, and {len(shapes) - MAX_SHAPES} more"
-
-
-def types_text(types: Sequence[str]) -> str:
-    """Return the different types, in the order of their first use, as Python calls them."""
-    return ", ".join(dict.fromkeys(_python_type(name) for name in types[:1000]))
-
-
-def bytes_of(shapes: Sequence[Sequence[int]], types: Sequence[str]) -> int | None:
-    """Return the bytes of all inputs; None without inputs, or if the size of a type is not known."""
-    if not shapes or len(shapes) != len(types):
-        return None
-    sizes = [_SIZES.get(_python_type(name)) or _small(name) for name in types]
-    known = [size for size in sizes if size is not None]
-    if len(known) != len(sizes):
-        return None
-    return sum(prod(shape) * size for shape, size in zip(shapes, known, strict=True))
-
-
-def _python_type(name: str) -> str:
-    return _TYPES[name.lower()][0] if name.lower() in _TYPES else name.lower()
-
-
-def _small(name: str) -> int | None:
-    return 1 if name.lower().startswith("float8") else None
-
 
 _before = LastStatus()
 
@@ -186,11 +114,6 @@ def _remedy(version: str) -> str:
 # ------------------------------------------------------------------------------------------------------------- groups
 
 
-def _key(name: str, library: str) -> str:
-    """Name a group for matching: each backend of a group counts its collectives apart."""
-    return f"{name}:{library}"
-
-
 def _groups_seen(
     groups: list[Group], entries: Sequence[Entry], calls: Sequence[Call], told: dict[str, Recorded]
 ) -> list[Seen]:
@@ -198,7 +121,8 @@ def _groups_seen(
         _unread(seen, told.get(library)) if len(groups) == 1 else seen
         for group in groups
         for library in _libraries(group, entries)
-        for seen in [_group_seen(group, library, entries, _called(library, group, groups, calls, told))]
+        for counted in [_called(library, group, groups, calls, told)]
+        for seen in [group_seen(group.name, library, entries, title=group.title, ranks=group.ranks, counted=counted)]
     ]
 
 
@@ -214,31 +138,6 @@ def _libraries(group: Group, entries: Sequence[Entry]) -> list[str]:
     """Return the backends of a group that have recorded something; if none has, the one that would be asked first."""
     used = dict.fromkeys(entry.library for entry in entries if entry.group == group.name)
     return list(used) or list(group.backends[:1]) or ["unknown"]
-
-
-def _group_seen(group: Group, library: str, entries: Sequence[Entry], counted: int | None) -> GroupSeen:
-    own = [e for e in entries if e.group == group.name and e.library == library and not e.is_p2p]
-    unfinished = [entry for entry in own if entry.is_unfinished]
-    completed = max((entry.sequence for entry in own if not entry.is_unfinished), default=None)
-    enqueued = max((entry.sequence for entry in own), default=None)
-    started = None
-    if library == "nccl":
-        started = max((e.sequence for e in own if e.state != "scheduled" or e.is_retired), default=None)
-    enqueued = counted if enqueued is None else enqueued
-    if completed is None and unfinished and enqueued is not None:
-        completed = min(entry.sequence for entry in unfinished) - 1
-    return fitted(
-        GroupSeen,
-        library=LIBRARY,
-        name=_key(group.name, library),
-        title=group.title,
-        members=format_ranks(group.ranks),
-        size=len(group.ranks),
-        backend=library,
-        enqueued=enqueued,
-        started=started,
-        completed=completed,
-    )
 
 
 def _called(
@@ -280,7 +179,12 @@ def _entries_seen(groups: list[Group], entries: Sequence[Entry], calls: Sequence
     ]
     now = time.time_ns()
     return [
-        _entry_seen(by_name[entry.group], entry, now, next((root for known, root in roots if known is entry), None))
+        entry_seen(
+            by_name[entry.group].ranks,
+            entry,
+            now=now,
+            root=next((root for known, root in roots if known is entry), None),
+        )
         for entry in entries
         if entry.group in by_name
     ]
@@ -290,39 +194,10 @@ def _sequence(entry: Entry) -> int:
     return entry.sequence
 
 
-def _entry_seen(group: Group, entry: Entry, now: int, root: int | None) -> CollectiveSeen:
-    name, is_receive = name_of(entry.name)
-    state = CollectiveState.ENQUEUED
-    if not entry.is_unfinished:
-        state = CollectiveState.COMPLETED
-    elif entry.state == "started":
-        state = CollectiveState.STARTED
-    return fitted(
-        CollectiveSeen,
-        group=_key(group.name, entry.library),
-        name=name,
-        state=state,
-        sequence=entry.sequence,
-        peer=_global(group, peer_of(entry.name)),
-        is_receive=is_receive,
-        root=root,
-        shapes=shapes_text(entry.shapes),
-        types=types_text(entry.types),
-        size=bytes_of(entry.shapes, entry.types),
-        # The recorder has the time of day alone; a clock that was set back makes no negative age.
-        age=max(0.0, (now - entry.created) / 1e9) if entry.created else None,
-        timeout=entry.timeout / 1000 if entry.timeout > 0 else None,
-    )
-
-
 def _global_of(call: Call, group: Group, number: int | None) -> int | None:
     """Return the global rank of the partner or root of a call; None if it isn't known."""
-    found = _global(group, number) if call.is_local else number
+    found = global_rank(group.ranks, number) if call.is_local else number
     return found if found is not None and found >= 0 else None
-
-
-def _global(group: Group, local: int | None) -> int | None:
-    return group.ranks[local] if local is not None and 0 <= local < len(group.ranks) else None
 
 
 def _calls_seen(
@@ -368,7 +243,7 @@ def _call_seen(call: Call, group: Group, library: str, sequence: int | None) -> 
     shapes, types = shape_of(call.tensor)
     return fitted(
         CollectiveSeen,
-        group=_key(group.name, library),
+        group=key_of(group.name, library),
         name=call.name,
         state=CollectiveState.ENQUEUED,
         sequence=sequence,

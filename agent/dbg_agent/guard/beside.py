@@ -25,9 +25,8 @@ from dbg_wire.errors import PeerError, printable
 from dbg_wire.finding.environment import AUTOSTART
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.messages import Action, Answer, Ask, Kind, sendable
-from dbg_wire.records.beside import CommandEnd, CommandLine, output_rows
+from dbg_wire.records.beside import CommandEnd, CommandLine, output_rows, status_rows
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.ras import status_rows
 from dbg_wire.records.record import fitted, within_bytes
 
 PROGRAM = "py-spy"

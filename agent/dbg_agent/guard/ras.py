@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.limits import MIB
-from dbg_wire.records.bounds import InvalidMessage
-from dbg_wire.records.ras import (
+from dbg_wire.records.beside import (
     ABORTED,
     DEAD,
     FAILED,
@@ -35,6 +34,7 @@ from dbg_wire.records.ras import (
     RasSeen,
     RasStatus,
 )
+from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.record import fitted
 
 IN_PROGRESS = 7

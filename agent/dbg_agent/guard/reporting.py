@@ -315,9 +315,9 @@ class Witness:
     def _registration(self) -> Register | None:
         """Return the rank's registration; None if the rank has another key by now."""
         message = self._said()
-        if message is None or message.key != self._record.key:
+        if message is None or message.identity.key != self._record.key:
             return None
-        return message.replace(ancestors=ancestors(message.pid))
+        return message.replace(ancestors=ancestors(message.process.pid))
 
     def _testimony(self, finding: Finding) -> Testimony:
         said = self._said()

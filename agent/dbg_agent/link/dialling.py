@@ -13,10 +13,9 @@ from typing import Any
 
 from dbg_agent.link.lookup import Lookups
 from dbg_agent.process.log import Logger
-from dbg_dial.deadline import within
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
-from dbg_dial.handover import Handover
 from dbg_dial.tcp import Address, connected, seconds_since_ack, seconds_since_ack_of
+from dbg_dial.waiting import Handover, within
 from dbg_wire.errors import BrokerUnreachable, DbgError, error_line
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import CONNECTION_DEAD_SECONDS, PROBE_IDLE_SECONDS, SILENT_SECONDS

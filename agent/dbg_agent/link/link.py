@@ -328,7 +328,7 @@ class Link:
         """Send what waits and close; then cancel the task that serves."""
         import asyncio
 
-        from dbg_dial.deadline import within
+        from dbg_dial.waiting import within
 
         connection = self._connection
         if connection is not None:
@@ -405,7 +405,7 @@ class Link:
     async def _serve(self, connection: BrokerWebSocket) -> None:
         import asyncio
 
-        from dbg_dial.deadline import within
+        from dbg_dial.waiting import within
         from dbg_wire.messages import Welcome
 
         self.outgoing.open()

@@ -117,7 +117,7 @@ async def find(lookup: Lookup, seconds: float | None) -> Reach:
     """
     import asyncio
 
-    from dbg_dial.deadline import within
+    from dbg_dial.waiting import within
 
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 

@@ -89,7 +89,7 @@ class Shown:
         self._message = message
 
     def __str__(self) -> str:
-        from dbg_wire.log_form import log_form
+        from dbg_wire.codec import log_form
 
         return log_form(self._message)
 

@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dbg_agent.breakpoints.line_breakpoint import LogPace
-from dbg_agent.breakpoints.wishes import BreakpointHost, LineBreakpoints
+from dbg_agent.breakpoints.log_points import LogPace
+from dbg_agent.breakpoints.rank_breakpoints import BreakpointHost, LineBreakpoints
 from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.errors import error_line, printable
 from dbg_wire.messages import Ask, Kind, Notice
+from dbg_wire.records.breakpoints import BreakpointsWish
 from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
-from dbg_wire.records.line_breakpoints import BreakpointsWish
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def _host_of(rank: Rank) -> BreakpointHost:
         warn=rank.warn,
         stop=lambda frame: rank.stopping.stop(frame, "breakpoint", before_line=True),
         has_just_halted=rank.stopping.has_just_halted,
+        note_halt=rank.stopping.note_halt,
         call_later=rank.call_later,
         halted_thread=lambda: rank.stops.owner,
         print_log=_LogOutput(rank).print,

@@ -21,7 +21,7 @@ from dbg_wire.states import StopPhase
 from dbg_wire.tables.engines import DEFAULT_ENGINE, PDB, PUDB
 
 if TYPE_CHECKING:
-    from dbg_agent.breakpoints.wishes import LineBreakpoints
+    from dbg_agent.breakpoints.rank_breakpoints import LineBreakpoints
     from dbg_agent.rank.engine import Engine
     from dbg_agent.rank.evaluate import Evaluated
     from dbg_agent.rank.rank import Rank

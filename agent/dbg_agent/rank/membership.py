@@ -12,6 +12,7 @@ from dbg_agent.launch.this_process import Identity, ancestors, this_process
 from dbg_agent.process.log import Logger, Shown
 from dbg_agent.settings import coordinates
 from dbg_wire.messages import Register, Welcome
+from dbg_wire.records.ranks import Placement, RankIdentity, RankProcess
 from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
@@ -81,23 +82,25 @@ class Membership:
         registration = fitted(
             Register,
             minor=PROTOCOL_MINOR,
-            release=RELEASE,
-            key=me.key,
-            job=me.job,
-            run=me.run,
-            host=me.host,
-            rank=me.rank,
-            local_rank=me.local_rank,
-            world_size=me.world_size,
+            identity=fitted(RankIdentity, key=me.key, job=me.job, run=me.run, host=me.host, rank=me.rank),
+            placement=fitted(
+                Placement,
+                local_rank=me.local_rank,
+                world_size=me.world_size,
+                coordinates=coordinates(self._rank.settings.mesh, me.rank),
+            ),
             child=self.welcome.child if self.welcome is not None else None,
-            pid=me.pid,
+            process=fitted(
+                RankProcess,
+                pid=me.pid,
+                script=me.script,
+                directory=me.directory,
+                release=RELEASE,
+                python=sys.version.split()[0],
+            ),
             ancestors=ancestors(me.pid) if anew else (),
             kernel=kernel_name() or "unknown",
-            script=me.script,
-            directory=me.directory,
-            python=sys.version.split()[0],
             report=self._rank.rank_report(),
-            coordinates=coordinates(self._rank.settings.mesh, me.rank),
             secret=self.secret,
         )
         logger.debug("says %s", Shown(registration))

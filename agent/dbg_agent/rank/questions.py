@@ -26,7 +26,7 @@ from dbg_agent.stop.stacks import FrameAt, NoSuchFrame, find_frame, frames_of, u
 from dbg_agent.stop.stops import NOTHING_MOVES
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Action, Answer, Ask, Kind, Look, sendable
-from dbg_wire.records.inspection import PartsQuestion
+from dbg_wire.records.inspection import PartsQuestion, ScreenSize
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import RankSample, SampleQuestion
@@ -59,7 +59,7 @@ NEEDED = (
     "dbg_agent.values.inspector",
     "dbg_agent.values.parts",
     "dbg_wire.records.evidence",
-    "dbg_wire.records.line_breakpoints",
+    "dbg_wire.records.breakpoints",
 )
 """The modules that answers import when a question needs them: a rank that nobody asks does without."""
 
@@ -131,7 +131,8 @@ class Questions:
             return
         rank = self._rank
         if rank.stops.current[1] is None and not rank.debuggers.terminal.viewers:
-            rank.debuggers.terminal.resize(ask.rows, ask.columns)
+            size = ask.inquiry if isinstance(ask.inquiry, ScreenSize) else ScreenSize()
+            rank.debuggers.terminal.resize(size.rows, size.columns)
         rank.inbox.put(stop, OpenDebugger(rank.debuggers.wanted()))
         self._work.put(ask, stop, RunJob(lambda: self._answer_screen(ask)))
 

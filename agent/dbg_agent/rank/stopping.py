@@ -138,7 +138,7 @@ class Stopping:
             # The interpreter runs a finalizer or handler of the program during our own work, and a breakpoint is in it.
             # The stop can't halt a second time, and a debugger that fails would end it.
             return
-        self.stepped_to = (id(frame), frame.f_lineno)
+        self.note_halt(frame)
         reason = "interrupt" if engine is not None and engine.breaks_in else "breakpoint"
         with make_room(DEBUGGER_FRAMES):
             if stops.is_mine() and engine is not None:
@@ -155,6 +155,10 @@ class Stopping:
     def uncaught(self) -> BaseException | None:
         """Return the exception of a crash at which the rank is kept; None for any other stop."""
         return self.crash.error if self.crash is not None else None
+
+    def note_halt(self, frame: FrameType) -> None:
+        """Note that a step or a breakpoint has halted this frame at its present line."""
+        self.stepped_to = (id(frame), frame.f_lineno)
 
     def has_just_halted(self, frame: FrameType) -> bool:
         """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""

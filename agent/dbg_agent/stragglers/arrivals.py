@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbg_agent.evidence.flight_recorder import NATIVE_MODULE, Recorder, recent_entries, recorders_of
+from dbg_agent.evidence.flight_recorder import NATIVE_MODULE, Recorder, recorders_of
 from dbg_agent.evidence.torch_calls import MODULE, Group, process_groups
-from dbg_agent.evidence.torch_collectives import BUFFER_VARIABLES, LIBRARY, name_of, shapes_text, types_text
+from dbg_agent.evidence.torch_collectives import BUFFER_VARIABLES
+from dbg_wire.recorder.entries import recent_entries
+from dbg_wire.recorder.seen import LIBRARY, group_seen, key_of, name_of, shapes_text, types_text
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import MAX_ARRIVALS, MAX_LOOKS, GroupArrivals
-from dbg_wire.targets.rank_set import format_ranks
 
 ENTRY_SECONDS = 40e-6
 """Seconds for which one entry of a dump stops the program, at most."""
@@ -141,28 +142,15 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int, completion
         for group in groups:
             for (name, library), calls in by_group.items():
                 if name == group.name:
-                    rows += [_group_seen(group, library), _told(group, library, calls, recorder, completions)]
+                    rows += [
+                        group_seen(group.name, library, (), title=group.title, ranks=group.ranks),
+                        _told(group, library, calls, recorder, completions),
+                    ]
         return rows
     except Exception as error:
         # A newer torch has another form, or the program has changed it.
         lack = f"torch's flight recorder can't be read ({type(error).__name__})"
         return [fitted(SourceSeen, library=LIBRARY, lack=lack)]
-
-
-def _key(group: Group, library: str) -> str:
-    return f"{group.name}:{library}"
-
-
-def _group_seen(group: Group, library: str) -> GroupSeen:
-    return fitted(
-        GroupSeen,
-        library=LIBRARY,
-        name=_key(group, library),
-        title=group.title,
-        members=format_ranks(group.ranks),
-        size=len(group.ranks),
-        backend=library,
-    )
 
 
 def _told(
@@ -180,7 +168,7 @@ def _told(
         took.append(int(1000 * duration) if isinstance(duration, (int, float)) else -1)
     return fitted(
         GroupArrivals,
-        group=_key(group, library),
+        group=key_of(group.name, library),
         begin=begin,
         calls=tuple(names),
         which=tuple(which),

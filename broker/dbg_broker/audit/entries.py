@@ -13,8 +13,8 @@ import msgspec
 
 from dbg_wire.messages import Question
 from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.records.inspection import Inspection, Sight
-from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.targets.rank_set import format_ranks
 
 MAX_TEXT = 2000

@@ -22,7 +22,7 @@ from dbg_broker.hub.links import RankLink
 from dbg_broker.net import tcp
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.timers import Timers
-from dbg_dial.tcp import seconds_since_ack
+from dbg_dial.tcp import ask_peer, seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode_data, encode_data
 from dbg_wire.messages import Goodbye, Message, Sender
@@ -144,7 +144,8 @@ class ClassicConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Tell the owner, and give the caller SILENCE_SECONDS."""
         self._transport = typing.cast(asyncio.Transport, transport)
-        tcp.tune(self._transport, to_terminal=False)
+        if (connected := transport.get_extra_info("socket")) is not None:
+            ask_peer(connected)
         if hasattr(self._transport, "max_size"):
             self._transport.max_size = READ_BYTES
         address = transport.get_extra_info("peername")
@@ -201,6 +202,7 @@ class ClassicConnection(asyncio.Protocol):
         try:
             if self.link is not None and self.link.rank is not None:
                 from_ranks.receive(self._owner.hub, self.link, Goodbye(exit=None))
+                self._owner.ended(self.link.rank.key)
             if self.link is not None:
                 departures.connection_closed(self._owner.hub, self)
         except Exception:

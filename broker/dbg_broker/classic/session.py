@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_DATA_BYTES
 from dbg_wire.messages import (
+    GUARD_ACTIONS,
     Action,
     Answer,
     Applied,
@@ -33,17 +34,20 @@ from dbg_wire.messages import (
     SessionInfo,
     StopInfo,
 )
-from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.records.ranks import Place, RankIdentity, RankProcess, RankState
 from dbg_wire.records.record import fitted
 
 JOB = "classic"
 """The job under which stock sessions are listed; a stock session doesn't know its job."""
 
-STOP = SESSION = 1
-"""The one stop and session of a connection: the end of a step looks like the next stop."""
+STOP, SESSION = 0, 1
+"""The one session of a connection, and the number of its stops: the end of a step looks like the next stop."""
 
 QUIET_SECONDS = 0.5
 """Seconds after which a program that has not come back to its debugger counts as running; most steps end sooner."""
+
+NO_PROCESS = RankProcess(pid=0, script="", directory="", release="0", python="0")
+"""What is said of the process: a session doesn't know it."""
 
 NOWHERE = Place(file="", line=0, function="")
 """The place of a program that doesn't tell where it is."""
@@ -82,21 +86,12 @@ class ClassicSession:
         return fitted(
             Register,
             minor=0,
-            release="0",
-            key=key,
-            job=JOB,
-            run="0",
-            host=host,
-            rank=number,
-            local_rank=None,
-            world_size=None,
+            identity=fitted(RankIdentity, key=key, job=JOB, run="0", host=host, rank=number),
+            placement=None,
             child=None,
-            pid=0,
+            process=NO_PROCESS,
             ancestors=(),
             kernel="",
-            script="",
-            directory="",
-            python="0",
             report=self.report(now),
         )
 
@@ -210,6 +205,9 @@ class ClassicSession:
             Action.CONTINUE: self.no_continue,
             Action.SCREEN: self.no_screen,
             Action.KILL: "a stock session doesn't say which process it is; attach and type q to end it",
+            Action.INSPECT: "a stock debugger has no `inspect`",
+            Action.BREAKPOINTS: "a stock debugger has no `breakpoints`",
+            **dict.fromkeys(GUARD_ACTIONS, "a stock debugger has no agent that could do that"),
         }
         text = texts.get(ask.action, "a stock session answers no questions; attach to it")
         return Answer(request=ask.request, kind=Kind.ERROR, text=text)

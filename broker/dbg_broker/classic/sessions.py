@@ -14,18 +14,21 @@ import re
 import secrets
 import socket
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 
 from dbg_broker.classic.callers import FRESH_SECONDS, MAX_CALLERS_OF_ONE, Caller, who_goes
 from dbg_broker.classic.connection import CallerTurns, ClassicConnection
 from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import ScreenSession
 from dbg_broker.classic.session import ClassicSession
-from dbg_broker.hub import from_ranks
+from dbg_broker.hub import departures, from_ranks
 from dbg_broker.hub.state import Hub, refuse
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.errors import printable
 from dbg_wire.messages import Dialled, RefusalCode
+
+MAX_ENDED = 64
+"""Ended sessions that stay listed: anybody may open and end one, and they are to push few ranks off the list."""
 
 MAX_HOST = 63
 """Characters of a host's name, DNS's own bound for a label."""
@@ -121,6 +124,7 @@ class StockSessions:
         self._last_number = 0
         self._connections: dict[int, ClassicConnection] = {}
         self.turns = CallerTurns(self._take_turn, hub.timers)
+        self._ended: deque[str] = deque()
         self._dialled: dict[tuple[str, int], ClassicConnection] = {}
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._lookups = threading.BoundedSemaphore(MAX_LOOKUPS)
@@ -190,6 +194,13 @@ class StockSessions:
     def left(self, connection: ClassicConnection) -> None:
         """Forget a connection that has ended."""
         self._forget(connection)
+
+    def ended(self, key: str) -> None:
+        """Keep a listed session that has ended on the list, and take one off that ended long ago."""
+        self._ended.append(key)
+        if len(self._ended) > MAX_ENDED and (rank := self.hub.ranks.registry.find(self._ended.popleft())) is not None:
+            self.hub.ranks.registry.forget(rank)
+            departures.forget(self.hub, rank.key)
 
     def list_session(self, connection: ClassicConnection, host: str) -> str:
         """Have the hub list a session, and return its key."""

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from dbg_broker.cli.completion import complete_words, refuse_mistyped, verbs_of
-from dbg_broker.cli.parser import broker_options, parser_of_the_command
+from dbg_broker.cli.parser import broker_options, complete_words, parser_of_the_command, refuse_mistyped, verbs_of
 from dbg_wire.command_line.completion import completion_script
 from dbg_wire.command_line.look_alikes import HANDLER
 from dbg_wire.errors import BadInput, CantPrint, DbgError
@@ -193,7 +192,7 @@ def _token(given: argparse.Namespace) -> int:
     from dbg_broker.home.bearer import Role
     from dbg_broker.home.private_files import open_home
     from dbg_broker.verbs.token import MAX_SECONDS, TokenOptions, list_tokens, print_token, revoke, rotate
-    from dbg_wire.command_line.duration import read_duration
+    from dbg_wire.command_line.parser import read_duration
 
     _refuse_beside(given)
     home = open_home(_home(given))
@@ -240,7 +239,7 @@ def _certificate(given: argparse.Namespace) -> int:
 def _log(given: argparse.Namespace) -> int:
     from dbg_broker.home.private_files import open_home
     from dbg_broker.verbs.log import MAX_SECONDS, LogOptions, show_log
-    from dbg_wire.command_line.duration import read_duration
+    from dbg_wire.command_line.parser import read_duration
 
     since = None if given.since is None else read_duration(given.since, "--since", MAX_SECONDS)
     options = LogOptions(job=given.job, since=since, follow=given.follow, as_json=given.json)

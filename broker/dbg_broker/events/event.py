@@ -126,7 +126,7 @@ class RankSnapshot:
 
 def of_ranks(kind: EventKind, seen: Sequence[RankSnapshot], at: float) -> Event:
     """Return the event that has happened to these ranks of one run."""
-    first, job = seen[0], seen[0].rank.said.job
+    first, job = seen[0], seen[0].rank.identity.job
     others = len(seen) - 1
     also = f", and {others} other {'rank' if others == 1 else 'ranks'}" if others else ""
     address = first.rank.address
@@ -135,7 +135,7 @@ def of_ranks(kind: EventKind, seen: Sequence[RankSnapshot], at: float) -> Event:
         at=at,
         sentence=f"{address} of job {job} {_what(kind, first)}{also}",
         job=job,
-        ranks=format_ranks({one.rank.said.rank for one in seen}),
+        ranks=format_ranks({one.rank.identity.rank for one in seen}),
         address=address,
         where=first.where,
         next=f"dbg-attach {job}/{address}" if first.is_kept else "dbg-attach list --all",

@@ -112,7 +112,7 @@ class Occasions:
             self._gather(EventKind.LEASE, rank, self._of(rank))
 
     def _of(self, rank: RankRecord) -> _Told:
-        run = rank.said.job, rank.said.run
+        run = rank.identity.job, rank.identity.run
         told = self._runs.get(run)
         if told is None:
             told = self._runs[run] = _Told()

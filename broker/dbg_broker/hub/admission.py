@@ -215,7 +215,7 @@ def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
 
     If that one is gone, the key changes hands: terminals that sat there are told, and may attach again.
     """
-    known = hub.ranks.registry.find(message.key)
+    known = hub.ranks.registry.find(message.identity.key)
     if known is None or known.is_same_process(message.secret):
         return False
     if _is_connected(hub, known):
@@ -244,7 +244,7 @@ def is_of_other_job(link: RankLink, key: str, said: Register | None) -> bool:
     ``key`` is that of the rank of which it speaks, and ``said`` the rank's registration, if it brings one. Raise
     PeerError if the key does not name the job: nobody takes a key that the true rank of another job would come with.
     """
-    jobs = [key.partition("/")[0], *([] if said is None else [said.job])]
+    jobs = [key.partition("/")[0], *([] if said is None else [said.identity.job])]
     other = next((job for job in jobs if not link.bearer.may_see(job)), None)
     if other is not None:
         text = f"the token is for ranks of job {link.bearer.job}, and this one is of job {other}"
@@ -252,5 +252,5 @@ def is_of_other_job(link: RankLink, key: str, said: Register | None) -> bool:
         link.connection.close(CloseCode.DONE, "its token is for another job")
         return True
     if len(set(jobs)) > 1:
-        raise PeerError("register.key does not begin with the rank's job and a slash")
+        raise PeerError("register.identity.key does not begin with the rank's job and a slash")
     return False

@@ -17,7 +17,6 @@ from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.ranks.questions import TooMuchWaits
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.notices import VisibleAction, visible_action
-from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
     GUARD_ACTIONS,
@@ -38,9 +37,6 @@ ASKED_COST = 8
 """Bytes that each rank of a question counts for the terminal that asks: 32,000 ranks a second."""
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND, Action.INSPECT})
-
-NEEDS_AGENT = frozenset({Action.INSPECT, Action.BREAKPOINTS, Action.SAMPLE}) | GUARD_ACTIONS
-"""Actions that a stock debugger does not have."""
 
 PROGRESS_SECONDS = 1.0
 """Seconds after which the terminal that asked is told how far its question is, and after which again."""
@@ -79,7 +75,9 @@ def receive(hub: Hub, link: TerminalLink, message: Question) -> None:
     if not keys:
         hub.end_question(number)
         return
-    asked = _Asked(link, message, _ask_of(message, number, seconds), visible_action(message), is_too_much=is_too_much)
+    asked = _Asked(
+        link, message, guards.ask_of(message, number, seconds), visible_action(message), is_too_much=is_too_much
+    )
     hub.connections.turns.begin(_asking(hub, asked, keys), link.account)
     if hub.ranks.questions.is_open(number):
         hub.timers.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
@@ -156,26 +154,6 @@ def _tell_progress(hub: Hub, number: int) -> None:
     hub.timers.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
 
 
-def _ask_of(message: Question, number: int, seconds: float) -> Ask:
-    return Ask(
-        request=number,
-        action=message.action,
-        rows=max(limits.MIN_ROWS, min(message.rows, limits.MAX_ROWS)),
-        columns=max(limits.MIN_COLUMNS, min(message.columns, limits.MAX_COLUMNS)),
-        seconds=seconds,
-        text=message.text,
-        live=message.live,
-        stats=message.stats,
-        inquiry=message.inquiry,
-        withdrawn=message.withdrawn,
-        threads=message.threads,
-        stops=message.stops,
-        frame=message.frame,
-        look=message.look,
-        asked=message.asked,
-    )
-
-
 def _pass_on(hub: Hub, ask: Ask, key: str, frame: bytes) -> None:
     """Pass a question on to a rank or its guard; ``frame`` is the question as it is sent."""
     if ask.action in GUARD_ACTIONS or (ask.action is Action.WHERE and _guard_speaks(hub, key)):
@@ -216,8 +194,6 @@ def _known_answer(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
         return RankAnswer(key=key, kind=Kind.LOST, text=_how_it_ended(rank), frames=frames)
     if rank.state is RankState.LOST:
         return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
-    if rank.is_stock and question.action in NEEDS_AGENT and not question.withdrawn:
-        return RankAnswer(key=rank.key, kind=Kind.ERROR, text=_no_agent(question.action))
     if question.action in GUARD_ACTIONS:
         return guards.known_answer(rank, question, is_too_much=asked.is_too_much)
     if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and not _guard_speaks(hub, key):
@@ -235,12 +211,6 @@ def _known_answer(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
     if question.action is Action.RELEASE and rank.state is not RankState.HELD:
         return RankAnswer(key=key, kind=Kind.ERROR, text=f"{rank.state.value}, not held")
     return None
-
-
-def _no_agent(action: Action) -> str:
-    if action in GUARD_ACTIONS:
-        return "a stock debugger has no agent that could do that"
-    return f"a stock debugger has no `{action.value}`"
 
 
 def _place(rank: RankRecord, before: str) -> str:

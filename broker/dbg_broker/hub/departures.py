@@ -30,7 +30,7 @@ def fell_silent(hub: Hub, rank: RankRecord) -> None:
 
 def look_for_process(hub: Hub, rank: RankRecord) -> None:
     """Look whether the process of a rank that lost its connection is gone as well, now and again later."""
-    if hub.ranks.liveness.kernel is not None and rank.said.kernel == hub.ranks.liveness.kernel:
+    if hub.ranks.liveness.kernel is not None and rank.registration.kernel == hub.ranks.liveness.kernel:
         _check_death(hub, rank.key, 0, hub.timers.clock())
 
 
@@ -60,7 +60,7 @@ def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
     rank = hub.ranks.registry.find(key)
     if rank is None or rank.state is not RankState.LOST:
         return
-    if is_dead(rank.said.pid):
+    if is_dead(rank.process.pid):
         hub.ranks.registry.found_dead(rank, now)
         hub.rank_changed(rank)
         hub.terminals.listing.changed(key)

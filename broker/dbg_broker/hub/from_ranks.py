@@ -89,21 +89,21 @@ def receive_output(hub: Hub, link: RankLink, data: bytes) -> None:
 
 def _register(hub: Hub, link: RankLink, message: Register) -> None:
     now = hub.timers.clock()
-    if link.rank is not None and link.rank.key != message.key:
+    if link.rank is not None and link.rank.key != message.identity.key:
         raise PeerError("a second `register` with another key")
-    if admission.is_of_other_job(link, message.key, message) or admission.is_impostor(hub, link, message):
+    if admission.is_of_other_job(link, message.identity.key, message) or admission.is_impostor(hub, link, message):
         return
     registration = hub.ranks.registry.register(message, now)
     rank = registration.rank
     if registration.gone is not None:
-        departures.forget(hub, registration.gone, f"its process is {rank.address} of job {rank.said.job} by now")
+        departures.forget(hub, registration.gone, f"its process is {rank.address} of job {rank.identity.job} by now")
     former = hub.ranks.links.get(rank.key)
     if former is not None and former is not link:
         _replace(hub, former, rank.key)
     link.rank = rank
     hub.ranks.links[rank.key] = link
     # Hosts behind one address are silent each by itself, and so are two ways to one host.
-    hub.ranks.liveness.add(rank.key, (tcp.host_of(link.connection.peer), rank.said.host), now)
+    hub.ranks.liveness.add(rank.key, (tcp.host_of(link.connection.peer), rank.identity.host), now)
     hub.welcome(link.connection, rank.address, rank.child)
     for child in registration.renamed:
         if (below := hub.ranks.links.get(child.key)) is not None:

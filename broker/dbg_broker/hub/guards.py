@@ -92,6 +92,14 @@ def note_command(registry: Registry, link: TerminalLink, question: Question, ask
     logger.info("%s at %s runs %s beside %s", who, link.connection.peer, printable(command, MAX_LOGGED), where + more)
 
 
+_ASKED_ALIKE = tuple(name for name in Ask.__struct_fields__ if name not in ("request", "seconds"))
+
+
+def ask_of(question: Question, number: int, seconds: float) -> Ask:
+    """Return a question as a rank or its guard is asked."""
+    return Ask(request=number, seconds=seconds, **{name: getattr(question, name) for name in _ASKED_ALIKE})
+
+
 def pass_on(hub: Hub, key: str, ask: Ask) -> None:
     """Ask the guard of a rank, or the rank to call its guard."""
     guard = hub.ranks.guards.get(key)
@@ -190,18 +198,7 @@ def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
     for number, question in hub.ranks.questions.open_about(key):
         if question.action in actions:
             left = max(0.0, hub.ranks.questions.deadline(number) - now)
-            about = Ask(
-                request=number,
-                action=question.action,
-                rows=24,
-                columns=80,
-                seconds=left,
-                text=question.text,
-                inquiry=question.inquiry,
-                threads=question.threads,
-                look=question.look,
-            )
-            pass_on(hub, key, about)
+            pass_on(hub, key, ask_of(question, number, left))
 
 
 def _note_signal(rank: RankRecord, message: Testimony) -> None:

@@ -64,7 +64,7 @@ class Journal:
         for key in keys:
             rank = self._registry.find(key)
             if rank is not None:
-                jobs[rank.said.job].append((rank.said.rank, rank.address))
+                jobs[rank.identity.job].append((rank.identity.rank, rank.address))
         for job, ranks in jobs.items() or [("", [])]:
             self.audit(
                 Entry(

@@ -92,7 +92,7 @@ def tell_log(hub: Hub, rank: RankRecord, notice: Notice) -> None:
 
 def _tell_listeners(hub: Hub, rank: RankRecord, text: str) -> None:
     now = hub.timers.clock()
-    pace = hub.terminals.log_listeners.pace(rank.said.job, now)
+    pace = hub.terminals.log_listeners.pace(rank.identity.job, now)
     if hub.terminals.log_listeners.may_send(pace, now):
         _send(hub, rank.key, text, pace.left_out())
         return

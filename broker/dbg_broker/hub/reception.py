@@ -17,9 +17,8 @@ from dbg_broker.net.connections import Handlers
 from dbg_broker.net.frames import CloseCode
 from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
-from dbg_wire.codec import UnknownType, decode
+from dbg_wire.codec import LogForm, UnknownType, decode
 from dbg_wire.errors import PeerError
-from dbg_wire.log_form import LogForm
 from dbg_wire.messages import Answer, Message, Pulse, RefusalCode, Register, Report, Sender, Testimony
 
 logger = logging.getLogger("dbg_broker")
@@ -168,8 +167,6 @@ class Reception:
         else:
             message = self._read(connection, text, Sender.AGENT)
             kind = type(message)
-            if kind is Register or kind is Testimony:
-                _refuse_no_process(message)
             from_ranks.receive(self._hub, link, message)
             if isinstance(message, Testimony) and message.registration is not None:
                 # A guard's later word replaces the stack of its first one, and not the registration that came with it.
@@ -210,10 +207,3 @@ class Reception:
         logger.info("the connection from %s is closed: %s", connection.peer, error)
         refuse(connection, RefusalCode.BAD_MESSAGE, error.reason)
         connection.close(CloseCode.BAD_MESSAGE, error.reason)
-
-
-def _refuse_no_process(message: Message) -> None:
-    """Raise PeerError for a registration without a process: that is how the broker knows its own of stock debuggers."""
-    registration = message.registration if isinstance(message, Testimony) else message
-    if isinstance(registration, Register) and registration.pid == 0:
-        raise PeerError("register.pid is 0, which is no rank's")

@@ -1,19 +1,185 @@
-"""The state of terminals: their connections and seats, and what each of them is sent."""
+"""The state of terminals: connections, seats, and what each is sent of the ranks, as fast as it reads."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 
 from dbg_broker.hub.links import NOBODY, TerminalLink
-from dbg_broker.hub.listing import Listing
-from dbg_broker.net.frames import pack_message
+from dbg_broker.net.frames import pack_message, pack_text
 from dbg_broker.net.turns import Turns
 from dbg_broker.ranks.questions import OpenQuestions
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.terminals.notices import LogListeners
 from dbg_broker.terminals.seats import Seats
 from dbg_broker.timers import Timers
-from dbg_wire.messages import Message, Seat
+from dbg_wire import limits
+from dbg_wire.messages import Change, Gone, Message, Seat, Snapshot
+from dbg_wire.records.ranks import RankInfo
+
+SNAPSHOT_BYTES = limits.MAX_CONTROL_BYTES // 2
+"""Bytes after which a page of a snapshot ends, estimated from above; half, since the last rank may be large."""
+
+RANK_BYTES = 1024 + 192
+"""Bytes of a rank in a snapshot, its paths aside."""
+
+ESCAPED_BYTES = 6
+"""Bytes that JSON may make of one character."""
+
+
+SNAPSHOT_RANKS = 50
+"""Ranks in one page of a snapshot, or looked at for it: they take a millisecond."""
+
+ADDED_AT_ONCE = 1000
+"""Changes noted for one terminal in one step: a tenth of a millisecond."""
+
+MAX_FRAMES = 4096
+"""Messages about ranks that are kept for other terminals, a KiB each at most."""
+
+
+class Listing:
+    """The list of ranks, as it is sent to terminals.
+
+    Changes wait for a terminal as keys of ranks, and become messages when its connection takes them. A slow terminal
+    then costs little, and gets the last state of each rank instead of all states.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        seats: Seats,
+        terminals: dict[int, TerminalLink],
+        questions: OpenQuestions,
+        *,
+        timers: Timers,
+        turns: Turns,
+    ) -> None:
+        self._registry = registry
+        self._seats = seats
+        self._terminals = terminals
+        self._questions = questions
+        self._timers, self._turns = timers, turns
+        self._dirty: dict[str, None] = {}
+        self._is_spreading = False
+        self._frames: dict[str, bytes] = {}
+        """Messages about ranks that have been made for one terminal, and are right for the next."""
+
+    def info(self, rank: RankRecord) -> RankInfo:
+        """Return a rank as it is listed."""
+        return rank.info(
+            # Computed anew each time: the wall clock is set now and then, and goes on while the host sleeps.
+            epoch=self._timers.wall() - self._timers.clock(),
+            seats=self._seats.counts_at(rank.key),
+        )
+
+    def may_see(self, link: TerminalLink, key: str) -> bool:
+        """Tell whether a rank is of the job that a terminal's token is for; a token for no one job is for all ranks."""
+        rank = self._registry.find(key)
+        return link.bearer.job is None or (rank is not None and link.bearer.may_see(rank.identity.job))
+
+    def changed(self, key: str) -> None:
+        """Note that a rank's listing changed; terminals are told once per round of the event loop."""
+        if not self._dirty and not self._is_spreading:
+            self._timers.schedule(0, self._spread)
+        self._dirty[key] = None
+        self._frames.pop(key, None)
+
+    def supply(self, link: TerminalLink) -> None:
+        """Send a terminal what waits for it, in slices and as long as it takes frames."""
+        if not link.is_supplied and link.connection.is_ready:
+            link.is_supplied = True
+            self._turns.begin(self._supplying(link), link.account)
+
+    def _supplying(self, link: TerminalLink) -> Iterator[None]:
+        try:
+            while link.connection.is_ready and self._send_next(link):
+                yield
+        finally:
+            link.is_supplied = False
+
+    def _send_next(self, link: TerminalLink) -> bool:
+        """Send one message of what waits for a terminal, and tell whether there was one."""
+        connection = link.connection
+        if link.changes.has_snapshot:
+            connection.send_control(pack_message(self._snapshot_page(link)))
+        elif (key := link.changes.change()) is not None:
+            connection.send_control(self._change_frame(key))
+        elif not link.answers:
+            return False
+        elif (page := next(link.answers[0].pages, None)) is not None:
+            connection.send_control(pack_text(page))
+        else:
+            self._questions.was_read(link.answers.popleft().finished)
+        return True
+
+    def _spread(self) -> None:
+        self._is_spreading = True
+        dirty, self._dirty = self._dirty, {}
+        self._frames.clear()
+        self._turns.begin(self._spreading(dirty), NOBODY)
+
+    def _spreading(self, dirty: dict[str, None]) -> Iterator[None]:
+        concerned: dict[int, TerminalLink] = {}
+        for link in tuple(self._terminals.values()):
+            if link.changes.subscribed:
+                concerned[link.number] = link
+                for count, key in enumerate(dirty, 1):
+                    if self._is_news(link, key):
+                        link.changes.add(key)
+                    if count % ADDED_AT_ONCE == 0:
+                        yield
+        for key in dirty:
+            for number in self._seats.viewers(key):
+                concerned[number] = self._terminals[number]
+                concerned[number].changes.add(key)
+            yield
+        for link in concerned.values():
+            self.supply(link)
+            yield
+        self._is_spreading = False
+        if self._dirty:
+            self._timers.schedule(0, self._spread)
+
+    def _is_news(self, link: TerminalLink, key: str) -> bool:
+        if link.told is None:
+            return True
+        if self.may_see(link, key):
+            link.told.add(key)
+            return True
+        # The terminal has to hear that a rank is gone which it was told of.
+        is_told = key in link.told
+        link.told.discard(key)
+        return is_told
+
+    def _change_frame(self, key: str) -> bytes:
+        frame = self._frames.get(key)
+        if frame is None:
+            rank = self._registry.find(key)
+            frame = pack_message(Gone(key=key) if rank is None else Change(rank=self.info(rank)))
+            if len(frame) <= limits.KIB and len(self._frames) < MAX_FRAMES:
+                self._frames[key] = frame
+        return frame
+
+    def _snapshot_page(self, link: TerminalLink) -> Snapshot:
+        ranks: list[RankInfo] = []
+        size = 0
+        for _ in range(SNAPSHOT_RANKS):
+            if size >= SNAPSHOT_BYTES or (key := link.changes.next_listed()) is None:
+                break
+            rank = self._registry.find(key) if self.may_see(link, key) else None
+            if rank is not None:
+                ranks.append(self.info(rank))
+                if link.told is not None:
+                    link.told.add(key)
+                size += _size_at_most(ranks[-1])
+        return Snapshot(ranks=tuple(ranks), last=link.changes.end_page())
+
+
+def _size_at_most(info: RankInfo) -> int:
+    place = info.where
+    texts = len(info.script) + len(info.directory) + (len(place.file) + len(place.function) if place else 0)
+    return RANK_BYTES + len(info.key) + ESCAPED_BYTES * texts
+
 
 SEATS_AT_ONCE = 4
 """Seats that are sent at once, that of the terminal that asked first: each may carry half a MiB of breakpoints."""

@@ -1,13 +1,12 @@
 """One connection: bytes of a socket to requests and messages, and back.
 
-The connection is websockets' Sans-I/O core on an ``asyncio.Protocol``, so it needs no task. Every error here ends this
+The connection is websockets' Sans-I/O core on a transport of its own, so it needs no task. Every error here ends this
 connection and nothing else. All methods belong to the event loop's thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import ssl
 import typing
@@ -18,7 +17,7 @@ from websockets.frames import Frame, Opcode
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.net import tcp
-from dbg_broker.net.frames import UNREAD_BYTES, IncomingBytes, pack_data, pack_message
+from dbg_broker.net.frames import PIECE_BYTES, PING, pack_data, pack_message
 from dbg_broker.net.http import (
     HttpAnswer,
     NoRequest,
@@ -31,22 +30,19 @@ from dbg_broker.net.http import (
 )
 from dbg_broker.net.outbox import OutgoingFrames
 from dbg_broker.net.reputation import network_of
-from dbg_broker.net.tls import SecureTransport
+from dbg_broker.net.transport import UNREAD_BYTES, SocketTransport
 from dbg_broker.net.turns import Account
 from dbg_broker.net.websocket import WebSocket
-from dbg_dial.tcp import seconds_since_ack
+from dbg_dial.tcp import seconds_since_ack_of
 from dbg_wire import limits
+from dbg_wire.codec import LogForm
 from dbg_wire.errors import printable
-from dbg_wire.log_form import LogForm
 from dbg_wire.messages import Message
 
 if typing.TYPE_CHECKING:
     from dbg_broker.net.connections import Connections
 
 logger = logging.getLogger("dbg_broker")
-
-WRITE_HIGH_WATER = 16 * limits.KIB
-"""Bytes in the transport at which further frames wait in the outbox, where they can still be dropped."""
 
 
 @dataclass(slots=True)
@@ -59,16 +55,12 @@ class Stranger:
     """The begin of its request."""
     is_decided_later: bool = False
     """Whether its request is answered when the broker has read or waited for something."""
-    was_made: bool = False
-    """Whether it got a transport."""
     has_failed: bool = False
     """Whether it was counted as one that failed."""
-    cancel_start: Callable[[], object] | None = None
-    """Gives it up before it has a transport."""
 
 
-class PeerConnection(asyncio.Protocol):
-    """One connection from accept to its end."""
+class PeerConnection:
+    """One connection from accept to its end; whoever makes it gives it its transport."""
 
     # There may be tens of thousands of connections.
     __slots__ = (
@@ -89,7 +81,7 @@ class PeerConnection(asyncio.Protocol):
         "stranger",
     )
 
-    def __init__(self, number: int, peer: str, owner: Connections, secure: SecureTransport | None = None) -> None:
+    def __init__(self, number: int, peer: str, owner: Connections) -> None:
         now = owner.timers.clock()
         self.number = number
         self.peer = peer
@@ -100,13 +92,13 @@ class PeerConnection(asyncio.Protocol):
         self.heard_at = now
         """When the peer was heard last, or will be read again."""
         self._owner = owner
-        self._transport: asyncio.Transport | None = None
+        self._transport: SocketTransport | None = None
         self._websocket: WebSocket | None = None
         self._outgoing = OutgoingFrames(now)
         self._is_closing = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None
-        self._incoming = IncomingBytes(secure)
+        self._incoming = bytearray()
         self._waits_its_turn = False
 
     @property
@@ -114,32 +106,33 @@ class PeerConnection(asyncio.Protocol):
         """Return by what its address is counted."""
         return self.stranger.network
 
-    # ------------------------------------------------------------------------------------------------- asyncio's side
+    # ------------------------------------------------------------------------------------------- the transport's side
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport, and bound its buffer."""
-        raw = typing.cast(asyncio.Transport, transport)
-        secure = self._incoming.secure
-        if secure is not None:
-            secure.run_on(raw)
-        self._transport = secure or raw
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
-        if hasattr(raw, "max_size"):
-            # asyncio would read 256 KiB at once, from each of a thousand connections that flood.
-            raw.max_size = UNREAD_BYTES
-        self._outgoing.transport = self._transport
-        self.stranger.was_made = True
+    def connection_made(self, transport: SocketTransport) -> None:
+        """Take the transport."""
+        self._transport = self._outgoing.transport = transport
+
+    def handshake_waits(self, transport: SocketTransport) -> None:
+        """Have a TLS handshake go on when it is its turn."""
+        self._owner.shakes_hands(self, transport)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the socket, to be read when it is this connection's turn."""
         self.heard_at = self._owner.timers.clock()
-        self._incoming.add(data)
+        self._incoming += data
         self._ask_for_turn()
 
     def eof_received(self) -> None:
         """Take the end of the peer's bytes, which ends the connection."""
         if self._websocket is not None and not self._incoming and not self._websocket.frames:
-            self._websocket.protocol.receive_eof()
+            self._websocket.receive_eof()
+
+    def failed(self, error: Exception) -> None:
+        """Note an error of the transport, which ends after it."""
+        if isinstance(error, ssl.SSLError) and not isinstance(error, (ssl.SSLEOFError, ssl.SSLSyscallError)):
+            self._note_failure(f"no TLS ({error.reason or type(error).__name__})")
+        elif not isinstance(error, OSError):
+            self._has_bug(error)
 
     def work(self, is_over: Callable[[], bool]) -> bool:
         """Take what came until the slice is over, at least one frame; return whether there is more to take now.
@@ -156,7 +149,7 @@ class PeerConnection(asyncio.Protocol):
             while has_more:
                 websocket = self._websocket
                 if websocket is None or not websocket.frames:
-                    self._receive(self._incoming.piece())
+                    self._receive(self._next_piece())
                     websocket = self._websocket
                 if websocket is not None and websocket.frames and self.is_open == was_open:
                     self._handle_next(websocket)
@@ -164,14 +157,11 @@ class PeerConnection(asyncio.Protocol):
                 # Most peers have said one thing; the clock is asked only if there is more.
                 if self.is_open != was_open or (has_more and is_over()):
                     break
-        except ssl.SSLError as error:
-            self._incoming.clear()
-            self._fail(f"no TLS ({error.reason or type(error).__name__})")
-        except Exception:
-            logger.exception("the connection from %s is closed after an error of the broker", self.peer)
+        except Exception as error:
+            self._has_bug(error)
             self._drop_incoming()
             self.abort()
-        if self._transport is None and self._was_lost and not self._incoming and not self._has_frames:
+        if self._transport is None and not self._incoming and not self._has_frames:
             self._end()
         self._mind_reading()
         if self.is_open and not was_open:
@@ -186,15 +176,11 @@ class PeerConnection(asyncio.Protocol):
     def _has_work(self) -> bool:
         if self._websocket is not None and self._websocket.frames:
             return True
-        return bool(self._incoming) and (not self._is_resting or self._was_lost)
+        return bool(self._incoming) and (not self._is_resting or self._transport is None)
 
     @property
     def _has_frames(self) -> bool:
         return self._websocket is not None and bool(self._websocket.frames)
-
-    @property
-    def _was_lost(self) -> bool:
-        return self._transport is None and self.stranger.was_made
 
     def _drop_incoming(self) -> None:
         self._incoming.clear()
@@ -210,17 +196,16 @@ class PeerConnection(asyncio.Protocol):
         self._outgoing.is_paused = False
         try:
             self._pump()
-        except Exception:
-            logger.exception("the connection from %s is closed after an error of the broker", self.peer)
+        except Exception as error:
+            self._has_bug(error)
             self.abort()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self) -> None:
         """End the connection when all bytes that came before have been read."""
         if self._abort_handle is not None:
             self._abort_handle.cancel()
-        if self._transport is not None:
-            # Python 3.10 takes a TLS transport for open until this is called.
-            self._transport.close()
+        if self._transport is not None and self._transport.is_shaking and not self._is_closing:
+            self._note_failure("it ended during the TLS handshake")
         self._transport = self._outgoing.transport = None
         if self._is_closing:
             self._drop_incoming()
@@ -229,10 +214,12 @@ class PeerConnection(asyncio.Protocol):
         else:
             self._ask_for_turn()
 
+    def _has_bug(self, error: Exception) -> None:
+        logger.error("the connection from %s is closed after an error of the broker", self.peer, exc_info=error)
+
     def _end(self) -> None:
         if not self._is_closing and not self.is_open:
-            is_shaken = self._incoming.secure is None or self._incoming.secure.is_shaken
-            self._note_failure("it ended before a request" if is_shaken else "it ended during the TLS handshake")
+            self._note_failure("it ended before a request")
         self._is_closing = True
         self.is_open = False
         self._outgoing.clear()
@@ -244,26 +231,29 @@ class PeerConnection(asyncio.Protocol):
             logger.exception("an error of the broker after the connection from %s ended", self.peer)
 
     def _ask_for_turn(self) -> None:
-        if not self._waits_its_turn and (not self._is_resting or self._was_lost):
+        if not self._waits_its_turn and (not self._is_resting or self._transport is None):
             self._waits_its_turn = self._owner.has_bytes(self)
         if self._waits_its_turn or self._is_resting:
             self._mind_reading()
 
     def _mind_reading(self) -> None:
         """Read from the socket unless this connection rests, or enough waits to be read."""
-        if self._transport is None or self._transport.is_closing():
+        if self._transport is None:
             return
-        if self._is_resting or self._incoming.is_full:
+        if self._is_resting or len(self._incoming) >= UNREAD_BYTES:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
 
     # --------------------------------------------------------------------------------------------------- what comes in
 
+    def _next_piece(self) -> bytes:
+        piece = bytes(self._incoming[:PIECE_BYTES])
+        del self._incoming[:PIECE_BYTES]
+        return piece
+
     def _receive(self, data: bytes) -> None:
-        if self._incoming.secure is not None and self._incoming.secure.has_ended:
-            self._take_tls_end()
-        if not data or self.stranger.is_decided_later or (self._is_closing and not self.is_open):
+        if self.stranger.is_decided_later or (self._is_closing and not self.is_open):
             # A request that is answered later is the last one: more behind it would cost as much again.
             return
         if self._websocket is None:
@@ -271,13 +261,6 @@ class PeerConnection(asyncio.Protocol):
             self._receive_head()
         elif not self._websocket.receive(data):
             self._end_piece(self._websocket)
-
-    def _take_tls_end(self) -> None:
-        """Take the end of a TLS peer's bytes, which may leave its socket open."""
-        if self._websocket is not None:
-            self._websocket.protocol.receive_eof()
-        if self._transport is not None:
-            self._transport.close()
 
     def _receive_head(self) -> None:
         try:
@@ -318,8 +301,8 @@ class PeerConnection(asyncio.Protocol):
         self._outgoing.write(switched)
         self._websocket = WebSocket()
         self.is_open = True
-        if self._transport is not None:
-            tcp.tune(self._transport, to_terminal=answer.role is not Role.RANK)
+        if self._transport is not None and answer.role is not Role.RANK:
+            tcp.keep_little(self._transport.socket)
         self._owner.opened(self, answer)
 
     def _handle_next(self, websocket: WebSocket) -> None:
@@ -332,9 +315,9 @@ class PeerConnection(asyncio.Protocol):
             self._end_piece(websocket)
 
     def _end_piece(self, websocket: WebSocket) -> None:
-        if websocket.protocol.parser_exc is not None and not self._is_closing:
-            logger.info("the connection from %s is closed: %s", self.peer, type(websocket.protocol.parser_exc).__name__)
-        self._write_library_frames(websocket)
+        if websocket.breach and not self._is_closing:
+            logger.info("the connection from %s is closed: %s", self.peer, websocket.breach)
+        self._write_answers(websocket)
         if (kept := websocket.unfinished()) is not None:
             size, is_new = kept
             self._owner.note_unfinished(self, size, is_new=is_new)
@@ -354,11 +337,6 @@ class PeerConnection(asyncio.Protocol):
             self._owner.handlers.text(self, payload.decode("utf-8", "replace"))
 
     # ---------------------------------------------------------------------------------------------------- what goes out
-
-    @property
-    def is_ahead(self) -> bool:
-        """Tell whether a TLS handshake is complete."""
-        return self._incoming.secure is not None and self._incoming.secure.is_shaken
 
     @property
     def is_ready(self) -> bool:
@@ -410,8 +388,8 @@ class PeerConnection(asyncio.Protocol):
             self._outgoing.flush()
         self._outgoing.clear()
         self._is_closing = True
-        websocket.protocol.send_close(code, printable(reason, 60).encode()[:120].decode("utf-8", "ignore"))
-        self._write_library_frames(websocket)
+        websocket.close(code, printable(reason, 60).encode()[:120].decode("utf-8", "ignore"))
+        self._write_answers(websocket)
         self._abort_soon()
 
     def abort(self) -> None:
@@ -419,18 +397,15 @@ class PeerConnection(asyncio.Protocol):
         self._is_closing = True
         if self._transport is not None:
             self._transport.abort()
-        elif self.stranger.cancel_start is not None:
-            self.stranger.cancel_start()
 
     def ping(self) -> None:
         """Ask the peer for a sign of life, unless the ping would have to wait."""
         if self.is_ready and self._websocket is not None:
-            self._websocket.protocol.send_ping(b"")
-            self._write_library_frames(self._websocket)
+            self._outgoing.write(PING)
 
     def rest(self, seconds: float) -> None:
         """Read nothing for a while."""
-        if self._transport is not None and not self._transport.is_closing() and not self._is_resting:
+        if self._transport is not None and not self._transport.is_closing and not self._is_resting:
             self._is_resting = True
             self.heard_at = self._owner.timers.clock() + seconds
             self._owner.timers.schedule(seconds, self._resume_reading)
@@ -451,7 +426,7 @@ class PeerConnection(asyncio.Protocol):
 
     def seconds_since_ack(self) -> float:
         """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
-        return 0.0 if self._transport is None else seconds_since_ack(self._transport)
+        return 0.0 if self._transport is None else seconds_since_ack_of(self._transport.socket)
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
@@ -462,14 +437,14 @@ class PeerConnection(asyncio.Protocol):
         if self.is_ready:
             self._owner.handlers.drained(self)
 
-    def _write_library_frames(self, websocket: WebSocket) -> None:
-        """Write what the library answers by itself: pongs and closes."""
+    def _write_answers(self, websocket: WebSocket) -> None:
+        """Write what a WebSocket answers by itself: pongs and closes."""
         transport = self._transport
         if transport is None:
             return
-        if self._outgoing.write_to_end(websocket.protocol.data_to_send()):
+        if self._outgoing.write_to_end(websocket.data_to_send()):
             self._end_output(transport)
-        if not transport.is_closing() and self._outgoing.held > limits.MAX_VIEWER_BACKLOG:
+        if not transport.is_closing and self._outgoing.held > limits.MAX_VIEWER_BACKLOG:
             # The peer sends pings without end and doesn't read the answers.
             self.abort()
 
@@ -480,14 +455,10 @@ class PeerConnection(asyncio.Protocol):
         self._outgoing.write(answer_bytes(answer, with_body=with_body))
         self._end_output(self._transport)
 
-    def _end_output(self, transport: asyncio.Transport) -> None:
+    def _end_output(self, transport: SocketTransport) -> None:
         self._is_closing = True
         # A half-close lets the peer read the whole answer; a close with unread bytes would reset the connection.
-        if transport.can_write_eof():
-            with contextlib.suppress(OSError):
-                transport.write_eof()
-        else:
-            transport.close()
+        transport.end_output()
         self._abort_soon()
 
     def _abort_soon(self) -> None:

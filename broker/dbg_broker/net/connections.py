@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from dbg_broker.home.bearer import Bearer
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.frames import MESSAGE_SECONDS, CloseCode, Unfinished
+from dbg_broker.net.handshakes import Handshakes
 from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.loop import LoopTimes
 from dbg_broker.net.metrics import Budget, Meters, Payer
 from dbg_broker.net.places import Arrivals, Capacity, RankPlaces
 from dbg_broker.net.reputation import Reputation
 from dbg_broker.net.spare import SpareDescriptors, SpareMemory
+from dbg_broker.net.transport import SocketTransport
 from dbg_broker.net.turns import Entrance, Turns
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.timers import Timers
@@ -82,6 +84,7 @@ class Connections:
         self.rank_places = RankPlaces(self.capacity.ranks)
         self.turns = Turns(timers)
         self.entrance = Entrance(timers)
+        self.handshakes = Handshakes(timers)
         self.reputation = Reputation()
         self.open: dict[int, PeerConnection] = {}
         """Those with a WebSocket, by number."""
@@ -123,10 +126,20 @@ class Connections:
             oldest, budget = given_up
             self._give_up(oldest, budget, "too many connections wait")
 
-    def begins(self, connection: PeerConnection, begin: Callable[[], None]) -> None:
-        """Call ``begin``, which reads the first bytes of a connection, when it is its turn."""
+    def shakes_hands(self, connection: PeerConnection, transport: SocketTransport) -> None:
+        """Have a connection's TLS handshake go on when it is its turn."""
         is_slow = self.reputation.is_slow(connection.network, self.timers.clock())
-        self.entrance.call(begin, connection.network, is_slow=is_slow)
+        if not transport.is_answered:
+            self.handshakes.submit(transport, connection.network, is_slow=is_slow)
+            return
+
+        def work(_is_over: Callable[[], bool]) -> bool:
+            transport.shake()
+            transport.take_back()
+            return False
+
+        # First among those of its address: much was spent on it already.
+        self.entrance.submit(work, connection.network, is_slow=is_slow, is_ahead=True)
 
     def failed(self, connection: PeerConnection, reason: str) -> None:
         """Count a stranger, once for each connection: what came was no request for a WebSocket of the broker."""
@@ -153,7 +166,7 @@ class Connections:
         if connection.account is not None:
             return self.turns.submit(connection.work, connection.account, types=self.handlers.types(connection))
         is_slow = self.reputation.is_slow(connection.network, self.timers.clock())
-        self.entrance.submit(connection.work, connection.network, is_slow=is_slow, is_ahead=connection.is_ahead)
+        self.entrance.submit(connection.work, connection.network, is_slow=is_slow)
         return True
 
     def note_unfinished(self, connection: PeerConnection, size: int, *, is_new: bool) -> None:

@@ -1,4 +1,4 @@
-"""WebSocket frames as a server sends them, bytes that came and are not read yet, and sums of incomplete messages."""
+"""WebSocket frames as a server sends them, and sums of incomplete messages."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import struct
 
 from websockets.frames import Opcode
 
-from dbg_broker.net.tls import SecureTransport
 from dbg_broker.quotas import ByteBudget
-from dbg_dial import handover
+from dbg_dial import waiting
 from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Message
 
 PIECE_BYTES = 2 * limits.KIB
 """Bytes that are taken apart at once: 100 short messages or 300 pings, between which the clock is looked at."""
-
-UNREAD_BYTES = 64 * limits.KIB
-"""Bytes waiting for their turn at which the socket is not read any more."""
 
 MESSAGE_SECONDS = 60.0
 """Seconds that one message may take to come: a mebibyte, the largest there is, takes 33 at 256 kbit/s."""
@@ -32,7 +28,7 @@ class CloseCode(enum.IntEnum):
 
     DONE = 1000
     """The connection is not needed any more."""
-    SHUTDOWN = handover.SHUTDOWN
+    SHUTDOWN = waiting.SHUTDOWN
     """The broker ends."""
     BAD_MESSAGE = 1002
     """The peer broke the protocol."""
@@ -56,6 +52,10 @@ def pack(opcode: Opcode, payload: bytes) -> bytes:
     return struct.pack("!BBQ", 0x80 | opcode, 127, size) + payload
 
 
+PING = pack(Opcode.PING, b"")
+"""A question whether the peer is there."""
+
+
 def pack_message(message: Message) -> bytes:
     """Return the frame of a control message."""
     return pack_text(encode(message).encode())
@@ -69,46 +69,6 @@ def pack_text(payload: bytes) -> bytes:
 def pack_data(payload: bytes) -> bytes:
     """Return the frame of terminal bytes."""
     return pack(Opcode.BINARY, payload)
-
-
-class IncomingBytes:
-    """The bytes of one connection; nothing is decrypted before it is asked for."""
-
-    __slots__ = ("_unread", "secure")
-
-    def __init__(self, secure: SecureTransport | None) -> None:
-        self.secure = secure
-        self._unread = bytearray()
-
-    def __bool__(self) -> bool:
-        return bool(self._unread) or (self.secure is not None and not self.secure.is_dry)
-
-    @property
-    def is_full(self) -> bool:
-        """Tell whether enough waits."""
-        return len(self._unread) >= UNREAD_BYTES
-
-    def add(self, data: bytes) -> None:
-        """Keep bytes of the socket."""
-        self._unread += data
-
-    def piece(self) -> bytes:
-        """Return the next bytes that the peer said; with TLS they may be empty. Raise ssl.SSLError."""
-        secure = self.secure
-        if secure is not None and not secure.is_dry:
-            return secure.read(PIECE_BYTES)
-        piece = bytes(self._unread[:PIECE_BYTES])
-        del self._unread[:PIECE_BYTES]
-        if secure is None:
-            return piece
-        secure.feed(piece)
-        return secure.read(PIECE_BYTES)
-
-    def clear(self) -> None:
-        """Forget all that waits."""
-        self._unread.clear()
-        if self.secure is not None:
-            self.secure.drop()
 
 
 class Unfinished(ByteBudget[int]):

@@ -10,8 +10,8 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dbg_dial.deadline import within
 from dbg_dial.memory import is_private_directory, peer_of
+from dbg_dial.waiting import within
 
 logger = logging.getLogger("dbg_broker")
 

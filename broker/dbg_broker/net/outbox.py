@@ -6,19 +6,21 @@ bytes that the transport itself still holds; they count against the bound.
 
 from __future__ import annotations
 
-import asyncio
 import enum
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dbg_wire import limits
+
+if TYPE_CHECKING:
+    from dbg_broker.net.transport import SocketTransport
 
 FRAME_COST = 120
 """Bytes of memory that a frame takes beside its own bytes; without them the bound would not hold for tiny frames."""
 
 TRANSPORT_SLACK = 128 * limits.KIB
-"""Bytes that TLS and its transport may hold beside what they report: one frame each, and 64 KiB in asyncio."""
+"""Bytes that TLS and its transport may hold beside what they report: a record each, and a large frame."""
 
 OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
 """Bytes that may wait for one peer, a rank or a terminal."""
@@ -174,7 +176,7 @@ class OutgoingFrames:
     __slots__ = ("_outbox", "is_paused", "transport")
 
     def __init__(self, now: float) -> None:
-        self.transport: asyncio.Transport | None = None
+        self.transport: SocketTransport | None = None
         self.is_paused = False
         self._outbox = Outbox(OUTBOX_BYTES, now)
 
@@ -186,7 +188,7 @@ class OutgoingFrames:
     @property
     def held(self) -> int:
         """Return how many bytes the transport holds."""
-        return self.transport.get_write_buffer_size() if self.transport else 0
+        return self.transport.buffered if self.transport else 0
 
     @property
     def waiting_bytes(self) -> int:
@@ -213,17 +215,15 @@ class OutgoingFrames:
 
     def write(self, data: bytes) -> None:
         """Write bytes past all that waits."""
-        # asyncio logs a warning when a connection that has failed is written to.
-        if self.transport is not None and not self.transport.is_closing():
+        if self.transport is not None:
             self.transport.write(data)
 
     def write_to_end(self, pieces: Iterable[bytes]) -> bool:
         """Write the library's own frames past all that waits; tell whether an empty piece now ends the output.
 
-        The library ends its output again when more bytes come. The output ends once: after a second close all methods
-        of asyncio's TLS transport fail.
+        The library ends its output again when more bytes come.
         """
-        if self.transport is None or self.transport.is_closing():
+        if self.transport is None or self.transport.is_closing:
             return False
         whole = list(pieces)
         is_end = b"" in whole

@@ -8,15 +8,14 @@ import logging
 import socket
 import ssl
 import time
-from functools import partial
 
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.connections import Connections
 from dbg_broker.net.spare import NO_DESCRIPTORS
-from dbg_broker.net.tls import SecureTransport
+from dbg_broker.net.transport import SocketTransport
 from dbg_broker.settings import EVERYBODY, Allowed
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 
 logger = logging.getLogger("dbg_broker")
 
@@ -60,12 +59,12 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._context = context
         self._last_number = 0
-        self._starting: set[asyncio.Task[None]] = set()
         self._sweeping: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Begin to accept and to sweep."""
         self.listener.setblocking(False)
+        tcp.prepare(self.listener)
         self._loop.add_reader(self.listener, self._accept)
         self._sweep(self._loop.time())
 
@@ -93,9 +92,7 @@ class Server:
             self._owner.handlers.abort_all()
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(ABORT_SECONDS, empty.wait())
-        for task in self._starting:
-            task.cancel()
-        await asyncio.gather(*self._starting, return_exceptions=True)
+        self._owner.handshakes.close()
 
     def _accept(self) -> None:
         ends = time.thread_time() + ACCEPT_SECONDS
@@ -114,8 +111,8 @@ class Server:
             return False
         except OSError as error:
             return self._could_not_accept(error)
-        if self._allowed.admits(address, accepted.getsockname()):
-            self._let_wait(accepted, tcp.peer_name(address))
+        if self._allowed.admits(address, accepted.getsockname):
+            self._welcome(accepted, tcp.peer_name(address))
         else:
             accepted.close()
             self._owner.turned_away(tcp.peer_name(address))
@@ -132,46 +129,13 @@ class Server:
         self._accept_later(FULL_SECONDS)
         return False
 
-    def _let_wait(self, accepted: socket.socket, peer: str) -> None:
-        """Let a connection wait for its first byte, which costs much less than a transport."""
+    def _welcome(self, accepted: socket.socket, peer: str) -> None:
+        """Make a connection, which waits for its first byte."""
         accepted.setblocking(False)
         self._last_number += 1
-        secure = SecureTransport(self._context) if self._context is not None else None
-        connection = PeerConnection(self._last_number, peer, self._owner, secure)
-        connection.stranger.cancel_start = partial(self._give_up, connection, accepted, "it was given up")
-        self._loop.add_reader(accepted, self._has_first_byte, connection, accepted)
+        connection = PeerConnection(self._last_number, peer, self._owner)
+        connection.connection_made(SocketTransport(accepted, connection, self._context))
         self._owner.accepted(connection)
-
-    def _has_first_byte(self, connection: PeerConnection, accepted: socket.socket) -> None:
-        """Let a connection wait for its turn, unless it has ended: its place is free at once then."""
-        try:
-            is_there = bool(accepted.recv(1, socket.MSG_PEEK))
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            is_there = False
-        if is_there:
-            self._loop.remove_reader(accepted)
-            self._owner.begins(connection, partial(self._begin, connection, accepted))
-        else:
-            self._give_up(connection, accepted, "it ended before a request")
-
-    def _begin(self, connection: PeerConnection, accepted: socket.socket) -> None:
-        """Give a connection a transport for what came, unless it was given up while it waited for its turn."""
-        if accepted.fileno() < 0:
-            return
-        task = self._loop.create_task(self._hand_over(connection, accepted))
-        connection.stranger.cancel_start = task.cancel
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
-
-    def _give_up(self, connection: PeerConnection, accepted: socket.socket, reason: str) -> None:
-        """End a connection that has no transport."""
-        self._loop.remove_reader(accepted)
-        connection.stranger.cancel_start = None
-        accepted.close()
-        self._owner.failed(connection, reason)
-        self._owner.handlers.lost(connection)
 
     def _accept_later(self, seconds: float) -> None:
         self._loop.remove_reader(self.listener)
@@ -180,24 +144,6 @@ class Server:
     def _accept_again(self) -> None:
         if self.listener.fileno() >= 0:
             self._loop.add_reader(self.listener, self._accept)
-
-    async def _hand_over(self, connection: PeerConnection, accepted: socket.socket) -> None:
-        """Give a socket its transport."""
-        reason = "it ended at once"
-        try:
-            await self._loop.connect_accepted_socket(lambda: connection, accepted)
-        except OSError as error:
-            reason = f"it failed at once ({error.strerror})"
-        except asyncio.CancelledError:
-            reason = "it was given up"
-        except Exception:
-            logger.exception("the connection from %s is closed after an error of the broker", connection.peer)
-        finally:
-            connection.stranger.cancel_start = None
-            if not connection.stranger.was_made:
-                accepted.close()
-                self._owner.failed(connection, reason)
-                self._owner.handlers.lost(connection)
 
     def _sweep(self, due: float) -> None:
         try:

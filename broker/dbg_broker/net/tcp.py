@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import socket
@@ -21,18 +20,21 @@ BACKLOG = 4096
 """Connections that the kernel may hold before accept: with asyncio's 100, 2,000 ranks take seconds to connect."""
 
 
-def tune(transport: asyncio.Transport, *, to_terminal: bool) -> None:
-    """Have a silent peer's host asked whether it is still there, and keep little in the kernel for a terminal."""
-    connected = transport.get_extra_info("socket")
-    if connected is None:
-        # A TLS transport forgets its socket as soon as that is closed.
-        return
-    ask_peer(connected)
-    if to_terminal:
-        with contextlib.suppress(OSError):
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, TERMINAL_SEND_BUFFER)
-        with contextlib.suppress(OSError):
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, TERMINAL_UNSENT)
+def prepare(listener: socket.socket) -> None:
+    """Have connections send small frames at once, and ask a silent peer's host whether it is there.
+
+    A connection has these options of the socket that accepts it: nothing is to be set for each.
+    """
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    ask_peer(listener)
+
+
+def keep_little(connected: socket.socket) -> None:
+    """Keep little in the kernel for a terminal."""
+    with contextlib.suppress(OSError):
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, TERMINAL_SEND_BUFFER)
+    with contextlib.suppress(OSError):
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, TERMINAL_UNSENT)
 
 
 def peer_name(address: object) -> str:

@@ -31,8 +31,7 @@ COUNTED_SECONDS = TURN_SECONDS / 2
 message, would cost a third of what the message does."""
 
 STRANGERS_SECONDS = 0.001
-"""Time of one turn of the event loop for all strangers. The last one may end a TLS handshake late, 1 ms; with the 10 ms
-that others have, a turn stays far below 50 ms."""
+"""Time of one turn of the event loop for all strangers: with the time of the others, a turn stays far below 50 ms."""
 
 
 class Account(NamedTuple):
@@ -264,18 +263,22 @@ _Queue = OrderedDict[str, deque[Work]]
 
 
 class Entrance:
-    """The order in which strangers take their bytes: those whose token is not known yet.
+    """The order in which strangers are served: those whose token is not known yet.
 
-    All of them together have a bounded part of each turn of the event loop, whatever they ask for: a TLS handshake, a
-    page, or a refusal. Addresses take it in turn, and the connections of one address in the order in which they sent
-    something. So no address delays another one. Addresses with many failed attempts wait in a slow line: it has one
-    connection's share of each turn, and all the time that the other line leaves.
+    All of them together have a bounded part of each turn of the event loop, whatever they ask for: a page, or a
+    refusal. Addresses take it in turn, and the connections of one address in the order in which they sent something. So
+    no address delays another one. Addresses with many failed attempts wait in a slow line: it has one connection's
+    share of each turn, and all the time that the other line leaves.
+
+    Nobody is served while ``has_room`` is false; :meth:`go_on` is called when it may be true again.
     """
 
-    def __init__(self, timers: Timers) -> None:
+    def __init__(self, timers: Timers, has_room: Callable[[], bool] = lambda: True) -> None:
         self._clock, self._schedule = timers.spent, timers.schedule
+        self._has_room = has_room
         self._line: _Queue = OrderedDict()
         self._slow_line: _Queue = OrderedDict()
+        self._owes_slow = False
         self._is_scheduled = False
 
     def __len__(self) -> int:
@@ -284,8 +287,7 @@ class Entrance:
     def submit(self, work: Work, address: str, *, is_slow: bool, is_ahead: bool = False) -> None:
         """Do work that doesn't wait here when it is its turn.
 
-        One that ``is_ahead`` of others, as its TLS handshake is complete, goes first among those of its address: it
-        needs one step more, and what was spent on it isn't lost.
+        One that ``is_ahead`` of others, as much was spent on it, goes first among those of its address.
         """
         line = self._slow_line if is_slow else self._line
         waiting = line.setdefault(address, deque())
@@ -293,34 +295,28 @@ class Entrance:
             waiting.appendleft(work)
         else:
             waiting.append(work)
-        self._begin_later()
+        self.go_on()
 
-    def call(self, begin: Callable[[], None], address: str, *, is_slow: bool) -> None:
-        """Call something when a new connection of an address has its turn."""
-
-        def work(_is_over: Callable[[], bool]) -> bool:
-            begin()
-            return False
-
-        self.submit(work, address, is_slow=is_slow)
-
-    def _begin_later(self) -> None:
-        if not self._is_scheduled:
+    def go_on(self) -> None:
+        """Serve in the next turn of the loop, if anybody waits and there is room."""
+        if not self._is_scheduled and (self._line or self._slow_line) and self._has_room():
             self._is_scheduled = True
             self._schedule(0, self._begin)
 
     def _begin(self) -> None:
         self._is_scheduled = False
         ends = self._clock() + STRANGERS_SECONDS
-        while self._line and self._clock() < ends:
+        if self._owes_slow and self._slow_line and self._has_room():
+            self._serve(self._slow_line)
+        while self._line and self._has_room() and self._clock() < ends:
             self._serve(self._line)
-        # The slow line moves even if the other one takes all the time.
+        # The slow line moves even if the other one takes all the time, or all the room.
+        self._owes_slow = not self._has_room()
         is_first = True
-        while self._slow_line and (is_first or self._clock() < ends):
+        while self._slow_line and self._has_room() and (is_first or self._clock() < ends):
             self._serve(self._slow_line)
             is_first = False
-        if self._line or self._slow_line:
-            self._begin_later()
+        self.go_on()
 
     def _serve(self, line: _Queue) -> None:
         """Let the first connection of the first address read one piece, and put both at the end of their lines."""

@@ -8,28 +8,36 @@ from websockets.frames import Frame, Opcode, apply_mask  # type: ignore[attr-def
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
+from dbg_broker.net.frames import pack
 from dbg_wire import limits
 
 # The library logs much about the bytes of strangers; the broker logs what matters, in one line.
 _library_logger = logging.getLogger("dbg_broker.websockets")
 _library_logger.setLevel(logging.CRITICAL + 1)
 
-_WHOLE = {0x80 | Opcode.TEXT: Opcode.TEXT, 0x80 | Opcode.BINARY: Opcode.BINARY}
+_WHOLE = {0x80 | opcode: opcode for opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.PING, Opcode.PONG)}
+_LONGEST_CONTROL = 125
 
 
-def whole_frame(data: bytes) -> Frame | None:
-    """Return the frame if these bytes are exactly one short frame with a whole message of a client, else None.
+def whole_frames(data: bytes) -> list[Frame] | None:
+    """Return the frames if these bytes are nothing but short frames of a client that end a message each, else None.
 
     Most bytes that come are, and the library takes twice as long for them.
     """
-    if len(data) < 6 or data[0] not in _WHOLE or data[1] < 0x80:
-        return None
-    size, begins = data[1] & 0x7F, 6
-    if size == 126:
-        size, begins = int.from_bytes(data[2:4], "big"), 8
-    if (size == 127 and begins == 6) or len(data) != begins + size:
-        return None
-    return Frame(_WHOLE[data[0]], apply_mask(data[begins:], data[begins - 4 : begins]))
+    frames, at = [], 0
+    while at < len(data):
+        if len(data) < at + 6 or data[at] not in _WHOLE or data[at + 1] < 0x80:
+            return None
+        opcode, size, begins = _WHOLE[data[at]], data[at + 1] & 0x7F, at + 6
+        if size > _LONGEST_CONTROL:
+            if size == 127 or opcode in (Opcode.PING, Opcode.PONG):
+                return None
+            size, begins = int.from_bytes(data[at + 2 : at + 4], "big"), at + 8
+        at = begins + size
+        if at > len(data):
+            return None
+        frames.append(Frame(opcode, apply_mask(data[begins:at], data[begins - 4 : begins])))
+    return frames
 
 
 class Fragments:
@@ -67,46 +75,82 @@ class Fragments:
 
 
 class WebSocket:
-    """An open WebSocket's incoming side; ``frames`` have been read and are still to be taken, the next one last."""
+    """An open WebSocket's incoming side; ``frames`` have been read and are still to be taken, the next one last.
 
-    __slots__ = ("_fragments", "_had_part", "_has_finished", "frames", "protocol")
+    The library's objects take as much memory as all else of a connection. They are made for the first bytes that are
+    not short frames.
+    """
+
+    __slots__ = ("_fragments", "_had_part", "_has_finished", "_library", "_pongs", "frames")
 
     def __init__(self) -> None:
-        self.protocol = ServerProtocol(state=State.OPEN, max_size=limits.MAX_FRAME_BYTES, logger=_library_logger)
         self.frames: list[Frame] = []
-        self._fragments = Fragments()
+        self._library: ServerProtocol | None = None
+        self._fragments: Fragments | None = None
+        self._pongs: list[bytes] = []
         self._has_finished = False
         self._had_part = False
 
     @property
     def is_open(self) -> bool:
         """Tell whether neither end has closed it."""
-        return self.protocol.state is State.OPEN
+        return self._library is None or self._library.state is State.OPEN
+
+    @property
+    def breach(self) -> str:
+        """Return the name of the peer's breach of the protocol, empty if there was none."""
+        error = None if self._library is None else self._library.parser_exc
+        return "" if error is None else type(error).__name__
 
     def receive(self, data: bytes) -> bool:
         """Take bytes apart, and tell whether frames have come."""
-        frame = self._whole_frame(data)
-        if frame is not None:
-            self.frames = [frame]
-            return True
-        self.protocol.receive_data(data)
-        self.frames = [event for event in self.protocol.events_received() if isinstance(event, Frame)]
+        frames = self._whole_frames(data)
+        if frames is not None:
+            self.frames = frames
+            self._pongs += [pack(Opcode.PONG, bytes(ping.data)) for ping in frames if ping.opcode is Opcode.PING]
+            frames.reverse()
+            return bool(frames)
+        library = self._made_library()
+        library.receive_data(data)
+        self.frames = [event for event in library.events_received() if isinstance(event, Frame)]
         self.frames.reverse()
         return bool(self.frames)
 
+    def receive_eof(self) -> None:
+        """Take the end of the peer's bytes."""
+        if self._library is not None:
+            self._library.receive_eof()
+
     def message(self, frame: Frame) -> tuple[Opcode, bytes] | None:
         """Take a frame, and return the message that it completes, if it does."""
+        if self._fragments is None:
+            if frame.fin:
+                if frame.opcode not in (Opcode.TEXT, Opcode.BINARY):
+                    return None
+                self._has_finished = True
+                return frame.opcode, bytes(frame.data)
+            self._fragments = Fragments()
         whole = self._fragments.add(frame)
         if whole is not None:
             self._has_finished = True
         return whole
+
+    def close(self, code: int, reason: str) -> None:
+        """Begin to close; the frame for that is in :meth:`data_to_send`."""
+        self._made_library().send_close(code, reason)
+
+    def data_to_send(self) -> list[bytes]:
+        """Return what it answers by itself, pongs and closes; an empty piece ends the output."""
+        pongs, self._pongs = self._pongs, []
+        return pongs if self._library is None else pongs + self._library.data_to_send()
 
     def unfinished(self) -> tuple[int, bool] | None:
         """Return how many bytes are kept of an incomplete message, and whether one was completed since the last call.
 
         Return None if nothing is and was kept.
         """
-        size = len(self.protocol.reader.buffer) + len(self._fragments)
+        size = 0 if self._library is None else len(self._library.reader.buffer)
+        size += 0 if self._fragments is None else len(self._fragments)
         is_new, self._has_finished = self._has_finished, False
         if not size and not self._had_part:
             return None
@@ -116,12 +160,18 @@ class WebSocket:
     def forget(self) -> None:
         """Forget what has come: the library's objects refer to one another, and would stay until garbage collection."""
         self.frames.clear()
-        self._fragments.clear()
-        self.protocol.reader.buffer.clear()
-        self.protocol.parser.close()
+        self._fragments = None
+        if self._library is not None:
+            self._library.reader.buffer.clear()
+            self._library.parser.close()
 
-    def _whole_frame(self, data: bytes) -> Frame | None:
-        """Return the frame that these bytes are, if the library has nothing to add: it holds none, nor part of one."""
-        if self._fragments.is_begun or self.protocol.reader.buffer or not self.is_open:
-            return None
-        return whole_frame(data)
+    def _made_library(self) -> ServerProtocol:
+        if self._library is None:
+            self._library = ServerProtocol(state=State.OPEN, max_size=limits.MAX_FRAME_BYTES, logger=_library_logger)
+        return self._library
+
+    def _whole_frames(self, data: bytes) -> list[Frame] | None:
+        """Return the frames that these bytes are, if the library has nothing to add: it holds no part of one."""
+        is_amid = self._fragments is not None and self._fragments.is_begun
+        is_part = self._library is not None and (bool(self._library.reader.buffer) or not self.is_open)
+        return None if is_amid or is_part else whole_frames(data)

@@ -56,7 +56,7 @@ class FirstFailures:
         """
         if rank.state is not RankState.EXITED:
             return []
-        run = rank.said.job, rank.said.run
+        run = rank.identity.job, rank.identity.run
         first = self._first.get(run)
         if not has_failed(rank) or (first is not None and first.key != rank.key and first.at <= rank.end.left):
             return [rank] if _explain(rank, first) else []
@@ -66,7 +66,7 @@ class FirstFailures:
         self._forget_run(run)
         self._first[run] = failure
         self._runs[rank.key] = run
-        others = (other for other in everybody() if (other.said.job, other.said.run) == run)
+        others = (other for other in everybody() if (other.identity.job, other.identity.run) == run)
         return [other for other in others if _explain(other, failure, first)]
 
     def forget(self, key: str) -> None:
@@ -107,12 +107,12 @@ def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None =
 def _how(rank: RankRecord) -> str:
     status = rank.end.exit or 0
     if status > 0:
-        return f"rank {rank.said.rank} had exited with status {status}"
+        return f"rank {rank.identity.rank} had exited with status {status}"
     try:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
-    return f"rank {rank.said.rank} was killed by {name}"
+    return f"rank {rank.identity.rank} was killed by {name}"
 
 
 _Run = tuple[str, str]
@@ -141,7 +141,7 @@ class CrashedRanks:
 
     def changed(self, rank: RankRecord) -> bool:
         """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
-        run = (rank.said.job, rank.said.run)
+        run = (rank.identity.job, rank.identity.run)
         if self._run_of.get(rank.key, run) != run:
             self.forget(rank.key)
         launch = self._launches.setdefault(run, _Launch())
@@ -153,7 +153,7 @@ class CrashedRanks:
             launch.members[rank.key] = launch.newcomers[rank.key] = None
             if launch.kept:
                 self._due[run] = None
-        number = rank.said.rank if _is_kept(rank) else None
+        number = rank.identity.rank if _is_kept(rank) else None
         if number != launch.kept.get(rank.key):
             self._due[run] = None
             if number is not None:

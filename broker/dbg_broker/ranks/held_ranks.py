@@ -67,15 +67,15 @@ class HeldRanks:
 
     def changed(self, rank: RankRecord) -> bool:
         """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
-        run = (rank.said.job, rank.said.run)
-        if rank.child is None and (rank.is_live or (run, rank.said.rank) not in self._keys):
+        run = (rank.identity.job, rank.identity.run)
+        if rank.child is None and (rank.is_live or (run, rank.identity.rank) not in self._keys):
             # A rank that ended may still change when a relaunched rank has its number already.
-            self._settle(rank.key, (run, rank.said.rank))
+            self._settle(rank.key, (run, rank.identity.rank))
         is_held = rank.is_live and rank.report.state is RankState.HELD
         self._wait(rank, run, rank.report.waits if is_held else None)
         if rank.child is None:
-            for group in self._concerned.get((run, rank.said.rank), ()):
-                group.changed[rank.said.rank] = None
+            for group in self._concerned.get((run, rank.identity.rank), ()):
+                group.changed[rank.identity.rank] = None
                 self._due[group] = None
         return bool(self._due)
 

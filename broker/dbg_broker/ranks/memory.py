@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from sys import getsizeof
 from typing import NamedTuple
 
@@ -86,41 +85,14 @@ class _Kept(NamedTuple):
 
 
 class EndedRanks:
-    """Ended ranks and, apart from them, ended sessions of stock debuggers, which push no rank off the list."""
-
-    def __init__(self) -> None:
-        self._ranks = Ended()
-        self._stock = Ended(limits.MAX_ENDED_STOCK)
-
-    def put(self, key: str, job: str, size: int, now: float, *, is_stock: bool) -> None:
-        """Enter a rank or session as the last that ended."""
-        (self._stock if is_stock else self._ranks).put(key, job, size, now)
-
-    def resize(self, key: str, size: int) -> None:
-        """Note that a rank which may have ended occupies more or less than before."""
-        self._ranks.resize(key, size)
-
-    def drop(self, key: str) -> None:
-        """Take a rank or session out; an unknown one is no error."""
-        self._ranks.drop(key)
-        self._stock.drop(key)
-
-    def overdue(self, now: float) -> list[str]:
-        """Take out those that are to be forgotten, and return their keys."""
-        return [*self._ranks.overdue(now), *self._stock.overdue(now)]
-
-
-class Ended:
     """The keys of ended ranks in the order of their ends, each with its job and the bytes that it occupies.
 
     The oldest are forgotten if they are too old. If they are too many, the oldest of the job that has most is
     forgotten, and if all take too many bytes, the heaviest of the job that takes most: no job pushes the ranks of
-    another off the list, and a few ranks with endless stacks and paths no others. ``most`` is the largest number of
-    ranks, None for limits.MAX_ENDED_RANKS.
+    another off the list, and a few ranks with endless stacks and paths no others.
     """
 
-    def __init__(self, most: int | None = None) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
         self._jobs: dict[str, dict[str, None]] = {}
         """The keys of each job, the oldest first."""
@@ -154,17 +126,18 @@ class Ended:
                 del self._jobs[kept.job]
                 self.sizes.drop(kept.job)
 
-    def overdue(self, now: float) -> Iterator[str]:
-        """Yield the keys of ranks to forget; each is taken out before it is yielded."""
+    def overdue(self, now: float) -> list[str]:
+        """Take out those that are to be forgotten, and return their keys."""
+        gone: list[str] = []
         while (key := self._next_overdue(now)) is not None:
             self.drop(key)
-            yield key
+            gone.append(key)
+        return gone
 
     def _next_overdue(self, now: float) -> str | None:
-        most = limits.MAX_ENDED_RANKS if self._most is None else self._most
         if self._kept and now - self._kept[oldest := next(iter(self._kept))].since >= limits.ENDED_RANK_SECONDS:
             return oldest
-        if len(self._kept) > most:
+        if len(self._kept) > limits.MAX_ENDED_RANKS:
             return next(iter(self._jobs[max(self._jobs, key=lambda job: len(self._jobs[job]))]))
         job = self.sizes.heaviest()
         return None if job is None else max(self._jobs[job], key=lambda key: self._kept[key].size)

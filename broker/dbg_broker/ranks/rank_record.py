@@ -10,7 +10,20 @@ from dbg_broker.ranks.memory import weight
 from dbg_wire.errors import printable
 from dbg_wire.messages import Pulse, RankReport, Register
 from dbg_wire.records.bounds import InvalidMessage
-from dbg_wire.records.ranks import DIED, LIVE_STATES, Place, RankInfo, RankState
+from dbg_wire.records.ranks import (
+    LIVE_STATES,
+    NO_END,
+    NO_SEATS,
+    NO_STOP,
+    ListedEnd,
+    ListedStop,
+    Place,
+    RankIdentity,
+    RankInfo,
+    RankProcess,
+    RankState,
+    SeatCounts,
+)
 from dbg_wire.records.record import decode_record, encode_record
 
 logger = logging.getLogger("dbg_broker")
@@ -41,6 +54,12 @@ class RankEnd:
     signal_told: str = ""
     """What :attr:`detail` says of the signal, which may become known better."""
 
+    def listed(self) -> ListedEnd:
+        """Return what is listed of it."""
+        if self.exit is None and not self.died and not self.detail:
+            return NO_END
+        return ListedEnd(exit=self.exit, died=self.died, detail=self.detail)
+
 
 @dataclass(slots=True, eq=False)
 class RankRecord:
@@ -49,7 +68,7 @@ class RankRecord:
     ``since`` is when what it reports began, ``heard`` when it last said anything, and ``entered`` when it first did.
     """
 
-    said: Register
+    registration: Register
     report: RankReport
     state: RankState
     child: int | None
@@ -66,18 +85,24 @@ class RankRecord:
     @property
     def key(self) -> str:
         """Return the rank's identity."""
-        return self.said.key
+        return self.registration.identity.key
+
+    @property
+    def identity(self) -> RankIdentity:
+        """Return which rank of which job it is."""
+        return self.registration.identity
+
+    @property
+    def process(self) -> RankProcess:
+        """Return what it has said of its process."""
+        return self.registration.process
 
     @property
     def address(self) -> str:
-        """Return ``host:rank`` or ``host:rank.child``; of a stock session ``host:?number``."""
+        """Return ``host:rank`` or ``host:rank.child``; ``host:?number`` if it is no rank of a job."""
         child = "" if self.child is None else f".{self.child}"
-        return f"{self.said.host}:{'?' if self.is_stock else ''}{self.said.rank}{child}"
-
-    @property
-    def is_stock(self) -> bool:
-        """Tell whether it is a session of a stock debugger: nobody knows its process, and its number is no rank's."""
-        return self.said.pid == 0
+        mark = "?" if self.registration.placement is None else ""
+        return f"{self.identity.host}:{mark}{self.identity.rank}{child}"
 
     @property
     def place(self) -> Place | None:
@@ -126,7 +151,7 @@ class RankRecord:
     @property
     def family(self) -> FamilyName:
         """Return what a rank has in common with its children."""
-        return family_of(self.said)
+        return family_of(self.registration.identity)
 
     @property
     def halted(self) -> bool:
@@ -140,7 +165,7 @@ class RankRecord:
 
     def is_same_process(self, secret: str) -> bool:
         """Tell whether a secret is that of the process that has registered."""
-        return hmac.compare_digest(self.said.secret.encode(), secret.encode())
+        return hmac.compare_digest(self.registration.secret.encode(), secret.encode())
 
     def listed_state(self) -> tuple[object, ...]:
         """Return what a report may change in the list; a report that changes none of it is no news there."""
@@ -150,46 +175,41 @@ class RankRecord:
 
     def weight(self) -> int:
         """Return about how many bytes it occupies."""
-        return weight(self.said, self.report, self.frames, self.place, self.end.detail, self.end.core, self.end.cause)
+        return weight(
+            self.registration, self.report, self.frames, self.place, self.end.detail, self.end.core, self.end.cause
+        )
 
-    def info(self, *, epoch: float, driver: str | None, watchers: int, driver_silent: bool = False) -> RankInfo:
+    def info(self, *, epoch: float, seats: SeatCounts = NO_SEATS) -> RankInfo:
         """Return the rank as it is listed; ``epoch`` is the wall clock's time at monotonic zero."""
-        said, report, end = self.said, self.report, self.end
-        stop = report.stop if self.halted else None
+        said, report = self.registration, self.report
         return RankInfo(
-            key=self.key,
+            identity=said.identity,
+            process=said.process,
+            placement=said.placement,
             address=self.address,
-            job=said.job,
-            run=said.run,
-            host=said.host,
-            rank=said.rank,
-            local_rank=said.local_rank,
-            world_size=said.world_size,
             child=self.child,
-            pid=said.pid,
-            script=said.script,
-            directory=said.directory,
             state=self.state,
-            reason=DIED if end.died else self._reason(),
-            # A stock debugger may not say where it is.
-            where=stop.where if stop and stop.where.file else None,
+            since=round(epoch + self._began(), 3),
+            halt=self._halt(),
+            end=self.end.listed(),
             engine=report.session.engine if report.session else None,
             queued=report.queued,
-            since=round(epoch + self._began(), 3),
-            driver=driver,
-            watchers=watchers,
-            driver_silent=driver_silent,
-            exit=end.exit,
-            detail=end.detail or (stop.detail if stop else ""),
-            coordinates=said.coordinates,
-            limit=stop.limit if stop and not end.detail else "",
-            limit_seconds=stop.limit_seconds if stop and not end.detail else None,
+            seats=seats,
             waits_in=self.waits_in if self.state is RankState.RUNNING else "",
-            release=said.release,
-            python=said.python,
-            # A stock debugger has one number for all its stops.
-            stop=stop.number if stop and not self.is_stock else None,
             passed=report.passed,
+        )
+
+    def _halt(self) -> ListedStop:
+        stop = self.report.stop if self.halted else None
+        if stop is None:
+            return NO_STOP
+        return ListedStop(
+            number=stop.number or None,
+            reason=stop.reason if self.report.state is RankState.STOPPED else None,
+            where=stop.where if stop.where.file else None,
+            detail=stop.detail,
+            limit=stop.limit,
+            limit_seconds=stop.limit_seconds,
         )
 
     def _began(self) -> float:
@@ -198,12 +218,7 @@ class RankRecord:
             return self.heard if self.state is RankState.UNRESPONSIVE else self.since
         return self.end.at
 
-    def _reason(self) -> str | None:
-        """Return why it is stopped; a held rank is not."""
-        stop = self.report.stop
-        return stop.reason if stop is not None and self.report.state is RankState.STOPPED else None
 
-
-def family_of(said: Register) -> FamilyName:
-    """Return the family of the rank that registers with this message."""
-    return said.job, said.run, said.host, said.rank
+def family_of(identity: RankIdentity) -> FamilyName:
+    """Return the family of the rank that this is."""
+    return identity.job, identity.run, identity.host, identity.rank

@@ -17,6 +17,7 @@ from dbg_broker.ranks.rank_record import FamilyName, RankRecord, family_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
 from dbg_wire.records.ranks import LIVE_STATES, Place, RankState
+from dbg_wire.records.record import Record
 from dbg_wire.states import RankEvent, move_rank
 
 MAX_TEXTS = 8192
@@ -25,8 +26,6 @@ Strangers choose them, and Python 3.12 never frees a text of ``sys.intern``."""
 
 MAX_TEXT_CHARACTERS = 1024 * 1024
 """Characters of all these texts."""
-
-_SHARED = ("job", "run", "host", "release", "python", "kernel", "script", "directory")
 
 
 @dataclass(slots=True)
@@ -56,18 +55,18 @@ class Children:
         A rank is a child if one of its ancestors is in the family as well, or if it was a child before.
         """
         family = self._families.setdefault(rank.family, _Family())
-        has_parent = any(pid in family.by_pid for pid in rank.said.ancestors)
+        has_parent = any(pid in family.by_pid for pid in rank.registration.ancestors)
         rank.child = None
         if has_parent or wanted is not None:
             self._number(family, rank, wanted)
-        renamed = [self._ranks[key] for key in sorted(family.below.get(rank.said.pid, ()))]
+        renamed = [self._ranks[key] for key in sorted(family.below.get(rank.process.pid, ()))]
         renamed = [child for child in renamed if child.child is None and child.state is not RankState.EXITED]
         for child in renamed:
             self._number(family, child, None)
         family.size += 1
         if rank.state is not RankState.EXITED:
-            family.by_pid[rank.said.pid] = rank.key
-        for pid in rank.said.ancestors:
+            family.by_pid[rank.process.pid] = rank.key
+        for pid in rank.registration.ancestors:
             family.below.setdefault(pid, set()).add(rank.key)
         return tuple(renamed)
 
@@ -78,9 +77,9 @@ class Children:
         if family.size == 0:
             del self._families[rank.family]
             return
-        if family.by_pid.get(rank.said.pid) == rank.key:
-            del family.by_pid[rank.said.pid]
-        for pid in rank.said.ancestors:
+        if family.by_pid.get(rank.process.pid) == rank.key:
+            del family.by_pid[rank.process.pid]
+        for pid in rank.registration.ancestors:
             keys = family.below[pid]
             keys.discard(rank.key)
             if not keys:
@@ -91,8 +90,8 @@ class Children:
     def ended(self, rank: RankRecord) -> None:
         """Note that a rank has exited: a later process may have its pid, and the children of that are not its own."""
         family = self._families[rank.family]
-        if family.by_pid.get(rank.said.pid) == rank.key:
-            del family.by_pid[rank.said.pid]
+        if family.by_pid.get(rank.process.pid) == rank.key:
+            del family.by_pid[rank.process.pid]
 
     def _number(self, family: _Family, rank: RankRecord, wanted: int | None) -> None:
         holder = self._ranks.get(family.children.get(wanted, "")) if wanted is not None else None
@@ -155,16 +154,16 @@ class Registry:
     def register(self, message: Register, now: float) -> Registration:
         """Enter a rank, or one that came back."""
         message = _sharing(message, self._texts)
-        old = self._ranks.get(message.key)
+        old = self._ranks.get(message.identity.key)
         if old is not None and old.state is RankState.EXITED:
             self._remove(old)
             old = None
         if old is None:
             return self._enter(message, now)
-        same_family = old.family == family_of(message)
+        same_family = old.family == family_of(message.identity)
         self.children.leave(old)
         self._forget_lost(old)
-        old.heard, old.said = now, message
+        old.heard, old.registration = now, message
         renamed = self.children.join(old, old.child if same_family and old.child is not None else message.child)
         self._take_report(old, message.report, now)
         self._ended.drop(old.key)
@@ -173,7 +172,7 @@ class Registry:
     def _enter(self, message: Register, now: float) -> Registration:
         state = move_rank(None, _EVENT_OF_REPORT[message.report.state])
         rank = RankRecord(
-            said=message,
+            registration=message,
             report=message.report,
             state=state,
             child=None,
@@ -181,7 +180,7 @@ class Registry:
             heard=now,
             entered=now,
         )
-        lost = self._ranks.get(self._lost.get((message.kernel, message.pid), "")) if message.kernel else None
+        lost = self._ranks.get(self._lost.get((message.kernel, message.process.pid), "")) if message.kernel else None
         # Anybody may name a kernel and a pid; its secret says that this is the process which was lost.
         gone = lost.key if lost is not None and lost.is_same_process(message.secret) else None
         if lost is not None and gone is not None:
@@ -271,10 +270,10 @@ class Registry:
         self._move(rank, event)
         rank.end.at = now
         if rank.state is RankState.LOST:
-            self._lost[rank.said.kernel, rank.said.pid] = rank.key
+            self._lost[rank.registration.kernel, rank.process.pid] = rank.key
         else:
             self._forget_lost(rank)
-        self._ended.put(rank.key, rank.said.job, rank.weight(), now, is_stock=rank.is_stock)
+        self._ended.put(rank.key, rank.identity.job, rank.weight(), now)
         if rank.state is RankState.EXITED:
             self.children.ended(rank)
 
@@ -284,7 +283,7 @@ class Registry:
         self.counts[rank.state] += 1
 
     def _forget_lost(self, rank: RankRecord) -> None:
-        process = rank.said.kernel, rank.said.pid
+        process = rank.registration.kernel, rank.process.pid
         if self._lost.get(process) == rank.key:
             del self._lost[process]
 
@@ -298,8 +297,16 @@ class Registry:
 
 def _sharing(said: Register, texts: LruMap[str, str]) -> Register:
     """Return a registration that shares the texts which all ranks of a job have in common."""
-    mine = {name: getattr(said, name) for name in _SHARED}
-    return said.replace(**{name: texts.setdefault(text, text) for name, text in mine.items()})
+
+    def shared(record: Record, *names: str) -> dict[str, str]:
+        mine: dict[str, str] = {name: getattr(record, name) for name in names}
+        return {name: texts.setdefault(text, text) for name, text in mine.items()}
+
+    return said.replace(
+        identity=said.identity.replace(**shared(said.identity, "job", "run", "host")),
+        process=said.process.replace(**shared(said.process, "release", "python", "script", "directory")),
+        **shared(said, "kernel"),
+    )
 
 
 def describe_signal(number: int, core: str, cause: str = "") -> str:

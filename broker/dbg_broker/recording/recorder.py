@@ -161,16 +161,16 @@ class Recorder:
     # ------------------------------------------------------------------------------------------------------------ inner
 
     def _begin(self, stop: _Stop, info: StopInfo) -> None:
-        said, where = stop.rank.said, info.where
+        where = info.where
         stop.recording = new_recording(
             About(
-                job=said.job,
+                job=stop.rank.identity.job,
                 address=stop.rank.address,
                 stop=stop.number,
                 began=self._wall(),
                 reason=info.reason,
                 place=f"{where.file}:{where.line}" if where.file else "",
-                script=said.script,
+                script=stop.rank.process.script,
             )
         )
         self._see(stop)

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
-from dbg_dial.whole_file import directory_in_memory
+from dbg_dial.files import directory_in_memory
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.finding.environment import pane_environment
 

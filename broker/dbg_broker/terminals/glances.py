@@ -122,16 +122,4 @@ def _is_fresh(said: _LastAnswer, now: float) -> bool:
 
 def _name(question: Ask) -> Hashable:
     """Return what is equal in questions that get the same answer."""
-    size = (question.rows, question.columns) if question.action is Action.SCREEN else None
-    return (
-        question.action,
-        size,
-        question.text,
-        question.inquiry,
-        question.live,
-        question.stats,
-        question.threads,
-        question.stops,
-        question.frame,
-        question.look,
-    )
+    return question.replace(request=0, seconds=0.0, asked=0)

@@ -13,8 +13,8 @@ from dbg_broker.quotas import TokenBucket
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Question
 from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.inspection import Inspection, PartsQuestion, Sight
-from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 
 MAX_SHOWN = 80
 """Characters of a command or an expression that others are shown, so that a sentence fits into two lines."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from dbg_wire import limits
 from dbg_wire.messages import Attach, Audience, Mode
+from dbg_wire.records.ranks import NO_SEATS, SeatCounts
 
 MAX_GENERATION = 2**32 - 1
 """The largest generation that a binary frame can carry."""
@@ -137,10 +138,17 @@ class Seats:
         room = self._rooms.get(key)
         return room.driver.name if room and room.driver else None
 
-    def is_driver_silent(self, key: str) -> bool:
-        """Tell whether the terminal that types at a rank is silent now."""
+    def counts_at(self, key: str) -> SeatCounts:
+        """Return who is at a rank, as it is listed."""
         room = self._rooms.get(key)
-        return room is not None and room.driver is not None and room.driver.is_silent
+        if room is None or not room.size():
+            return NO_SEATS
+        driver = room.driver
+        return SeatCounts(
+            driver=driver.name if driver else None,
+            driver_silent=driver is not None and driver.is_silent,
+            watchers=len(room.watchers),
+        )
 
     def watchers(self, key: str) -> int:
         """Return how many terminals only look at a rank."""

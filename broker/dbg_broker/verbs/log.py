@@ -15,7 +15,7 @@ from typing import BinaryIO
 from dbg_broker.audit.entries import MAX_LINE, Entry, What, decode_entry
 from dbg_broker.audit.writer import AUDIT_FILE, audit_files
 from dbg_dial.apart import apart
-from dbg_dial.growth import watch_growth
+from dbg_dial.files import watch_growth
 from dbg_wire.errors import BadSecretFile, printable
 
 MAX_SECONDS = 10 * 365 * 86400.0

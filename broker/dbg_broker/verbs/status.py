@@ -10,8 +10,7 @@ from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
 from dbg_dial.kernel import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
-from dbg_wire.records.ranks import RankInfo, RankState, describe_exit
-from dbg_wire.records.record import plain
+from dbg_wire.records.ranks import RankInfo, RankState, describe_exit, rank_document
 
 SCHEMA = 1
 
@@ -48,7 +47,7 @@ def _document(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> dict[str
         "release": welcome.release,
         "uptime": welcome.uptime,
         "states": _by_state(ranks),
-        "ranks": [plain(rank) for rank in ranks],
+        "ranks": [rank_document(rank) for rank in ranks],
     }
 
 

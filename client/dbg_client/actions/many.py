@@ -46,7 +46,7 @@ from dbg_client.words.settings import Eval, Exec, Format, Interrupt, OutputOptio
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import command_line, output_in
-from dbg_wire.records.line_breakpoints import StopState
+from dbg_wire.records.breakpoints import StopState
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 PARTIAL = 6

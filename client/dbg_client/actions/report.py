@@ -12,13 +12,18 @@ from pathlib import Path
 from dbg_client.actions.many import show_stacks_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.dumps.case import Case
+from dbg_client.dumps.report_file import MAX_REPORT, TITLE, case_lines
 from dbg_client.hang.explain import show_verdicts
-from dbg_client.questions.cause import BETWEEN_SECONDS, find_cause
+from dbg_client.questions.cause import BETWEEN_SECONDS, gather_case
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import Where
-from dbg_dial.whole_file import write_whole
+from dbg_dial.files import write_whole
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+
+MAX_EVIDENCE = MAX_REPORT // 2
+"""Bytes of what ``why`` reads again; people read less than the other half."""
 
 
 class CantWriteReport(DbgError):
@@ -34,11 +39,31 @@ class CantWriteReport(DbgError):
 
 
 async def make_report(
-    target: str | None, switchboard: Switchboard, asker: Asker, ranks: Sequence[RankInfo], now: float
+    target: str | None,
+    switchboard: Switchboard,
+    asker: Asker,
+    ranks: Sequence[RankInfo],
+    now: float,
+    *,
+    case: Case | None = None,
+    output: Sequence[str] = (),
 ) -> str:
-    """Return the report about these ranks; ``now`` is wall-clock seconds. Nothing is evaluated in any rank."""
-    verdict, code = await _verdict(asker, ranks)
-    return show_report(
+    """Return the report about these ranks; ``now`` is wall-clock seconds. Nothing is evaluated in any rank.
+
+    The ranks are asked why they don't go on, unless ``case`` has told it.
+    """
+    verdict = ""
+    code: Sequence[str] = ()
+    evidence: Sequence[str] = ()
+    try:
+        case = case if case is not None or not ranks else await gather_case(asker, ranks, longest=BETWEEN_SECONDS)
+    except DbgError as error:
+        verdict = f"not known: {error}\n"
+    if case is not None:
+        evidence, case = case_lines(case, MAX_EVIDENCE)
+        found = case.explanation()
+        verdict, code = show_verdicts(found.verdicts, color=False), found.differences
+    text = show_report(
         Asked(
             ranks=ranks,
             welcome=switchboard.welcome,
@@ -49,9 +74,13 @@ async def make_report(
             target=target,
             now=now,
             moment=time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now)),
+            output=output,
         ),
         Terminal(python=platform.python_version(), system=f"{platform.system()} {platform.release()}"),
     )
+    if evidence:
+        text += f"\n{TITLE}\n" + "".join(f"  {line}\n" for line in evidence)
+    return text
 
 
 async def _stacks(asker: Asker, ranks: Sequence[RankInfo]) -> str:
@@ -63,17 +92,6 @@ async def _stacks(asker: Asker, ranks: Sequence[RankInfo]) -> str:
         return (await show_stacks_of(Where(), asker, asked)).text
     except DbgError as error:
         return f"not known: {error}\n"
-
-
-async def _verdict(asker: Asker, ranks: Sequence[RankInfo]) -> tuple[str, Sequence[str]]:
-    """Return why the jobs of these ranks do not go on, and what differs in their code."""
-    if not ranks:
-        return "", ()
-    try:
-        found = await find_cause(asker, ranks, ranks, longest=BETWEEN_SECONDS)
-    except DbgError as error:
-        return f"not known: {error}\n", ()
-    return show_verdicts(found.verdicts, color=False), found.differences
 
 
 def refuse_existing(path: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dbg_client.core.collective_matching import Matched
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
@@ -17,9 +18,8 @@ from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import StackGroup
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
-from dbg_wire.records.line_breakpoints import BreakpointState
+from dbg_wire.records.breakpoints import BreakpointState
 from dbg_wire.records.ranks import Place
-from dbg_wire.targets.rank_set import format_ranks
 
 NOTEBOOK_COLUMNS = 100
 """Columns of a chart in a notebook."""
@@ -181,22 +181,8 @@ class Why:
 
     def __init__(self, found: Explanation) -> None:
         self._found = found
-        self.verdicts: tuple[Verdict, ...] = tuple(
-            Verdict(
-                kind=one.kind.value,
-                sentence=one.sentence,
-                job=one.job,
-                ranks=format_ranks(one.ranks),
-                others=format_ranks(one.others),
-                group=one.group,
-                collective=one.collective,
-                sequence=one.sequence,
-                age=one.age,
-                evidence=one.evidence,
-                next=one.next,
-            )
-            for one in found.verdicts
-        )
+        rows: Any = self.document["verdicts"]
+        self.verdicts: tuple[Verdict, ...] = tuple(map(_verdict, rows))
         self.missing: tuple[str, ...] = tuple(rank.address for rank in found.missing)
         """The addresses of ranks that have not come to a collective in which others wait."""
 
@@ -217,26 +203,8 @@ class Slow:
 
     def __init__(self, found: Stragglers) -> None:
         self._found = found
-        self.verdicts: tuple[SlowVerdict, ...] = tuple(
-            SlowVerdict(
-                kind=one.kind.value,
-                certainty=one.certainty.value,
-                sentence=one.sentence,
-                job=one.job,
-                ranks=format_ranks(one.ranks),
-                group=one.group,
-                collective=one.collective,
-                times=one.times,
-                count=one.count,
-                by=one.by,
-                lost=one.lost,
-                step=one.step,
-                step_without=one.step_without,
-                evidence=one.evidence,
-                next=one.next,
-            )
-            for one in found.verdicts
-        )
+        rows: Any = self.document["verdicts"]
+        self.verdicts: tuple[SlowVerdict, ...] = tuple(map(_slow_verdict, rows))
 
     @property
     def document(self) -> dict[str, object]:
@@ -292,6 +260,15 @@ def _with_difference(group: Group) -> str:
 def safe_text(text: str) -> str:
     """Return a rank's text with its control characters escaped but for line ends, so that a program may print it."""
     return "\n".join(printable(line, MAX_LINE) for line in text.split("\n"))
+
+
+def _verdict(row: dict[str, Any]) -> Verdict:
+    texts = {name: row[name] or "" for name in ("ranks", "others")}
+    return Verdict(**{**row, **texts, "evidence": tuple(row["evidence"])})
+
+
+def _slow_verdict(row: dict[str, Any]) -> SlowVerdict:
+    return SlowVerdict(**{**row, "ranks": row["ranks"] or "", "evidence": tuple(row["evidence"])})
 
 
 def _group(group: AnswerGroup, naming: Naming) -> Group:

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from dbg_wire.errors import BadInput
@@ -54,7 +55,7 @@ class LoopThread:
 
     def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
         """Return what a context manager yields; :meth:`leave` leaves it, or else the end of this thread."""
-        entered = self.do(_entering(manager))
+        entered = self.do(_awaited(manager.__aenter__))
         self._entered.append(manager)
         return entered
 
@@ -62,15 +63,15 @@ class LoopThread:
         """Leave a context manager; does nothing if it is left already."""
         if manager in self._entered:
             self._entered.remove(manager)
-            self.do(_left(manager))
+            self.do(_awaited(partial(manager.__aexit__, None, None, None)))
 
     def each(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         """Yield what a generator yields, and close it at the end."""
         try:
             while True:
-                yield self.do(_next(items))
+                yield self.do(_awaited(items.__anext__))
         finally:
-            self.do(items.aclose())
+            self.do(_awaited(items.aclose))
 
     def close(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Close what this thread is for, and end it; a second call does nothing."""
@@ -141,17 +142,9 @@ async def _leave(loop: asyncio.AbstractEventLoop, closing: Sequence[Callable[[],
     loop.stop()
 
 
-async def _entering(manager: AbstractAsyncContextManager[T]) -> T:
-    return await manager.__aenter__()
-
-
-async def _left(manager: AbstractAsyncContextManager[object]) -> None:
-    await manager.__aexit__(None, None, None)
-
-
 async def _called(call: Callable[[], R]) -> R:
     return call()
 
 
-async def _next(items: AsyncGenerator[T, None]) -> T:
-    return await items.__anext__()
+async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
+    return await call()

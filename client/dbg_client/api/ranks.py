@@ -24,8 +24,8 @@ from dbg_client.views.naming import Naming
 from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_wire.errors import NoSuchRank, printable
 from dbg_wire.messages import Action
+from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.inspection import Inspection, Sight
-from dbg_wire.records.line_breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 from dbg_wire.targets.selection import Target
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from dbg_client.api.answers import safe_text, table_html
 from dbg_client.core.asking import Asker
@@ -96,29 +98,14 @@ class ExceptionInfo:
         return self.traceback or f"{self.type}: {self.text}"
 
 
-def variable_of(told: inspection.Variable) -> Variable:
-    """Return a variable with texts that a program may print."""
-    return Variable(
-        name=safe_text(told.name),
-        text=safe_text(told.text),
-        type=safe_text(told.type),
-        expression=safe_text(told.expression),
-        named=told.named,
-        indexed=told.indexed,
-        is_fixed=told.is_fixed,
-        is_lazy=told.is_lazy,
-        handle=told.handle,
-    )
+Told = TypeVar("Told", Variable, ExceptionInfo)
 
 
-def exception_of(told: inspection.ExceptionSeen) -> ExceptionInfo:
-    """Return an exception with texts that a program may print."""
-    return ExceptionInfo(
-        type=safe_text(told.type),
-        text=safe_text(told.text),
-        traceback=safe_text(told.traceback),
-        is_uncaught=told.is_uncaught,
-    )
+def _printable(kind: type[Told], record: inspection.Variable | inspection.ExceptionSeen) -> Told:
+    """Return what a rank has told with texts that a program may print."""
+    fields: dict[str, Any] = msgspec.structs.asdict(record)
+    fields |= {name: safe_text(value) for name, value in fields.items() if isinstance(value, str)}
+    return kind(**fields)
 
 
 class At(NamedTuple):
@@ -150,7 +137,7 @@ class Values:
     async def run(self, text: str, at: At = HERE) -> Variable | None:
         """Return the value of an expression, or run a statement, which has none. Raises RankError."""
         told = await self._tell(at, sight=Sight.VALUE, text=text, runs=True)
-        return variable_of(told.variables[0]) if told.variables else None
+        return _printable(Variable, told.variables[0]) if told.variables else None
 
     async def variables(
         self, of: Of, scope: str, begin: int, count: int, at: At = HERE, *, parts: Parts = Parts.ALL
@@ -160,7 +147,7 @@ class Values:
         told = await self._tell(
             at, sight=Sight.PARTS, scope=_scope(scope), handle=handle, begin=begin, count=count, parts=parts
         )
-        return Variables(map(variable_of, told.variables))
+        return Variables(_printable(Variable, one) for one in told.variables)
 
     async def locals(self, at: At = HERE) -> dict[str, str]:
         """Return the text of each local variable but those with dunder names. Raises RankError."""
@@ -184,7 +171,7 @@ class Values:
     async def exception(self, at: At = HERE) -> ExceptionInfo | None:
         """Return the exception of the rank, None without one. Raises RankError."""
         told = (await self._tell(at, sight=Sight.EXCEPTION)).exception
-        return exception_of(told) if told is not None else None
+        return _printable(ExceptionInfo, told) if told is not None else None
 
     async def completions(self, text: str, begin: int, at: At = HERE) -> tuple[Completion, ...]:
         """Return what may follow in ``text`` with the cursor behind ``begin`` characters. Raises RankError."""
@@ -197,7 +184,7 @@ class Values:
     def _one(self, told: Inspected) -> Variable:
         if not told.variables:
             raise RankError(self._address, "it has answered without a value", Kind.ERROR.value)
-        return variable_of(told.variables[0])
+        return _printable(Variable, told.variables[0])
 
     async def _handle(self, of: Of, at: At) -> int:
         if of is None or isinstance(of, int):

@@ -112,7 +112,7 @@ def _fail(sentence: str, status: int, verbose: bool) -> int:
 
 def carry_out(settings: VerbSettings) -> int:
     """Do what the settings ask for and return the exit status. Raises DbgError."""
-    from dbg_client.words.settings import ShowCompletion, ShowHelp
+    from dbg_client.words.settings import ShowCompletion, ShowHelp, Why
 
     if isinstance(settings, ShowCompletion):
         from dbg_client.cli.completion import write_script
@@ -123,6 +123,12 @@ def carry_out(settings: VerbSettings) -> int:
 
         write_result(help_on(settings.topic))
         return 0
+    if isinstance(settings, Why) and (settings.files or settings.target):
+        from dbg_client.actions.why_of_files import files_meant, show_why_of_files
+
+        files = files_meant(settings)
+        if files:
+            return show_why_of_files(settings, files)
     if settings.broker.ask_token:
         from dbg_client.core.reach import use_token
         from dbg_dial.ask import ask_secret

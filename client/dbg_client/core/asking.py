@@ -9,7 +9,7 @@ from dbg_client.core.link import Down
 from dbg_client.core.patience import OpenAnswers, WaitingLine
 from dbg_client.core.switchboard import QuestionLine, Switchboard
 from dbg_client.errors import Declined, TimedOut
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import (
@@ -25,6 +25,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import checked, fitted
 
@@ -78,15 +79,15 @@ class Asker:
         Raises BadInput for a text that can't be sent whole, TimedOut if the broker itself goes away or is silent, and
         Declined if it refuses.
         """
-        rows, columns = self._size()
+        if action is Action.SCREEN:
+            rows, columns = self._size()
+            inquiry = fitted(ScreenSize, rows=rows, columns=columns)
         question = fitted(
             Question,
             request=0,
             keys=(),
             action=action,
             seconds=self.seconds,
-            rows=rows,
-            columns=columns,
             text=text,
             live=live,
             stats=stats,

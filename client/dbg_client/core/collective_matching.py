@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from dbg_client.core.process_groups import (
     ProcessGroup,
@@ -24,14 +25,14 @@ from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.tables.collectives import collective_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PendingCollective:
     """A collective, or a send or receive, in which ranks of one run wait. Ranks are told by their numbers.
 
     ``calls`` are those of the ranks that wait in it, ``came`` the ranks that have called it, those included that have
     gone on, and ``finished`` the calls of those that still tell of it. ``missing`` have told that they have not called
     it, ``unheard`` have told nothing of the group. ``peer`` is the other rank of a send or receive. ``sequence`` is
-    None where the library does not count.
+    None where the library does not count. What is computed over all ranks is cached: each rank's line asks for it.
     """
 
     group: ProcessGroup
@@ -45,12 +46,12 @@ class PendingCollective:
     is_receive: bool = False
     finished: Mapping[int, CollectiveSeen] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def all_calls(self) -> dict[int, CollectiveSeen]:
         """Return the calls of the ranks that wait in it, and of those that have finished it."""
         return {**self.finished, **self.calls}
 
-    @property
+    @cached_property
     def waiting(self) -> tuple[int, ...]:
         """Return the ranks that wait in it."""
         return tuple(sorted(self.calls))
@@ -60,7 +61,7 @@ class PendingCollective:
         """Return whether it is a send or receive."""
         return self.is_receive or self.peer is not None
 
-    @property
+    @cached_property
     def roots(self) -> dict[int, list[int]]:
         """Return the ranks in it by the root that they have passed, as far as that is known."""
         found: defaultdict[int, list[int]] = defaultdict(list)
@@ -116,14 +117,14 @@ def pending_of_each(matched: Iterable[Matched]) -> dict[str, PendingCollective]:
     found: dict[str, PendingCollective] = {}
     for one in matched:
         for standing in sorted(one.standings, key=_importance):
+            by_name = {name: _as_called(name, standing) for name in {call.name for call in standing.calls.values()}}
             for number in standing.waiting:
-                found.setdefault(one.roster[number].rank.key, _as_called_by(number, standing))
+                found.setdefault(one.roster[number].rank.key, by_name[standing.calls[number].name])
     return found
 
 
-def _as_called_by(number: int, standing: PendingCollective) -> PendingCollective:
-    """Return a standing as one rank sees it: those that have called another collective in its place have not come."""
-    name = standing.calls[number].name
+def _as_called(name: str, standing: PendingCollective) -> PendingCollective:
+    """Return a standing as those see it that call it so: who has called another collective in its place is missing."""
     if not name or standing.has_peer or {call.name for call in standing.all_calls.values()} == {name}:
         return standing
     others = {other for other, call in standing.all_calls.items() if call.name not in ("", name)}

@@ -10,10 +10,9 @@ from typing import Any
 from websockets.exceptions import ConnectionClosed
 
 from dbg_client.core.patience import in_thread
-from dbg_dial.deadline import within
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
-from dbg_dial.handover import SHUTDOWN
 from dbg_dial.tcp import connected
+from dbg_dial.waiting import SHUTDOWN, within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, encode, encode_data
 from dbg_wire.errors import BrokerUnreachable, PeerError, Refused

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dbg_dial.whole_file import write_whole
+from dbg_dial.files import write_whole
 from dbg_wire.records.ranks import Breakpoint
 from dbg_wire.records.record import checked, plain
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dbg_client.core.connection import Connection, Disconnected, dial
 from dbg_client.core.patience import read_in_thread
 from dbg_dial.find import Opening
-from dbg_dial.handover import Handover
+from dbg_dial.waiting import Handover
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import DbgError, PeerError
 from dbg_wire.finding.endpoint import Reach

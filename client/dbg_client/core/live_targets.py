@@ -65,13 +65,13 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def targets_of(ranks: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the address of each rank that is there, with its job if there are several, then all ranks of each job."""
     there = [rank for rank in ranks if rank["state"] not in _GONE]
-    jobs = list(dict.fromkeys(str(rank["job"]) for rank in there))
+    jobs = list(dict.fromkeys(map(_job, there)))
     several = len(jobs) > 1
-    counts = Counter((rank["job"], rank["address"]) for rank in there)
+    counts = Counter((_job(rank), rank["address"]) for rank in there)
     for rank in there[:MAX_TARGETS]:
-        address = f"{rank['job']}/{rank['address']}" if several else str(rank["address"])
-        if counts[rank["job"], rank["address"]] > 1:
-            address = f"{address}@{rank['pid']}"
+        address = f"{_job(rank)}/{rank['address']}" if several else str(rank["address"])
+        if counts[_job(rank), rank["address"]] > 1:
+            address = f"{address}@{rank['process']['pid']}"
         if _SAFE.fullmatch(address):
             yield address, _place(rank)
     for job in jobs if several else []:
@@ -79,8 +79,12 @@ def targets_of(ranks: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
             yield f"{job}/all", "all ranks of this job"
 
 
+def _job(rank: Mapping[str, Any]) -> str:
+    return str(rank["identity"]["job"])
+
+
 def _place(rank: Mapping[str, Any]) -> str:
-    where = rank["where"]
+    where = rank.get("halt", {}).get("where")
     if not isinstance(where, Mapping):
         return printable(str(rank["state"]))
     return printable(f"{rank['state']} {str(where['file']).rpartition('/')[2]}:{where['line']}")

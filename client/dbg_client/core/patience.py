@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from dbg_dial.apart import begin
-from dbg_dial.deadline import within
 from dbg_dial.find import Opening
+from dbg_dial.waiting import within
 from dbg_wire.errors import SilentFile, printable
 from dbg_wire.messages import Progress
 from dbg_wire.records.ranks import RankInfo

@@ -211,9 +211,12 @@ def _calls_on_stack(one: RankEvidence) -> tuple[CollectiveSeen, ...]:
 
 def _join_unlisted(told: dict[tuple[str, str, str], dict[int, Member]]) -> None:
     """Put ranks that do not tell a group's members to those that do, if only one group has its name."""
-    for library, name, listed in list(told):
-        same = [key for key in told if key[:2] == (library, name) and key[2]]
-        if not listed and len(same) == 1:
+    listing: defaultdict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
+    for library, name, listed in told:
+        if listed:
+            listing[library, name].append((library, name, listed))
+    for (library, name), same in listing.items():
+        if (library, name, "") in told and len(same) == 1:
             told[same[0]] = told.pop((library, name, "")) | told[same[0]]
 
 

@@ -76,7 +76,7 @@ class RememberedGroups:
 
     def save(self, groups: Mapping[str, Sequence[str]]) -> None:
         """Remember groups instead of those before, and forget other terminals of long ago. Raises OSError."""
-        from dbg_dial.whole_file import write_whole
+        from dbg_dial.files import write_whole
 
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         document = {"schema": 1, "groups": {name: list(keys) for name, keys in groups.items()}}

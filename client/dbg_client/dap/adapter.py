@@ -70,10 +70,6 @@ class Session:
             **{request: partial(self._moving, partial(self._moves.step, request)) for request in STEPS},
             "continue": partial(self._moving, self._moves.go_on),
             "pause": self._moves.pause,
-            "restartFrame": partial(_refuse, "a frame can't be started again"),
-            "goto": partial(_refuse, "no line is jumped to"),
-            "stepBack": partial(_refuse, "no rank steps back"),
-            "reverseContinue": partial(_refuse, "no rank runs back"),
         }
 
     async def leave(self) -> None:
@@ -145,10 +141,6 @@ class Session:
         return body
 
 
-async def _refuse(what: str, arguments: Message) -> None:
-    raise BadInput(what, "ranks of a job depend on each other; continue to the next breakpoint")
-
-
 def _before(text: str, line: object, column: object, client: Client) -> str:
     """Return the text before the cursor, which the client gives as a line and a column."""
     lines = text.split("\n")
@@ -215,10 +207,13 @@ class Adapter:
 
     async def _answer(self, request: Request) -> None:
         do = self._requests.get(request.command)
+        arguments = {} if request.arguments is None else request.arguments
         try:
             if do is None:
                 raise self._why_not(request)
-            body = await do(request.arguments)
+            if not isinstance(arguments, dict):
+                raise BadInput(f"the arguments of {printable(request.command, 60)} are no object", "send one, or none")
+            body = await do(arguments)
         except asyncio.CancelledError:
             self._send(refusal(request, "cancelled"))
             raise

@@ -15,7 +15,7 @@ from dbg_client.views.naming import Naming
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_CONDITION, MAX_PATH
 from dbg_wire.records.bounds import MAX_RANK
-from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import RankInfo
 
 MAX_REASONS = 3

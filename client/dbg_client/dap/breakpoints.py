@@ -14,10 +14,7 @@ from dbg_client.dap.window import Window
 from dbg_client.questions.breakpoints import ask_breakpoints
 from dbg_wire.errors import BrokerUnreachable, DbgError
 from dbg_wire.messages import Report, Seat
-from dbg_wire.records.line_breakpoints import (
-    BreakpointWish,
-    LineOfFile,
-)
+from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, Breakpoint, RankInfo, RankState
 
 SECONDS = 2.0

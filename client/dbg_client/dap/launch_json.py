@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dbg_client.actions.streams import write_result
 from dbg_client.dap.messages import USUAL_TARGET
-from dbg_dial.whole_file import write_whole
+from dbg_dial.files import write_whole
 from dbg_wire.errors import BadInput, printable
 
-_TOKEN = re.compile(
-    r"""
-    (?P<blank>\s+ | //[^\n]* | /\*.*?\*/ )
-  | (?P<text>"(?:[^"\\\n]|\\.)*")
-  | (?P<mark>[{}\[\],:])
-  | (?P<plain>[^\s{}\[\],:"/]+)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
+_LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|(,)(?=\s*[\]}])')
+"""What VS Code allows beside JSON; texts are matched, too, so that nothing in them counts."""
+
+_LIST = re.compile(r'"configurations"\s*:\s*\[')
 
 MAX_FILE = 1024 * 1024
 """Bytes of a launch.json at most."""
@@ -46,45 +40,16 @@ nvim-dap:
 """
 
 
-class NotRead(Exception):
-    """Say that a text is no JSON with comments that is understood here; the caller refuses to change the file."""
-
-
 def read(text: str) -> Any:
-    """Return what the text says. Raises NotRead."""
-    words = [word for kind, word, _ in _tokens(text) if kind != "blank"]
-    # VS Code allows a comma behind the last entry.
-    kept = [
-        word for word, behind in zip(words, [*words[1:], ""], strict=True) if word != "," or behind not in ("]", "}")
-    ]
-    try:
-        return json.loads(" ".join(kept))
-    except (ValueError, RecursionError):
-        raise NotRead from None
+    """Return what the text says. Raises ValueError, or RecursionError."""
+    return json.loads(_plain(text))
 
 
-def begin_of_list(text: str, name: str) -> int:
-    """Return the index behind the bracket that opens the list ``name`` of the outermost object. Raises NotRead."""
-    depth, before = 0, ["", ""]
-    for kind, word, end in _tokens(text):
-        if kind == "blank":
-            continue
-        if word == "[" and depth == 1 and before == [json.dumps(name), ":"]:
-            return end
-        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(word, 0) if kind == "mark" else 0
-        before = [before[1], word]
-    raise NotRead
-
-
-def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield each token with its kind and the index behind it. Raises NotRead."""
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise NotRead
-        at = match.end()
-        yield str(match.lastgroup), match.group(), at
+def _plain(text: str) -> str:
+    """Return the text as JSON: comments and commas behind a last entry are blanks."""
+    for pattern in (_COMMENT, _LAST_COMMA):
+        text = pattern.sub(lambda found: found[0] if found[1] is None else " " * len(found[0]), text)
+    return text
 
 
 Entry = dict[str, Any]
@@ -111,12 +76,12 @@ def write_entry(target: str | None) -> int:
     """
     target = target or USUAL_TARGET
     entry = entry_for(target)
-    before = _content(FILE, entry)
+    before = _content(entry)
     after = with_entry(before, entry)
     if after == before:
         told = f"{FILE} has the entry {printable(entry['name'])!r} already."
     else:
-        _replace(FILE, after, entry)
+        _replace(after, entry)
         told = f"{FILE} has the new entry {printable(entry['name'])!r}."
     write_result(f"{told}\nIn VS Code choose it in Run and Debug (Ctrl+Shift+D), and press F5.\n{_others(target)}")
     return 0
@@ -130,23 +95,30 @@ def with_entry(text: str, entry: Entry) -> str:
         document = read(text)
         known = document.get("configurations") if isinstance(document, dict) else None
         if not isinstance(known, list):
-            raise NotRead
-        same = [at for at, one in enumerate(known) if isinstance(one, dict) and one.get("name") == entry["name"]]
-        if same and known[same[0]] != entry:
+            raise ValueError(text)
+        same = [one for one in known if isinstance(one, dict) and one.get("name") == entry["name"]]
+        if same and same[0] != entry:
             raise BadInput(f"{FILE} has another entry {entry['name']!r}", "remove it, or change its name")
         if same:
             return text
-        at = begin_of_list(text, "configurations")
-        ours = textwrap.indent(json.dumps(entry, indent=4, ensure_ascii=False), " " * 8)
-        changed = f"{text[:at]}\n{ours}{',' if known else chr(10) + '    '}{text[at:]}"
-        if read(changed) != {**document, "configurations": [entry, *known]}:
-            raise NotRead
-    except NotRead:
-        raise BadInput(
-            f"{FILE} is not understood as a list of configurations",
-            f"put this into its list `configurations`:\n{_shown(entry)}",
-        ) from None
-    return changed
+        return _inserted(text, entry, {**document, "configurations": [entry, *known]})
+    except (ValueError, RecursionError):
+        raise _by_hand("is not understood as a list of configurations", entry) from None
+
+
+def _inserted(text: str, entry: Entry, wanted: Entry) -> str:
+    """Return the text with the entry first in its list, so that it says what is wanted. Raises ValueError."""
+    ours = textwrap.indent(_shown(entry), " " * 8)
+    behind = "," if len(wanted["configurations"]) > 1 else "\n    "
+    for found in _LIST.finditer(_plain(text)):
+        changed = f"{text[: found.end()]}\n{ours}{behind}{text[found.end() :]}"
+        if read(changed) == wanted:
+            return changed
+    raise ValueError(text)
+
+
+def _by_hand(problem: str, entry: Entry) -> BadInput:
+    return BadInput(f"{FILE} {problem}", f"put this into its list `configurations`:\n{_shown(entry)}")
 
 
 def _shown(entry: Entry) -> str:
@@ -165,39 +137,27 @@ def _others(target: str) -> str:
     )
 
 
-def _content(file: Path, entry: Entry) -> str:
+def _content(entry: Entry) -> str:
     try:
-        with file.open("rb") as opened:
+        with FILE.open("rb") as opened:
             data = opened.read(MAX_FILE + 1)
         if len(data) > MAX_FILE:
-            raise BadInput(
-                f"{file} is longer than {MAX_FILE} bytes", f"put this into its list `configurations`:\n{_shown(entry)}"
-            )
+            raise _by_hand(f"is longer than {MAX_FILE} bytes", entry)
         return data.decode("utf-8")
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError:
-        raise BadInput(f"{file} is no UTF-8", f"put this into its list `configurations`:\n{_shown(entry)}") from None
+        raise _by_hand("is no UTF-8", entry) from None
     except OSError as error:
-        raise BadInput(
-            f"{file} can't be read ({error.strerror})", f"put this into its list `configurations`:\n{_shown(entry)}"
-        ) from None
+        raise _by_hand(f"can't be read ({error.strerror})", entry) from None
 
 
-def _replace(file: Path, text: str, entry: Entry) -> None:
+def _replace(text: str, entry: Entry) -> None:
     """Write the whole file or nothing: VS Code reads it at any time."""
     try:
-        file.parent.mkdir(exist_ok=True)
-        real = file.resolve()
-        mode = real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~_umask()
-        write_whole(real, text, mode=mode)
+        FILE.parent.mkdir(exist_ok=True)
+        real = FILE.resolve()
+        real.touch()  # a new file gets the mode that the user's umask leaves
+        write_whole(real, text, mode=real.stat().st_mode & 0o777)
     except OSError as error:
-        raise BadInput(
-            f"{file} can't be written ({error.strerror})", f"put this into its list `configurations`:\n{_shown(entry)}"
-        ) from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        raise _by_hand(f"can't be written ({error.strerror})", entry) from None

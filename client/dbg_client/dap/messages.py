@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from dbg_wire.errors import BadInput, printable
+from dbg_wire.records.record import document_of
+from dbg_wire.records.record import refusal as why_refused
 
 Message = dict[str, Any]
 
@@ -61,50 +66,43 @@ CAPABILITIES: Message = {
     "exceptionBreakpointFilters": EXCEPTION_FILTERS,
     "supportTerminateDebuggee": False,
     "supportSuspendDebuggee": False,
-    "supportsRestartFrame": False,
-    "supportsStepBack": False,
-    "supportsGotoTargetsRequest": False,
 }
 
 MAX_BODY = 4 * 1024 * 1024
 """Bytes of one message of an IDE; the breakpoints of a file with thousands of lines take some hundred kilobytes."""
 
-MAX_HEADER = 4096
-"""Bytes of the header fields of one message; there is one field in use, of some 20 bytes."""
+MAX_WRONG = 200
+"""Characters of what is said of a wrong message."""
 
 _FIELDS = (b"content-length", b"content-type")
-
-_END_OF_HEADER = b"\r\n\r\n"
 
 
 class BadMessage(Exception):
     """Say why a message is no request; told to the client, and never shown as an error of ours."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request of the client; ``arguments`` are empty if it gave none."""
+class Request(msgspec.Struct, frozen=True, tag_field="type", tag="request"):
+    """A request of the client; ``arguments`` are an object, or None if it gave none."""
 
-    seq: int
+    seq: Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
     command: str
-    arguments: Message
+    arguments: Any = None
 
 
-def read_request(document: Message) -> Request | None:
-    """Return the request of a message, None for a response of the client, which asks for nothing. Raises BadMessage."""
-    kind, seq, command = document.get("type"), document.get("seq"), document.get("command")
-    if kind == "response":
-        return None
-    if kind != "request" or not isinstance(command, str):
-        raise BadMessage(f"a message of type {_shown(kind)} with the command {_shown(command)} is no request")
-    if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= MAX_NUMBER:
-        raise BadMessage(f"the request {_shown(command)} has the number {_shown(seq)}")
-    arguments = document.get("arguments")
-    if arguments is None:
-        arguments = {}
-    if not isinstance(arguments, dict):
-        raise BadMessage(f"the arguments of {_shown(command)} are no object")
-    return Request(seq, command, arguments)
+class Response(msgspec.Struct, frozen=True, tag_field="type", tag="response"):
+    """An answer of the client, which asks for nothing."""
+
+
+_decoder = msgspec.json.Decoder(Request | Response)
+
+
+def read_request(body: bytes) -> Request | None:
+    """Return the request of a message, None for a response of the client. Raises BadMessage."""
+    try:
+        found = _decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise BadMessage(printable(f"message{why_refused(error, document_of(body))}", MAX_WRONG)) from None
+    return found if isinstance(found, Request) else None
 
 
 def response(request: Request, body: Message | None = None) -> Message:
@@ -148,10 +146,6 @@ def numbered(write: Callable[[Message], None]) -> Send:
     return lambda message: write({"seq": next(numbers), **message})
 
 
-def _shown(value: object) -> str:
-    return printable(repr(value), 60)
-
-
 @dataclass(frozen=True, slots=True)
 class Client:
     """What the IDE has said of itself. Lines and columns count from ``first_line`` and ``first_column``."""
@@ -183,54 +177,37 @@ class LostFrames(BadInput):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Garbled:
-    """A message that is no JSON object, and why; the messages after it can be read."""
+async def read_body(reader: asyncio.StreamReader) -> bytes | None:
+    """Return the bytes of the next message, None at the end. Raises LostFrames as soon as a line is no header's."""
+    size: int | None = None
+    known: set[bytes] = set()
+    try:
+        while (line := await reader.readline()) != b"\r\n" or size is None:
+            if not line.endswith(b"\n"):
+                return None
+            name, colon, value = line.partition(b":")
+            field = name.strip().lower()
+            # A web page can have a browser send HTTP to a port of this host, and such a header has other fields.
+            if not colon or not line.endswith(b"\r\n") or field not in _FIELDS or field in known:
+                raise LostFrames(f"a header with {_shown_line(line)}")
+            known.add(field)
+            if field == b"content-length":
+                size = _size(value.strip())
+        return await reader.readexactly(size)
+    except ValueError:
+        raise LostFrames("a header without an end") from None
+    except (OSError, asyncio.IncompleteReadError):
+        return None
 
-    problem: str
+
+def _size(digits: bytes) -> int:
+    if not digits.isdigit() or len(digits) > 12 or int(digits) > MAX_BODY:
+        raise LostFrames(f"a message of {_shown_line(digits)} bytes, where {MAX_BODY} are the most")
+    return int(digits)
 
 
-Frame = dict[str, Any] | Garbled
-
-
-class FrameReader:
-    """Cut the bytes of one client into messages; belongs to one task. Holds MAX_HEADER + MAX_BODY bytes at most."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-        self._body: int | None = None
-
-    def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield the messages that these bytes complete. Raises LostFrames after those that came before the fault."""
-        self._bytes += data
-        while True:
-            if self._body is None:
-                self._body = self._take_header()
-            if self._body is None or len(self._bytes) < self._body:
-                return
-            body = bytes(self._bytes[: self._body])
-            del self._bytes[: self._body]
-            self._body = None
-            yield _document(body)
-
-    def _take_header(self) -> int | None:
-        end = self._bytes.find(_END_OF_HEADER)
-        if end < 0:
-            self._refuse_early()
-            return None
-        if end > MAX_HEADER:
-            raise LostFrames(f"a header of more than {MAX_HEADER} bytes")
-        header = bytes(self._bytes[:end])
-        del self._bytes[: end + len(_END_OF_HEADER)]
-        return _length(header)
-
-    def _refuse_early(self) -> None:
-        """Refuse an endless header, and a first line that can be no field, before the client waits for an answer."""
-        if len(self._bytes) > MAX_HEADER:
-            raise LostFrames(f"a header of more than {MAX_HEADER} bytes")
-        first, newline, _ = bytes(self._bytes).partition(b"\n")
-        if newline and (b":" not in first or not first.endswith(b"\r")):
-            raise LostFrames(f"a header {_shown_line(first)}")
+def _shown_line(data: bytes) -> str:
+    return repr(printable(data[:60].decode("utf-8", "replace")))
 
 
 def frame(document: dict[str, Any]) -> bytes:
@@ -238,32 +215,3 @@ def frame(document: dict[str, Any]) -> bytes:
     # A lone surrogate, which a rank's text may hold, is escaped.
     body = json.dumps(document, separators=(",", ":")).encode()
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-
-
-def _length(header: bytes) -> int:
-    found: int | None = None
-    for line in header.split(b"\r\n"):
-        name, _, value = line.partition(b":")
-        field, digits = name.strip().lower(), value.strip()
-        # A web page can have a browser send HTTP to a port of this host, and such a header has other fields.
-        if field not in _FIELDS or (field == b"content-length" and found is not None):
-            raise LostFrames(f"a header with {_shown_line(line)}")
-        if field == b"content-length":
-            if not digits.isdigit() or len(digits) > 12 or int(digits) > MAX_BODY:
-                raise LostFrames(f"a message of {_shown_line(digits)} bytes, where {MAX_BODY} are the most")
-            found = int(digits)
-    if found is None:
-        raise LostFrames(f"a header without a Content-Length: {_shown_line(header)}")
-    return found
-
-
-def _document(body: bytes) -> Frame:
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        return Garbled("it is no JSON")
-    return document if isinstance(document, dict) else Garbled("it is no JSON object")
-
-
-def _shown_line(data: bytes) -> str:
-    return repr(printable(data[:60].decode("utf-8", "replace")))

@@ -6,8 +6,7 @@ import asyncio
 import os
 import secrets
 import sys
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import TextIO
 
@@ -15,32 +14,26 @@ from dbg_client.actions.streams import tell
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
-from dbg_client.dap.adapter import Adapter, admit_anybody
+from dbg_client.dap.adapter import Adapter, Connect
 from dbg_client.dap.messages import (
     BadMessage,
-    FrameReader,
-    Garbled,
     LostFrames,
     Message,
-    Request,
     Send,
     event,
     frame,
     numbered,
     output,
+    read_body,
     read_request,
-    refusal,
 )
 from dbg_client.words.settings import BrokerOptions, Dap
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
 from dbg_wire.targets.selection import Target
 
 SECRET_BYTES = 16
 """Random bytes of a secret: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""
-
-CHUNK = 64 * 1024
-"""Bytes that are read at once."""
 
 MAX_UNSENT = 32 * 1024 * 1024
 """Bytes that wait for an IDE that does not read; beyond it the conversation ends, and the ranks stay as they are."""
@@ -107,20 +100,12 @@ def _is_same(given: object, secret: str) -> bool:
 MakeAdapter = Callable[[Send], Adapter]
 
 
-@dataclass(frozen=True, slots=True)
-class Streams:
-    """Both directions of a client; ``closed`` waits until all that was written has left."""
-
-    reader: asyncio.StreamReader
-    transport: asyncio.WriteTransport
-    closed: Callable[[], Awaitable[object]]
-
-
 class Conversation:
     """Serve one client; belongs to one event loop."""
 
-    def __init__(self, streams: Streams, make: MakeAdapter) -> None:
-        self._streams = streams
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, make: MakeAdapter) -> None:
+        self._reader = reader
+        self._writer = writer
         self.send = numbered(self._write)
         self.adapter = make(self.send)
 
@@ -145,41 +130,26 @@ class Conversation:
             await self._end()
 
     async def _read(self) -> None:
-        frames = FrameReader()
-        while data := await _chunk(self._streams.reader):
-            for one in frames.feed(data):
-                if isinstance(one, Garbled):
-                    self.send(output(f"a message of this IDE was left out: {one.problem}", "important"))
-                else:
-                    self._receive(one)
-
-    def _receive(self, document: Message) -> None:
-        try:
-            request = read_request(document)
-        except BadMessage as bad:
-            self._refuse(document, str(bad))
-            return
-        if request is not None:
-            self.adapter.receive(request)
-
-    def _refuse(self, document: Message, sentence: str) -> None:
-        seq, command = document.get("seq"), document.get("command")
-        if document.get("type") == "request" and type(seq) is int and isinstance(command, str):
-            self.send(refusal(Request(seq, command, {}), sentence))
-        else:
-            self.send(output(f"a message of this IDE was left out: {sentence}", "important"))
+        while (body := await read_body(self._reader)) is not None:
+            try:
+                request = read_request(body)
+            except BadMessage as bad:
+                self.send(output(f"a message of this IDE was left out: {bad}", "important"))
+                continue
+            if request is not None:
+                self.adapter.receive(request)
 
     async def _end(self) -> None:
         await self.adapter.close()
         self.send(event("terminated"))
-        self._streams.transport.close()
+        self._writer.close()
         try:
-            await within(END_SECONDS, self._streams.closed())
+            await within(END_SECONDS, self._writer.wait_closed())
         except (OSError, asyncio.TimeoutError):
-            self._streams.transport.abort()
+            self._writer.transport.abort()
 
     def _write(self, message: Message) -> None:
-        transport = self._streams.transport
+        transport = self._writer.transport
         if transport.is_closing():
             return
         if transport.get_write_buffer_size() > MAX_UNSENT:
@@ -188,25 +158,17 @@ class Conversation:
         transport.write(frame(message))
 
 
-async def _chunk(reader: asyncio.StreamReader) -> bytes:
-    """Return the next bytes, empty at the end."""
-    try:
-        return await reader.read(CHUNK)
-    except OSError:
-        return b""
-
-
 async def serve_dap(settings: Dap) -> int:
     """Serve IDEs until stdin ends, or for ever on a port; return the exit status. Raises LostFrames or BadInput."""
     target = await _target(settings)
-    connect = _Connect(settings.broker)
+    connect = partial(_switchboard, settings.broker)
     if settings.port is not None:
         await _Port(connect, target, no_secret=settings.no_secret).serve(settings.port)
         return 0
     if sys.stdin.isatty():
         tell("dbg-attach dap is spoken to by an IDE: see `dbg-attach dap --vscode`. Ctrl-D ends it.")
-    streams = await _standard_streams()
-    await Conversation(streams, lambda send: Adapter(connect, target, send, admit_anybody)).hold()
+    reader, writer = await _standard_streams()
+    await Conversation(reader, writer, partial(Adapter, connect, target)).hold()
     return 0
 
 
@@ -216,21 +178,15 @@ async def _target(settings: Dap) -> Target | None:
     return await read_in_thread(partial(read_target, settings.target, os.environ), settings.broker.timeout)
 
 
-class _Connect:
-    """Makes links to the broker."""
-
-    def __init__(self, broker: BrokerOptions) -> None:
-        self._broker = broker
-
-    def __call__(self, client: str) -> Switchboard:
-        """Return a link, not open yet, whose user is shown with the IDE that acts."""
-        return switchboard_to(self._broker.address, self._broker.timeout, program=client, logs=True)
+def _switchboard(broker: BrokerOptions, client: str) -> Switchboard:
+    """Return a link to the broker, not open yet, whose user is shown with the IDE that acts."""
+    return switchboard_to(broker.address, broker.timeout, program=client, logs=True)
 
 
 class _Port:
     """The port and those who have come to it."""
 
-    def __init__(self, connect: _Connect, target: Target | None, *, no_secret: bool) -> None:
+    def __init__(self, connect: Connect, target: Target | None, *, no_secret: bool) -> None:
         self._connect = connect
         self._target = target
         self._number = 0
@@ -272,8 +228,7 @@ class _Port:
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         visit = _Visit(self._admission)
-        streams = Streams(reader, writer.transport, writer.wait_closed)
-        talk = Conversation(streams, lambda send: Adapter(self._connect, self._target, send, visit.admit))
+        talk = Conversation(reader, writer, lambda send: Adapter(self._connect, self._target, send, visit.admit))
         watch = asyncio.create_task(self._until_attached(visit, talk.send, writer))
         try:
             await talk.hold()
@@ -310,26 +265,15 @@ class _Visit:
             self.is_attached.set()
 
 
-async def _standard_streams() -> Streams:
+async def _standard_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Return stdin and stdout as streams. What a library prints goes to stderr from then on."""
     loop = asyncio.get_running_loop()
-    reader, closing = asyncio.StreamReader(), _Closing()
+    reader = asyncio.StreamReader()
     output_file: TextIO = sys.stdout
     sys.stdout = sys.stderr
     try:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        transport, _ = await loop.connect_write_pipe(lambda: closing, output_file)
+        made = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), output_file)
     except (ValueError, PermissionError):
         raise BadInput("stdin or stdout is no pipe, and an IDE makes pipes", "have an IDE start it") from None
-    return Streams(reader, transport, closing.is_closed.wait)
-
-
-class _Closing(asyncio.BaseProtocol):
-    """Tells when all that was written to stdout is on its way."""
-
-    def __init__(self) -> None:
-        self.is_closed = asyncio.Event()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Have those go on who wait for the end."""
-        self.is_closed.set()
+    return reader, asyncio.StreamWriter(*made, None, loop)

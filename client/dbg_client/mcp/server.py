@@ -31,7 +31,7 @@ from dbg_client.mcp.protocol import (
     text_result,
 )
 from dbg_client.mcp.rest import TOOLS_OF_COMMANDS, Rests
-from dbg_client.mcp.tools import TOOLS, Tool
+from dbg_client.mcp.tools import TOOLS, BrokerTool, More
 from dbg_client.words.other_faces import in_words_of
 from dbg_client.words.settings import BrokerOptions
 from dbg_wire.errors import DbgError, printable
@@ -48,21 +48,6 @@ INSTRUCTIONS = (
     "first. `ranks`, `where` and `why` change nothing. A rank that you stop stays stopped, and others wait for it. "
     "When you are done, clear the breakpoints that you have set and continue the ranks that you have stopped."
 )
-
-MORE = {
-    "name": "more",
-    "description": "Return further lines of an answer that was cut.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {
-            "answer": {"type": "string", "description": "the name that stands at the end of the cut answer"},
-            "from": {"type": "integer", "description": "the number of the first line"},
-        },
-        "required": ["answer", "from"],
-        "additionalProperties": False,
-    },
-    "annotations": {"readOnlyHint": True, "openWorldHint": False},
-}
 
 PROGRESS_SECONDS = 10.0
 """Seconds between two notices of progress: clients give a call up after 60 s in which they have heard nothing."""
@@ -131,7 +116,9 @@ class McpServer:
         if call.method == "ping":
             return result_line(request, {})
         if call.method == "tools/list":
-            return result_line(request, {"tools": [*(tool.document() for tool in await self._tools()), MORE]})
+            return result_line(
+                request, {"tools": [*(tool.document() for tool in await self._tools()), More.document()]}
+            )
         return error_line(request, METHOD_NOT_FOUND, f"this server has no method {call.method[:60]!r}")
 
     def _notified(self, call: Call) -> None:
@@ -189,16 +176,16 @@ class McpServer:
                 telling.cancel()
 
     async def _do(self, name: object, given: dict[str, Any]) -> str:
-        if name == MORE["name"]:
-            begin = given.get("from", 0)
-            return self._rests.more(str(given.get("answer", "")), begin if isinstance(begin, int) else 0)
+        if name == More.name:
+            more = More.read(given)
+            return self._rests.more(more.answer, more.begin)
         tool = next((tool for tool in await self._tools() if tool.name == name), None)
         if tool is None:
             raise BadCall(INVALID_PARAMS, f"there is no tool {str(name)[:60]!r} with this token")
-        tool.check(given)
-        return self._rests.cut(await tool.do(await self._connected(), given))
+        call = tool.read(given)
+        return self._rests.cut(await call.do(await self._connected()))
 
-    async def _tools(self) -> list[Tool]:
+    async def _tools(self) -> list[type[BrokerTool]]:
         """Return the tools that the token admits; all where no broker can be asked yet."""
         try:
             broker = await self._connected()

@@ -18,7 +18,7 @@ from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import StackGroup, group_stacks, missing_from_collectives, stacks_document
 from dbg_client.views.tree import ThreadAnswers, group_threads, show_others, show_threads, show_tree, threads_document
 from dbg_client.views.waits import recorded_collectives
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.errors import DbgError, PeerError, printable
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.records.inspection import Part, PartsQuestion

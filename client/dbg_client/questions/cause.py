@@ -13,14 +13,15 @@ from dbg_client.core.collective_matching import Matched, match_collectives
 from dbg_client.core.patience import Show, show_nobody
 from dbg_client.core.process_groups import RankEvidence, Roster, read_evidence, rosters
 from dbg_client.core.roll_call import Run, ended_of_live_runs, live_runs
+from dbg_client.dumps.case import Case
 from dbg_client.hang.code_differences import MAX_VERSIONS, code_versions, differing
 from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
+from dbg_wire.records.beside import MISSING, RasRank, RasStatus, status_in
 from dbg_wire.records.evidence import CodePart
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.records.ras import MISSING, RasRank, RasStatus, status_in
 
 NCCL = "nccl"
 
@@ -45,16 +46,6 @@ def ras_lines(status: RasStatus, roster: Roster) -> list[str]:
     left_out = len(lines) - MAX_LINES
     shown = [f"NCCL's RAS: {line}" for line in lines[:MAX_LINES]]
     return [*shown, f"NCCL's RAS: and {left_out} more"] if left_out > 0 else shown
-
-
-def with_ras(found: Explanation, run: Run, lines: Sequence[str]) -> Explanation:
-    """Return the verdicts with these lines below the worst one on a run's job that is not busy."""
-    verdicts = list(found.verdicts)
-    for index, verdict in enumerate(verdicts):
-        if verdict.job == run[0] and verdict.kind is not VerdictKind.BUSY:
-            verdicts[index] = replace(verdict, evidence=(*verdict.evidence, *lines))
-            break
-    return replace(found, verdicts=tuple(verdicts))
 
 
 def _unreached(status: RasStatus, roster: Roster) -> list[str]:
@@ -126,10 +117,23 @@ async def find_cause(
     more follow for ``longest`` seconds at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
     """
     ranks = ranks_of_runs(chosen, known)
+    case = await gather_case(asker, ranks, show=show, longest=longest)
+    return _about(case.explanation(), chosen, ranks)
+
+
+async def gather_case(
+    asker: Asker,
+    ranks: Sequence[RankInfo],
+    *,
+    show: Show = show_nobody,
+    longest: float = LAST_LOOK_SECONDS,
+) -> Case:
+    """Ask these ranks, which are all of their runs, for what :func:`find_cause` makes its verdicts from."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     looks = [JobLook(at=0.0, everybody=await _ask_evidence(asker, ranks))]
-    found = explain(looks, time.time())
+    now = time.time()
+    found = explain(looks, now)
     while not found.is_settled and loop.time() - begun < longest:
         show("looking again, to tell waiting from working")
         try:
@@ -138,14 +142,20 @@ async def find_cause(
             show(None)
         at = loop.time() - begun
         looks = [looks[0], JobLook(at=at, everybody=await _ask_evidence(asker, ranks))]
-        found = explain(looks, time.time())
+        now = time.time()
+        found = explain(looks, now)
+    parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] = {}
     if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):
-        found = explain(looks, time.time(), await ask_parts(asker, looks[-1].everybody))
-    return _about(await _with_ras(asker, found, looks[-1].everybody), chosen, ranks)
+        parts = await ask_parts(asker, looks[-1].everybody)
+    lines = await _told_by_ras(asker, found, looks[-1].everybody)
+    return Case(looks=looks, now=now, parts=parts, lines=lines)
 
 
-async def _with_ras(asker: Asker, found: Explanation, everybody: Sequence[RankEvidence]) -> Explanation:
-    """Add what NCCL's RAS tells of each job that uses NCCL and may hang; nothing where it does not answer."""
+async def _told_by_ras(
+    asker: Asker, found: Explanation, everybody: Sequence[RankEvidence]
+) -> list[tuple[Run, Sequence[str]]]:
+    """Return what NCCL's RAS tells of each job that uses NCCL and may hang; nothing where it does not answer."""
+    told: list[tuple[Run, Sequence[str]]] = []
     for matched in match_collectives(everybody):
         about = [verdict for verdict in found.verdicts if verdict.job == matched.run[0]]
         if not uses_nccl(matched) or all(verdict.kind is VerdictKind.BUSY for verdict in about):
@@ -156,8 +166,8 @@ async def _with_ras(asker: Asker, found: Explanation, everybody: Sequence[RankEv
             # The verdict stands without it.
             continue
         if status is not None:
-            found = with_ras(found, matched.run, ras_lines(status, matched.roster))
-    return found
+            told.append((matched.run, ras_lines(status, matched.roster)))
+    return told
 
 
 async def ask_collectives(

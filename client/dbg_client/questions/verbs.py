@@ -34,7 +34,7 @@ from dbg_client.views.list import show_table
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows
 from dbg_client.views.naming import Naming
 from dbg_wire.messages import Action
-from dbg_wire.records.line_breakpoints import BreakpointWish, LineOfFile
+from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets.selection import Target
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dbg_client.actions.streams import tell, terminal_size
 from dbg_client.terminal.screen import CALM
 from dbg_client.views.table import char_width
-from dbg_dial.growth import watch_growth
+from dbg_dial.files import watch_growth
 from dbg_wire.errors import printable
 from dbg_wire.sequences import QueryFilter
 

@@ -36,7 +36,7 @@ from dbg_client.run.tmux import (
     split_beside,
 )
 from dbg_client.words.settings import AttachOptions, BrokerOptions, Tmux
-from dbg_dial.whole_file import directory_in_memory
+from dbg_dial.files import directory_in_memory
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.finding.environment import pane_environment
 from dbg_wire.messages import Mode

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from dbg_client.terminal.screen import RawTerminal, TerminalWriter
 from dbg_client.views.status_line import paint
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.sequences import QueryFilter, StreamScanner

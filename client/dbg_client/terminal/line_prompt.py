@@ -28,8 +28,8 @@ from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_st
 from dbg_client.actions.streams import silence
 from dbg_client.views.status_line import show_place
 from dbg_client.views.table import char_width
-from dbg_dial.deadline import within
-from dbg_dial.whole_file import write_whole
+from dbg_dial.files import write_whole
+from dbg_dial.waiting import within
 from dbg_wire.errors import printable
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import Source

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dbg_client.views.naming import Naming, clip
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.line_breakpoints import StopState
+from dbg_wire.records.breakpoints import StopState
 from dbg_wire.records.ranks import RankInfo
 
 MAX_NAMED = 8

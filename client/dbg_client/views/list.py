@@ -12,7 +12,7 @@ from dbg_client.views.status_line import show_place
 from dbg_client.views.table import table
 from dbg_client.views.waits import StandingCounts, show_duration
 from dbg_wire.errors import printable
-from dbg_wire.records.ranks import RankInfo, RankState, exit_state
+from dbg_wire.records.ranks import RankInfo, RankState, exit_state, rank_document
 from dbg_wire.targets.host_pattern import Span
 from dbg_wire.targets.rank_set import format_ranks
 from dbg_wire.targets.selection import unique_targets
@@ -200,7 +200,11 @@ def show_plain(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
 
 def show_json(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, object]] = ()) -> str:
     """Return one JSON document with all that is known of the ranks, and with those that are missing."""
-    document = {"schema": 1, "ranks": [_document(rank) for rank in ranks], "missing": [dict(one) for one in missing]}
+    document = {
+        "schema": 1,
+        "ranks": [rank_document(rank, _JSON_FIELDS) for rank in ranks],
+        "missing": [dict(one) for one in missing],
+    }
     return json.dumps(document) + "\n"
 
 
@@ -273,11 +277,3 @@ def _plain_line(rank: RankInfo, target: str) -> str:
         "" if rank.exit is None else str(rank.exit),
     )
     return "\t".join(printable(cell, 4096) for cell in cells)
-
-
-def _document(rank: RankInfo) -> dict[str, object]:
-    document: dict[str, object] = {name: getattr(rank, name) for name in _JSON_FIELDS}
-    where = rank.where
-    document["state"] = rank.state.value
-    document["where"] = {"file": where.file, "line": where.line, "function": where.function} if where else None
-    return document

@@ -11,7 +11,7 @@ from dbg_client.core.directory import rank_order
 from dbg_client.views.list import align, first_limits
 from dbg_client.views.table import text_width
 from dbg_wire.errors import printable
-from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import NO_STOP, ListedEnd, ListedStop, RankInfo, RankState, SeatCounts
 
 FOLDED, UNFOLDED = "+", "-"
 """What stands before a group of which the ranks are not listed, and of which they are."""
@@ -109,13 +109,11 @@ def _summary(members: Sequence[RankInfo], sign: str) -> RankInfo:
     same = len(places) == 1
     return first.replace(
         address=f"{sign} {first.host[:MAX_ADDRESS]}:*  {len(members)} ranks",
-        where=first.where if same else None,
-        reason=first.reason if same else None,
+        halt=ListedStop(where=first.where, reason=first.reason) if same else NO_STOP,
+        end=ListedEnd(exit=first.exit),
         since=min(rank.since for rank in members),
         queued=0,
-        driver=None,
-        watchers=sum(rank.watchers for rank in members),
-        detail="",
+        seats=SeatCounts(watchers=sum(rank.watchers for rank in members)),
     )
 
 

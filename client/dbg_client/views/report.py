@@ -39,6 +39,9 @@ _RANDOM = re.compile(r"(?<![\w/.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?:[\w-]{43}|(?
 """Letters and digits as nobody writes them; paths and names of files are left alone. A broker's token has 43 of them,
 and one in a thousand has no digit."""
 
+MAX_SECTION = 96 * 1024
+"""Characters of one section: the stacks of a thousand ranks that all differ would be longer than people read."""
+
 MAX_ROWS = 40
 """Ranks that are listed one by one; of more, those of one host in one state are one row."""
 
@@ -63,7 +66,7 @@ class Asked:
     """What was learned: ``stacks`` is the tree of them, or why there is none; ``target`` what the user typed, if so.
 
     ``verdict`` is why the jobs do not go on, as text, and ``code`` a line for each file, package and variable that
-    differs between ranks.
+    differs between ranks. ``output`` are the last lines that the job has printed, if they are at hand.
     """
 
     ranks: Sequence[RankInfo]
@@ -75,6 +78,7 @@ class Asked:
     target: str | None
     now: float
     moment: str
+    output: Sequence[str] = ()
 
 
 def show_report(asked: Asked, terminal: Terminal) -> str:
@@ -89,12 +93,23 @@ def show_report(asked: Asked, terminal: Terminal) -> str:
         ("Stacks", asked.stacks.rstrip("\n").split("\n") if ranks else ["no rank to ask"]),
         ("What differs between ranks", [*_differences(ranks), *asked.code]),
         ("Time limits and other details of stops", _details(ranks)),
+        *([("The last lines that it printed", asked.output)] if asked.output else []),
     ]
     about = f" about {printable(asked.target)}" if asked.target is not None else ""
     text = f"dbg-attach report{about}, {asked.moment}\n"
     for title, lines in sections:
-        text += f"\n{title}\n" + "".join(f"  {line}".rstrip() + "\n" for line in lines)
+        text += f"\n{title}\n" + "".join(f"  {line}".rstrip() + "\n" for line in _bounded(lines))
     return without_secrets(text)
+
+
+def _bounded(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of a section, cut behind MAX_SECTION characters."""
+    left = MAX_SECTION
+    for number, line in enumerate(lines):
+        left -= len(line) + 3
+        if left < 0:
+            return [*lines[:number], f"... {len(lines) - number} more lines are left out"]
+    return lines
 
 
 def _versions(asked: Asked, terminal: Terminal, ranks: Sequence[RankInfo]) -> list[str]:

@@ -17,6 +17,10 @@ from dbg_wire.command_line.parser import refuse_unknown_option
 from dbg_wire.errors import BadInput, printable
 
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+_LETTERS = re.compile(r"[A-Za-z]+")
+_PATHS = ("/", "./", "../")
+"""The beginnings of words that are always files: a job could have the name of a dot."""
+
 _TEXTS = (Operands.EXPRESSION, Operands.COMMAND)
 
 
@@ -25,7 +29,8 @@ class Typed:
     """A command line, before its options are checked against each other.
 
     ``text`` is the expression or the command of pdb, the shell behind ``completion``, or the verb behind ``help``;
-    ``program`` are the words of a command beside ranks. ``notes`` are told to the user, each a sentence.
+    ``program`` are the words of a command beside ranks. ``files`` can be no target; a target may be a file as well.
+    ``notes`` are told to the user, each a sentence.
     """
 
     verb: VerbRow
@@ -34,6 +39,7 @@ class Typed:
     text: str = ""
     program: tuple[str, ...] = ()
     pids: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -96,6 +102,8 @@ def _with_operands(
         return Typed(row, options, text=" ".join(operands))
     if row.operands is Operands.PROCESSES:
         return Typed(row, options, pids=tuple(operands))
+    if row.operands is Operands.MAYBE_FILES and not in_session and _are_files(operands):
+        return Typed(row, options, files=tuple(operands))
     if row.operands in _TEXTS:
         return _asked(row, options, operands)
     if row.name == "wait" and len(operands) == 2 and operands[1].isdecimal():
@@ -104,6 +112,15 @@ def _with_operands(
             what, f"for {second} seconds write `wait {first} --for {second}s`, for both ranks {first},{second}"
         )
     return Typed(row, options, _target(operands, help_page, in_session=in_session))
+
+
+def _are_files(operands: list[str]) -> bool:
+    """Tell whether these words can't be one target: paths, or names with letters that no target has."""
+    if any(word.startswith(_PATHS) for word in operands):
+        return True
+    if len(operands) == 1:
+        return not is_target(operands[0]) and not _LETTERS.fullmatch(operands[0])
+    return not all(word in BY_NAME or is_target(word) for word in operands)
 
 
 def _beside(row: VerbRow, options: argparse.Namespace, operands: list[str], program: list[str]) -> Typed:

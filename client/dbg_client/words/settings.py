@@ -117,10 +117,11 @@ class Where(RankSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why(RankSettings):
-    """``why``."""
+    """``why``; ``files`` are words that can be no target."""
 
     name = "why"
     every: float | None = None
+    files: tuple[str, ...] = ()
 
 
 DEFAULT_SECONDS = 10.0

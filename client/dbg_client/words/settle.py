@@ -57,7 +57,7 @@ from dbg_client.words.values import (
 )
 from dbg_wire import limits
 from dbg_wire.command_line.completion import SHELLS
-from dbg_wire.command_line.duration import read_duration
+from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.finding.environment import ASK_TOKEN, ENGINE
 from dbg_wire.messages import Mode
@@ -144,7 +144,7 @@ def _where(typed: Typed, around: _Around) -> Where:
 
 
 def _why(typed: Typed, around: _Around) -> Why:
-    return Why(**_ranks(typed, around), every=_every(typed.options))
+    return Why(**_ranks(typed, around), every=_every(typed.options), files=typed.files)
 
 
 def _slow(typed: Typed, around: _Around) -> Slow:

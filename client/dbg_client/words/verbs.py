@@ -24,6 +24,7 @@ class Operands(enum.Enum):
     NONE = ""
     TARGET = "TARGET"
     MAYBE_TARGET = "[TARGET]"
+    MAYBE_FILES = "[TARGET|FILE…]"
     EXPRESSION = "[TARGET] EXPR"
     COMMAND = "TARGET CMD"
     SHELL = "bash|zsh|fish"
@@ -94,8 +95,8 @@ VERBS: tuple[VerbRow, ...] = (
     ),
     VerbRow(
         name="why",
-        operands=Operands.MAYBE_TARGET,
-        help="say why a job does not go on: who is missing, and what that one does",
+        operands=Operands.MAYBE_FILES,
+        help="say why a job does not go on: who is missing, and what that one does; of one that is over from FILEs",
         example="why",
         in_session=Operands.MAYBE_TARGET,
         help_in_session="why the job does not go on, and who is missing",

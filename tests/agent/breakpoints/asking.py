@@ -12,12 +12,7 @@ from types import ModuleType
 import msgspec
 
 from dbg_wire.messages import Action, Ask
-from dbg_wire.records.line_breakpoints import (
-    BreakpointState,
-    BreakpointsWish,
-    BreakpointWish,
-    LineOfFile,
-)
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from tests.agent.pdb_driver import SECONDS, Driver
 
 NUMBERS = itertools.count(100)
@@ -55,9 +50,7 @@ def ask(
     request = next(NUMBERS)
     lines = tuple(LineOfFile(file=one.file, line=one.line) for one in clear)
     wish = BreakpointsWish(clear=lines, set=wishes)
-    driver.rank.from_broker.on_message(
-        Ask(request=request, action=Action.BREAKPOINTS, rows=24, columns=80, inquiry=wish, seconds=SECONDS)
-    )
+    driver.rank.from_broker.on_message(Ask(request=request, action=Action.BREAKPOINTS, inquiry=wish, seconds=SECONDS))
 
     def answers() -> list[dict[str, object]]:
         return [one for one in driver.heard("answer") if one["request"] == request]

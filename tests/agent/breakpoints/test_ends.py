@@ -15,7 +15,7 @@ import sys, threading, warnings
 warnings.simplefilter("ignore")  # a fork beside threads
 from pathlib import Path
 
-from dbg_wire.records.line_breakpoints import BreakpointWish
+from dbg_wire.records.breakpoints import BreakpointWish
 from tests.agent.breakpoints.asking import ask
 from tests.agent.pdb_driver import Driver
 

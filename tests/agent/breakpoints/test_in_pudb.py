@@ -8,11 +8,7 @@ import json
 import msgspec
 
 from dbg_wire.messages import Action, Ask
-from dbg_wire.records.line_breakpoints import (
-    BreakpointState,
-    BreakpointsWish,
-    BreakpointWish,
-)
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish
 from tests.agent import pudb_viewer
 from tests.agent.pudb_viewer import Viewer, play, train
 
@@ -25,9 +21,7 @@ SECOND = train.__code__.co_firstlineno + 4
 def ask(viewer: Viewer, *wishes: BreakpointWish) -> tuple[BreakpointState, ...]:
     number = next(NUMBERS)
     wish = BreakpointsWish(set=wishes)
-    viewer.rank.from_broker.on_message(
-        Ask(request=number, action=Action.BREAKPOINTS, rows=24, columns=80, inquiry=wish, seconds=10.0)
-    )
+    viewer.rank.from_broker.on_message(Ask(request=number, action=Action.BREAKPOINTS, inquiry=wish, seconds=10.0))
 
     def answers() -> list[dict[str, list[str]]]:
         return [one for one in map(json.loads, viewer.answers) if one.get("request") == number]

@@ -126,6 +126,26 @@ def test_a_condition_is_evaluated_in_the_frame(folder: Path) -> None:
     assert stops(other) == []
 
 
+RENUMBERED = """\
+import os, dbg_agent.program.entry
+def told(frame, arguments, unexpected, before_line, asked_for):
+    print("stopped", frame.f_code.co_name, frame.f_lineno, frame.f_locals["step"])
+dbg_agent.program.entry.stop_at = told
+def train(step):
+    return step
+for step in range(4):
+    train(step)
+    os.environ["RANK"], os.environ["WORLD_SIZE"] = str(step), "4"
+print("trained")
+"""
+
+
+def test_a_child_without_a_rank_knows_the_number_that_its_program_has_given_it(folder: Path) -> None:
+    (folder / "child.py").write_text(RENUMBERED)
+    claimed = {"DBG_AUTOSTART": "rank:1:none"}
+    assert stops(run(folder, "child.py", at="child.py:6, rank == 1", **claimed)) == ["train 6 2"]
+
+
 def test_a_condition_that_raises_stops_and_is_told_once(folder: Path) -> None:
     result = run(folder, at="helper.py:3, x.size > 0")
     assert len(stops(result)) == 3
@@ -342,3 +362,61 @@ def test_what_a_child_has_told_stays_whatever_another_child_tells(monkeypatch: p
     reached.note(where, 1, reached.REACHED)
     assert [reached.noted(where, number) for number in range(3)] == [0, reached.HELD, 0]
     os.close(int(where.split(":")[1]))
+
+
+TELLS = """\
+import sys
+import dbg_agent.program.entry
+from dbg_agent.breakpoints.points import stop_states
+
+def told():
+    return [[one.stop, one.line, one.armed, one.hits, one.problem] for one in stop_states()]
+
+dbg_agent.program.entry.stop_at = lambda *_, **__: None
+
+def train(steps):
+    for step in range(steps):
+        # a comment
+        x = step
+
+before = told()
+train(3)
+import helper
+helper.double(1)
+print({"before": before, "after": told()})
+"""
+
+DOUBLES = """\
+def double(x):
+    return 2 * x
+"""
+
+
+def test_it_is_armed_once_its_module_is_loaded_and_its_hits_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TELLS)
+    (tmp_path / "helper.py").write_text(DOUBLES)
+    environ = {
+        **os.environ,
+        "DBG_AUTOSTART": str(os.getpid()),
+        "DBG_GUARD": "0",
+        "DBG_CONNECT_TIMEOUT": "60",
+        "DBG_HOME": str(tmp_path),
+        "DBG_STOP_AT": "train.py:12, step > 0\nhelper.py:2\ngone.py:1",
+        "DBG_STOP_IN": "helper:double\nhelper:triple",
+    }
+    result = subprocess.run(
+        [sys.executable, "train.py"], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    told = eval(result.stdout)  # noqa: S307 - printed by the program above
+    assert told["before"][0] == ["train.py:12, step > 0", 13, True, 0, ""]
+    assert told["before"][1] == ["helper.py:2", None, False, 0, ""]
+    assert told["after"][:4] == [
+        ["train.py:12, step > 0", 13, True, 2, ""],
+        ["helper.py:2", 2, True, 1, ""],
+        ["gone.py:1", None, False, 0, ""],
+        ["helper:double", None, True, 1, ""],
+    ]
+    stop, line, armed, hits, problem = told["after"][4]
+    assert (stop, line, armed, hits) == ("helper:triple", None, False, 0)
+    assert problem.startswith(f"{tmp_path}/helper.py: ")

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import importlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from types import CodeType, ModuleType
 
 import pytest
 
-from dbg_agent.breakpoints.untraced import Lines
+import dbg_agent
+from dbg_agent.breakpoints import importing, points
+from dbg_agent.breakpoints.monitored import Lines
+from dbg_agent.program import entry, own_rank
 from dbg_agent.stop.stacks import all_frames
-from dbg_wire.records.line_breakpoints import BreakpointWish, LineOfFile
+from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
+from dbg_wire.records.stop_points import StopAt
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.agent.pdb_driver import Driver, drive
 from tests.support.deep_calls import with_calls_left
@@ -143,16 +148,6 @@ def one(number): return number  # one line
 @pytest.fixture
 def program(tmp_path: Path) -> ModuleType:
     return loaded(tmp_path, PROGRAM)
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(driver: Driver) -> Iterator[None]:
-    yield
-    served = driver.rank.breakpoints.wished
-    driver.rank.breakpoints.lines.clear()
-    assert served is None or served.refresh() in (True, False)
-    if sys.version_info >= (3, 12):
-        assert [sys.monitoring.get_tool(number) for number in range(6)].count("dbg-agent") == 0
 
 
 def stops(driver: Driver, program: ModuleType, text: str, run: Callable[[], object], *shown: str) -> object:
@@ -331,6 +326,61 @@ def test_a_file_that_is_loaded_later_stops_from_its_first_line_on(
     sys.modules.pop("later")
 
 
+WITH_STOP = """\
+def both(number):
+    twice = 2 * number  # stop
+    return twice  # breakpoint
+"""
+
+
+def with_stop(point: points.Point, monkeypatch: pytest.MonkeyPatch, driver: Driver, folder: Path) -> list[int]:
+    """Have a module that can be imported hold a stop; return the numbers at which the program stops there."""
+    (folder / "both.py").write_text(WITH_STOP)
+    seen: list[int] = []
+    points.begin({}, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
+    for name, function in points.CALLS.items():
+        monkeypatch.setattr(builtins, name, function, raising=False)
+    monkeypatch.setattr(points, "POINTS", [point])
+    monkeypatch.setattr(entry, "stop_at", lambda frame, *_, **__: seen.append(frame.f_locals["number"]))
+    monkeypatch.setattr(own_rank, "_rank", driver.rank)
+    monkeypatch.setattr(sys, "meta_path", [importing._finder, *sys.meta_path])
+    monkeypatch.syspath_prepend(folder)
+    return seen
+
+
+@pytest.mark.parametrize("is_loaded_before", [True, False])
+def test_a_file_with_a_stop_of_the_command_line_has_breakpoints_as_well(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_loaded_before: bool
+) -> None:
+    file = str(tmp_path / "both.py")
+    point = points.Point(StopAt(file=file, line=2, condition="number == 5"))
+    seen = with_stop(point, monkeypatch, driver, tmp_path)
+    if is_loaded_before:
+        importlib.import_module("both")
+    wished = BreakpointWish(file=file, line=3)
+    (state,) = ask(driver, wished)
+    assert state.is_set
+    assert state.problem == ("" if is_loaded_before else "the file is not loaded yet")
+    module = importlib.import_module("both")
+    assert stops(driver, module, "# breakpoint", lambda: module.both(4), "number=4") == 8
+    assert [module.both(number) for number in (4, 5)] == [8, 10]
+    assert (seen, point.counted) == ([5], 1)
+    sys.modules.pop("both")
+
+
+def test_a_stop_of_the_command_line_does_not_stop_where_a_breakpoint_has_just_done(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = points.Point(StopAt(file=str(tmp_path / "both.py"), line=2))
+    seen = with_stop(point, monkeypatch, driver, tmp_path)
+    module = importlib.import_module("both")
+    assert module.both(3) == 6
+    assert stops(driver, module, "# stop", lambda: module.both(4), "number=4") == 8
+    assert module.both(5) == 10
+    assert (seen, point.counted) == ([3, 5], 3)
+    sys.modules.pop("both")
+
+
 def test_a_log_point_of_a_running_rank_prints(
     driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -448,7 +498,7 @@ def test_a_change_tries_again_what_has_failed_before(driver: Driver, program: Mo
 if sys.version_info >= (3, 12):
 
     def test_an_id_that_is_freed_while_a_function_begins_leaves_the_next_one_whole(tmp_path: Path) -> None:
-        from dbg_agent.breakpoints.untraced import Monitored
+        from dbg_agent.breakpoints.monitored import Monitored
 
         module = loaded(tmp_path, "def function():\n    return 5\n", "begins")
         lines, seen = {str(module.__file__): frozenset({2})}, []

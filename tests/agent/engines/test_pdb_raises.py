@@ -47,7 +47,7 @@ def test_going_on_also_ends_an_expression_that_asks(driver: Driver, command: str
     def script() -> None:
         driver.say(command)
         assert driver.prompt().text == "? "
-        driver.rank.from_broker.on_message(Ask(request=4, action=Action.CONTINUE, rows=24, columns=80))
+        driver.rank.from_broker.on_message(Ask(request=4, action=Action.CONTINUE))
         driver.wait_for(lambda: driver.heard("answer"), "the answer")
 
     finish = drive(driver, script)

@@ -224,7 +224,7 @@ def test_continue_from_outside_leaves_through_open_dialogs_and_drops_what_was_ty
 def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> None:
     def script() -> None:
         viewer.waits_for_stop(1)
-        viewer.rank.from_broker.on_message(Ask(request=5, action=Action.SCREEN, rows=24, columns=80))
+        viewer.rank.from_broker.on_message(Ask(request=5, action=Action.SCREEN))
         viewer.wait_for(lambda: any('"request":5' in answer for answer in viewer.answers), "the screen")
         let_go(viewer)
 

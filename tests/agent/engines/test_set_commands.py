@@ -45,7 +45,7 @@ class Asking:
         """Have a command run; return kind and text of the answer."""
         self._request += 1
         request = self._request
-        ask = Ask(request=request, action=Action.COMMAND, rows=24, columns=80, text=text, seconds=10.0)
+        ask = Ask(request=request, action=Action.COMMAND, text=text, seconds=10.0)
         self._driver.rank.from_broker.on_message(ask)
 
         def answers() -> list[dict[str, object]]:

@@ -12,7 +12,7 @@ from dbg_agent.evidence.flight_recorder import LastStatus, Recorder
 from dbg_agent.evidence.torch_collectives import torch_seen
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from tests.agent.evidence.fake_torch import FakeTorch
-from tests.agent.evidence.recorded import dump, raw
+from tests.support.recorded import dump, raw
 
 
 @pytest.fixture(autouse=True)

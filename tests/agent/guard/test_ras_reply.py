@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dbg_agent.guard.ras import parse_reply
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Answer, Kind
-from dbg_wire.records.ras import (
+from dbg_wire.records.beside import (
     MISSING,
     OperationCount,
     RasCommunicator,

@@ -106,7 +106,7 @@ def test_letting_the_rank_run_past_its_breakpoints_clears_none_until_the_next_de
 
 def test_a_command_to_a_rank_without_an_open_debugger_is_told(driver: Driver) -> None:
     def ask(action: Action, text: str = "") -> None:
-        driver.rank.from_broker.on_message(Ask(request=1, action=action, rows=24, columns=80, text=text))
+        driver.rank.from_broker.on_message(Ask(request=1, action=action, text=text))
 
     def script() -> None:
         ask(Action.COMMAND, f"b {FILE}:{SECOND + 1}, total > 99")

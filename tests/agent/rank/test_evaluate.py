@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.breakpoints.conditions import evaluate_at
+from dbg_agent.breakpoints.wish import evaluate_at
 from dbg_agent.engines.passing_pdb import run_command, with_rank
 from dbg_agent.rank.evaluate import Evaluated, digests_of, evaluate
 from dbg_agent.rank.rank import Rank
@@ -19,7 +19,7 @@ from dbg_wire.messages import Action, Ask, Kind
 
 
 def ask(text: str) -> Ask:
-    return Ask(request=1, action=Action.EVAL, rows=24, columns=80, text=text, seconds=10.0)
+    return Ask(request=1, action=Action.EVAL, text=text, seconds=10.0)
 
 
 def value_of(text: str, local: int = 5) -> Evaluated:

@@ -33,7 +33,7 @@ def test_a_question_about_the_stop_is_a_use_of_it_and_a_look_at_it_is_none(actio
         limits=SimpleNamespace(lease=SimpleNamespace(use=lambda: seen.append("used"))),
         questions=SimpleNamespace(on_ask=lambda ask: seen.append(ask.action)),
     )
-    FromBroker(rank).on_message(Ask(request=1, action=action, rows=24, columns=80, seconds=1.0, text="x"))
+    FromBroker(rank).on_message(Ask(request=1, action=action, seconds=1.0, text="x"))
     assert seen == ["used"] * uses + [action]
 
 
@@ -59,7 +59,7 @@ def test_a_question_that_fails_is_answered_and_leaves_the_link_alone() -> None:
         stopping=SimpleNamespace(position=SimpleNamespace(stack=fails)),
     )
     questions = Questions(rank)
-    questions.on_ask(Ask(request=1, action=Action.WHERE, rows=24, columns=80, seconds=1.0))
+    questions.on_ask(Ask(request=1, action=Action.WHERE, seconds=1.0))
     (answer,) = sent
     assert isinstance(answer, Answer)
     assert (answer.kind, answer.text) == (Kind.ERROR, "can't be answered (ModuleNotFoundError: No module named 'gone')")
@@ -103,7 +103,7 @@ def test_a_collective_that_cannot_be_interrupted_is_told_with_what_comes_of_it()
     rank: Any = SimpleNamespace(
         call_later=lambda *_: None, send=sent.append, interruptible=SimpleNamespace(runs=lambda _: True)
     )
-    ask = Ask(request=1, action=Action.EVAL, rows=24, columns=80, seconds=2.0, text="x.full_tensor()")
+    ask = Ask(request=1, action=Action.EVAL, seconds=2.0, text="x.full_tensor()")
     Questions(rank)._work._note_stuck(ask, 7)
     (answer,) = sent
     assert isinstance(answer, Answer)

@@ -19,7 +19,7 @@ NEVER = 60.0
 
 
 def ask(request: int, action: Action = Action.EVAL, text: str = "total") -> Ask:
-    return Ask(request=request, action=action, rows=24, columns=80, text=text, seconds=10.0)
+    return Ask(request=request, action=action, text=text, seconds=10.0)
 
 
 def passes(begun: threading.Event, gate: threading.Event) -> bool:

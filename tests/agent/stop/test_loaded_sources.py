@@ -9,12 +9,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 
 import pytest
 
 from dbg_agent.stop import loaded_sources
-from dbg_agent.stop.loaded_sources import Loaded
+from dbg_agent.stop.loaded_sources import Loaded, source_message
+from dbg_wire.limits import MAX_TEXT, SOURCE_LINES
 from dbg_wire.messages import Action, Ask, Message, Notice
 from tests.agent.pdb_driver import Driver, drive
 from tests.support.time_unit import seconds
@@ -154,13 +155,13 @@ def test_a_breakpoint_of_a_command_from_outside_is_told_so_too(
         assert was_read.wait(seconds(20))
         edit(folder / "edited_other.py")
         for text in (f"b {folder}/edited_other.py:2", f"b {folder}/edited_model.py:7"):
-            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, rows=24, columns=80, text=text))
+            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, text=text))
         driver.wait_for(lambda: len(driver.rank.rank_report().user_breakpoints) == 2, "the breakpoints")
         texts = [one.text for one in driver.rank.rank_report().user_breakpoints]
         assert texts == ['return "helped"', "seen.append(3)"]
         for text in (f"cl {folder}/edited_other.py:2", f"cl {folder}/edited_model.py:7"):
-            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, rows=24, columns=80, text=text))
-        driver.rank.from_broker.on_message(Ask(request=1, action=Action.CONTINUE, rows=24, columns=80))
+            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, text=text))
+        driver.rank.from_broker.on_message(Ask(request=1, action=Action.CONTINUE))
 
     finish = drive(driver, script, look=False)
     assert model.train(driver.rank, []) == [1, 2, 3]
@@ -278,3 +279,49 @@ def test_no_file_is_read_where_those_with_breakpoints_are_as_many_as_may_be(
     before = {thread.ident for thread in threading.enumerate()}
     mine.read()
     assert {thread.ident for thread in threading.enumerate()} <= before
+
+
+def frame_in(path: Path, lines: list[str]) -> FrameType:
+    """Return the frame of a module that has these lines before and behind the one that takes the frame."""
+    path.write_text("\n".join([*lines, "frame = sys._getframe()", *lines]) + "\n")
+    names = {"sys": sys}
+    exec(compile(path.read_text(), str(path), "exec"), names)  # noqa: S102
+    frame = names["frame"]
+    assert isinstance(frame, FrameType)
+    return frame
+
+
+def test_the_lines_before_and_behind_are_told_with_their_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    frame = frame_in(path, [f"x = {number}" for number in range(2 * SOURCE_LINES)])
+    source = source_message(frame, {})
+    here = 2 * SOURCE_LINES + 1
+    assert frame.f_code.co_filename == str(path)
+    # The module has run to its end.
+    assert source.where.line == frame.f_lineno == 2 * here - 1
+    assert source.first == source.where.line - SOURCE_LINES
+    assert source.lines[-1] == path.read_text().splitlines()[-1]
+    assert len(source.lines) == SOURCE_LINES + 1
+
+
+def test_breakpoints_outside_of_them_and_in_other_files_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    frame = frame_in(path, ["x = 1"] * (2 * SOURCE_LINES))
+    last = frame.f_lineno
+    breaks = {str(path): [last, 1, last - 1], str(tmp_path / "data.py"): [last]}
+    assert source_message(frame, breaks).breakpoints == (last - 1, last)
+
+
+def test_a_long_line_is_cut(tmp_path: Path) -> None:
+    frame = frame_in(tmp_path / "train.py", [f"x = '{'y' * 2 * MAX_TEXT}'"])
+    assert max(map(len, source_message(frame, {}).lines)) == MAX_TEXT
+
+
+def test_without_a_file_there_are_no_lines() -> None:
+    names = {"sys": sys}
+    exec(compile("frame = sys._getframe()", "<nowhere>", "exec"), names)  # noqa: S102
+    frame = names["frame"]
+    assert isinstance(frame, FrameType)
+    source = source_message(frame, {})
+    assert source.where.file == "<nowhere>"
+    assert source.lines == ()

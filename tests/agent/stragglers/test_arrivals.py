@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.flight_recorder import Recorder, recent_entries
+from dbg_agent.evidence.flight_recorder import Recorder
 from dbg_agent.stragglers import arrivals
 from dbg_agent.stragglers.arrivals import Completions, arrivals_of
+from dbg_wire.recorder.entries import recent_entries
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.samples import MAX_ARRIVALS, GroupArrivals
 from tests.agent.evidence.fake_torch import FakeTorch
-from tests.agent.evidence.recorded import DUMPS, dump, pickled, raw
+from tests.support.recorded import DUMPS, dump, pickled, raw
 
 MICROSECOND = 1000
 

@@ -66,7 +66,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def ask(seconds: float, number: int = 1) -> tuple[Ask, SampleQuestion]:
     """Return a question to be sampled."""
     question = SampleQuestion(seconds=seconds)
-    asked = Ask(request=number, action=Action.SAMPLE, seconds=seconds + 10, rows=24, columns=80, inquiry=question)
+    asked = Ask(request=number, action=Action.SAMPLE, seconds=seconds + 10, inquiry=question)
     return asked, question
 
 

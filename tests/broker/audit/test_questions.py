@@ -10,8 +10,8 @@ from dbg_broker.audit.entries import text_of
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.beside import command_line
+from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.inspection import Inspection, Scope, Sight
-from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 
 WISH = BreakpointsWish(
     clear=(LineOfFile(file="/a.py", line=3),),

@@ -133,7 +133,7 @@ def flood(port: Port) -> Iterator[Flood]:
 async def type_keys(rank: Peer, terminal: Peer, generation: int) -> None:
     """Type some keys, each after the echo of the one before."""
     for offset in range(30):
-        await terminal.send(Input(session=1, stop=1, generation=generation, offset=offset, data=b"k"))
+        await terminal.send(Input(session=1, stop=0, generation=generation, offset=offset, data=b"k"))
         key = await rank.expect_data()
         await rank.send(Output(session=1, offset=offset, data=key.data))
         await terminal.expect_data()
@@ -146,7 +146,7 @@ async def test_a_flood_delays_no_key_of_another_session(port: Port, flood: Flood
     await rank.say(registration())
     await rank.expect(Welcome)
     terminal = await port.terminal()
-    await terminal.say(attach(registration().key))
+    await terminal.say(attach(registration().identity.key))
     generation = (await terminal.expect(Seat)).generation
     assert generation is not None
     before = await asyncio.to_thread(port.key_waits)

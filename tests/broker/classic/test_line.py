@@ -154,7 +154,7 @@ def test_a_replay_begins_where_it_was_asked_or_where_the_log_does() -> None:
 
 
 def test_single_keys_are_settled_and_not_written() -> None:
-    outputs = stopped().keys(Input(session=1, stop=1, generation=1, offset=0, data=b"n"), 0.0)
+    outputs = stopped().keys(Input(session=1, stop=0, generation=1, offset=0, data=b"n"), 0.0)
     assert written(outputs) == b""
     assert outputs == [Discarded(generation=1, offset=1, count=1, reason="a stock pdb takes whole lines")]
 

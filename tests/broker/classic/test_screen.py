@@ -71,7 +71,7 @@ def screen(*data: bytes) -> list[str]:
 
 
 def keys(data: bytes, offset: int = 0, generation: int = 1) -> Input:
-    return Input(session=1, stop=1, generation=generation, offset=offset, data=data)
+    return Input(session=1, stop=0, generation=generation, offset=offset, data=data)
 
 
 def test_a_session_is_proven_by_its_screen_alone() -> None:
@@ -205,7 +205,7 @@ def test_keys_are_not_kept_for_a_stop_that_nobody_has_seen() -> None:
 def test_what_it_can_not_do_it_says() -> None:
     session = stopped()
     for action, word in ((Action.CONTINUE, "type"), (Action.SCREEN, "attach"), (Action.KILL, "type q")):
-        (answer,) = session.message(Ask(request=3, action=action, rows=24, columns=80), 0.0)
+        (answer,) = session.message(Ask(request=3, action=action), 0.0)
         assert isinstance(answer, Answer)
         assert (answer.request, answer.kind) == (3, Kind.ERROR)
         assert word in answer.text

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dbg_broker.classic import sessions
 from dbg_broker.classic.callers import MAX_CALLERS, MIN_DRAWN
 from dbg_broker.classic.sessions import StockSessions, short_name
 from dbg_broker.home.bearer import Role
@@ -24,6 +25,7 @@ from dbg_wire.messages import (
     Detach,
     Dial,
     Dialled,
+    Gone,
     Kind,
     Mode,
     Question,
@@ -33,6 +35,10 @@ from dbg_wire.messages import (
     Seat,
     Subscribe,
 )
+from dbg_wire.messages.declared import AnyInquiry
+from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.breakpoints import BreakpointsWish
+from dbg_wire.records.inspection import Inspection, Sight
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.broker.peers import SECONDS, Broker, Peer, attach, running_broker
 
@@ -136,7 +142,7 @@ async def test_terminals_come_and_go_and_the_debugger_never_notices(port: Classi
         output = await driver.expect_data()
         assert isinstance(output, Output)
         assert b"PuDB here" in output.data
-        await driver.send(Input(session=1, stop=1, generation=generation, offset=0, data=b"n"))
+        await driver.send(Input(session=1, stop=0, generation=generation, offset=0, data=b"n"))
         assert await stock.read(1) == b"n"
         assert await driver.expect(Applied) == Applied(generation=generation, offset=1)
         watcher = await port.broker.seated(rank.key, "you@login1", Mode.WATCH)
@@ -156,6 +162,39 @@ async def test_questions_are_answered_with_what_to_do_instead(port: ClassicBroke
         await terminal.say(Question(request=number, keys=(rank.key,), action=action, seconds=5.0))
         (answer,) = (await terminal.expect(Answers)).answers
         assert (answer.kind, "attach" in answer.text) == (Kind.ERROR, True)
+
+
+@pytest.mark.parametrize(
+    ("action", "inquiry", "text"),
+    [
+        (Action.INSPECT, Inspection(sight=Sight.PARTS), "a stock debugger has no `inspect`"),
+        (Action.BREAKPOINTS, BreakpointsWish(), "a stock debugger has no `breakpoints`"),
+        (Action.EXEC, CommandLine(arguments=(b"true",)), "a stock debugger has no agent that could do that"),
+        (Action.NATIVE, None, "a stock debugger has no agent that could do that"),
+    ],
+)
+async def test_what_only_an_agent_can_do_is_answered_with_a_reason(
+    port: ClassicBroker, action: Action, inquiry: AnyInquiry | None, text: str
+) -> None:
+    terminal = await watching(port)
+    await port.call(SCREEN)
+    rank = await port.listed(terminal, f"{HOST}:?1")
+    await terminal.say(Question(request=1, keys=(rank.key,), action=action, seconds=5.0, inquiry=inquiry))
+    (answer,) = (await terminal.expect(Answers)).answers
+    assert (answer.kind, answer.text) == (Kind.ERROR, text)
+
+
+async def test_a_few_ended_sessions_stay_listed(port: ClassicBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MAX_ENDED", 2)
+    terminal = await watching(port)
+    keys: list[str] = []
+    for _ in range(3):
+        stock = await port.call(SCREEN)
+        keys.append((await port.listed(terminal, f"{HOST}:?1")).key)
+        await stock.close()
+        await port.listed(terminal, f"{HOST}:?1", RankState.EXITED)
+    assert (await terminal.expect(Gone)).key == keys[0]
+    assert port.broker.hub.ranks.registry.keys() == tuple(keys[1:])
 
 
 async def test_a_program_that_goes_on_is_running(port: ClassicBroker) -> None:

@@ -234,7 +234,7 @@ def test_status_of_a_killed_broker_is_4(home: Path, serve: Serve) -> None:
 async def test_status_tells_of_ranks_and_their_terminals(made_home: Path) -> None:
     async with running_broker(made_home, tls=True) as broker:
         await broker.rank(3)
-        await broker.seated(registration(3).key, "ann@login1")
+        await broker.seated(registration(3).identity.key, "ann@login1")
         place = {"DBG_BROKER": str(broker.endpoint).removeprefix("wss://"), "DBG_TOKEN": broker.tokens.watcher}
         shown, document = await both(made_home, place)
     assert "ranks: 1 (1 stopped)\n" in shown.stdout
@@ -254,7 +254,7 @@ async def test_status_says_how_a_rank_ended_as_the_list_does_and_sorts(made_home
             await broker.rank(number)
         gone = await broker.rank(4)
         await gone.say(Goodbye(exit=-9, detail=""))
-        await broker.seated(registration(9).key, "ann@login1")
+        await broker.seated(registration(9).identity.key, "ann@login1")
         place = {"DBG_BROKER": str(broker.endpoint).removeprefix("wss://"), "DBG_TOKEN": broker.tokens.watcher}
         shown, _ = await both(made_home, place)
     rows = [line.split() for line in shown.stdout.splitlines()[2:]]

@@ -66,7 +66,7 @@ def broker() -> Broker:
 def record(number: int = 0, report: RankReport = RUNNING, state: RankState | None = None, **said: object) -> RankRecord:
     registered = registration(number, report=report, **said)
     return RankRecord(
-        said=registered, report=report, state=state or report.state, child=None, since=0, heard=0, entered=0
+        registration=registered, report=report, state=state or report.state, child=None, since=0, heard=0, entered=0
     )
 
 
@@ -182,5 +182,5 @@ def test_what_is_known_of_runs_and_leases_is_bounded(broker: Broker) -> None:
     for number in range(occasions.MAX_RUNS + 50):
         broker.see(stopped(run=str(number), lease=10.0, lease_seconds=0.5))
     assert len(broker.occasions._runs) == occasions.MAX_RUNS
-    broker.occasions.forget(registration().key)
+    broker.occasions.forget(registration().identity.key)
     assert broker.occasions._leases == {}

@@ -19,7 +19,7 @@ from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.net.reputation import FORGIVEN, PAGES_AT_ONCE
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.errors import BadSecretFile, DbgError
 from tests.broker.peers import SECONDS, Broker
 

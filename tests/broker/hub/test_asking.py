@@ -32,12 +32,13 @@ from dbg_wire.messages import (
     Snapshot,
     Subscribe,
 )
+from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, WHERE, Broker, Peer, registration
 
 
 def key(number: int) -> str:
-    return registration(number).key
+    return registration(number).identity.key
 
 
 def question(*keys: str, **changes: Any) -> Question:
@@ -206,9 +207,10 @@ async def test_watcher_may_ask_for_screens_alone(broker: Broker) -> None:
     for action in (Action.CONTINUE, Action.KILL):
         await watcher.say(question(key(0), action=action))
         assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
-    await watcher.say(question(key(0), action=Action.SCREEN, rows=5, columns=2000))
+    size = ScreenSize(rows=12, columns=1000)
+    await watcher.say(question(key(0), action=Action.SCREEN, inquiry=size))
     ask = await rank.expect(Ask)
-    assert (ask.action, ask.rows, ask.columns) == (Action.SCREEN, 12, 1000)
+    assert (ask.action, ask.inquiry) == (Action.SCREEN, size)
     await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="", rows=("PuDB", "")))
     assert (await answers(watcher))[key(0)].rows == ("PuDB", "")
 

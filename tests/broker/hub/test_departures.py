@@ -26,7 +26,7 @@ async def test_if_ranks_say_too_much_the_heaviest_is_closed_and_no_other(
     assert broker.hub.connections.meters.budgets.of(Payer.RANK, Budget.MEMORY) == 1
     for rank in light:
         await rank.say(Report(report=RUNNING))
-    terminal = await broker.seated(registration(0).key)
+    terminal = await broker.seated(registration(0).identity.key)
     await light[0].expect(Audience, lambda audience: audience.driven)
     assert [rank.state for rank in broker.hub.ranks.registry.ranks()].count(RankState.LOST) == 1
     # It may come back, as light as the others.
@@ -48,7 +48,7 @@ async def test_a_rank_that_says_more_than_one_may_is_closed_and_no_other(broker:
     assert await heavy.closed() == (CloseCode.SLOW, "what it reports takes too much memory")
     budgets = broker.hub.connections.meters.budgets
     assert (budgets.of(Payer.RANK, Budget.MEMORY_OF_RANK), budgets.of(Payer.RANK, Budget.MEMORY)) == (1, 0)
-    await broker.seated(registration(0).key)
+    await broker.seated(registration(0).identity.key)
     await other.expect(Audience, lambda audience: audience.driven)
 
 
@@ -63,7 +63,7 @@ async def test_a_rank_that_waits_for_too_many_others_is_closed(broker: Broker, m
     assert broker.hub.connections.meters.budgets.of(Payer.RANK, Budget.MEMORY) == 1
     assert broker.hub.ranks.held.size == 900
     await other.say(Report(report=RUNNING))
-    await broker.seated(registration(0).key)
+    await broker.seated(registration(0).identity.key)
     await other.expect(Audience, lambda audience: audience.driven)
     assert broker.hub.ranks.held.size == 0
 
@@ -72,7 +72,9 @@ async def test_what_a_guard_says_counts_as_said_by_its_rank(broker: Broker) -> N
     """A guard may enter a rank that has never connected; what it says is kept as well."""
     guard = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
     said = registration(0, report=RUNNING.replace(user_breakpoints=MOST))
-    testimony = messages.Testimony(minor=0, key=said.key, kind=Finding.SUSPENDED, frames=(WHERE,), registration=said)
+    testimony = messages.Testimony(
+        minor=0, key=said.identity.key, kind=Finding.SUSPENDED, frames=(WHERE,), registration=said
+    )
     await guard.say(testimony)
     await guard.expect(Welcome)
     assert broker.hub.ranks.live_bytes.size > limits.MIB

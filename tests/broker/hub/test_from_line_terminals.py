@@ -30,7 +30,7 @@ from dbg_wire.messages import (
 )
 from tests.broker.peers import STOPPED, WHERE, Broker, Peer, attach, registration
 
-KEY = registration().key
+KEY = registration().identity.key
 PROMPT = PromptInfo(number=3, offset=40, text="(Pdb) ", state=PromptState.COMMAND)
 AT_PROMPT = STOPPED.replace(session=SessionInfo(number=1, engine="pdb", rows=24, columns=80), prompt=PROMPT)
 REPLY = Reply(prompt=3, generation=1, text="p loss")

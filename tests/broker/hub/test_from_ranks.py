@@ -12,11 +12,11 @@ from dbg_broker.hub.from_ranks import PULSE_BEGINS
 from dbg_broker.net.frames import CloseCode
 from dbg_broker.ranks import rank_record
 from dbg_wire.codec import decode, encode
-from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Message, Pulse, Question, RankAnswer, Refusal, Sender
+from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Message, Pulse, Question, RankAnswer, Sender
 from dbg_wire.records.record import decode_record
 from tests.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, registration, running_broker
 
-KEY = registration().key
+KEY = registration().identity.key
 PULSE = Pulse(where=WHERE, frames=(STOP.where, WHERE))
 OTHER_ORDER = '{"where": null, "type": "pulse"}'
 
@@ -128,10 +128,3 @@ async def test_wrong_pulse_is_no_stack_and_one_that_would_be_passed_on_ends_the_
     await broker.seated(KEY)
     await again.websocket.send(wrong)
     assert (await again.closed())[0] == CloseCode.BAD_MESSAGE
-
-
-async def test_a_rank_has_a_process(broker: Broker) -> None:
-    peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    await peer.say(registration(pid=0))
-    assert "register.pid is 0" in (await peer.expect(Refusal)).text
-    assert broker.hub.ranks.registry.keys() == ()

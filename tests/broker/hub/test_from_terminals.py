@@ -26,7 +26,7 @@ from dbg_wire.messages import (
 from dbg_wire.records.ranks import Breakpoint, RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, Broker, attach, registration
 
-KEY = registration().key
+KEY = registration().identity.key
 
 
 def keys(data: bytes, generation: int = 1, offset: int = 0) -> Input:

@@ -32,7 +32,7 @@ from dbg_wire.messages import (
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.broker.peers import Broker, Peer, registration
 
-KEY = registration(0).key
+KEY = registration(0).identity.key
 FRAMES = (Place(file="/home/me/train.py", line=41, function="step"),)
 PLACES = [{"file": "/home/me/train.py", "line": 41, "function": "step"}]
 OTHER_FRAMES = (Place(file="/home/me/data.py", line=61, function="load"),)
@@ -238,7 +238,7 @@ async def test_a_rank_that_only_its_guard_has_told_of_is_lost_with_it_or_comes_i
 
 async def test_a_guard_registers_nobody_but_its_own_rank(broker: Broker) -> None:
     said = json.loads(encode(found(registration=registration(0))))
-    said["registration"]["key"] = registration(1).key
+    said["registration"]["identity"]["key"] = registration(1).identity.key
     witness = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
     await witness.websocket.send(json.dumps(said))
     assert (await witness.expect(Refusal)).code == RefusalCode.BAD_MESSAGE

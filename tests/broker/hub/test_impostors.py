@@ -12,7 +12,7 @@ from dbg_wire.messages import Testimony as GuardsWord
 from dbg_wire.records.ranks import RankState
 from tests.broker.peers import Broker, Peer, attach, registration
 
-KEY = registration().key
+KEY = registration().identity.key
 SECRET, OTHER = "0" * 32, "1" * 32
 
 

@@ -15,7 +15,7 @@ from dbg_wire.messages import Action, Answers, Detach, Interrupt, Mode, Question
 from dbg_wire.records.inspection import Inspection, Sight
 from tests.broker.peers import Broker, registration
 
-KEY = registration().key
+KEY = registration().identity.key
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ async def test_a_question_to_many_ranks_is_one_entry_for_each_job(broker: Broker
     keys = []
     for number in range(3):
         await broker.rank(number)
-        keys.append(registration(number).key)
+        keys.append(registration(number).identity.key)
     await broker.rank(7, job="other", key="other/7")
     driver = await broker.terminal()
     await driver.say(Question(request=1, keys=(*keys, "other/7", "gone"), action=Action.KILL, seconds=0.1))

@@ -9,7 +9,7 @@ from dbg_broker.terminals import notices
 from dbg_wire.messages import Logged, Mode, Notice, Snapshot, Subscribe
 from tests.broker.peers import STOPPED, Broker, Peer, registration
 
-KEY = registration(0).key
+KEY = registration(0).identity.key
 
 
 async def listening(broker: Broker, name: str = "me@login1 (VS Code)") -> Peer:
@@ -31,7 +31,7 @@ async def test_clients_that_ask_for_them_get_the_texts_of_all_ranks_and_terminal
     ide, terminal = await listening(broker), await broker.seated(KEY)
     for number, rank in enumerate(ranks):
         await rank.say(Notice(text=f"loss {number}", is_log=True))
-        assert await ide.expect(Logged) == Logged(key=registration(number).key, text=f"loss {number}")
+        assert await ide.expect(Logged) == Logged(key=registration(number).identity.key, text=f"loss {number}")
     assert (await terminal.expect(Notice)).text == "loss 0"
     assert not [message for message in await terminal.all_so_far() if isinstance(message, (Notice, Logged))]
     # A notice that is no text of a log point is for the terminals at the rank.

@@ -115,7 +115,7 @@ class Ranks(threading.Thread):
 
     def __init__(self, serving: Serving, stack: ExitStack, count: int) -> None:
         super().__init__()
-        self.keys = tuple(registration(number).key for number in range(count))
+        self.keys = tuple(registration(number).identity.key for number in range(count))
         self._links: dict[socket.socket, ClientProtocol] = {}
         for number in range(count):
             link = stack.enter_context(connect(serving, "/agent", "rank"))

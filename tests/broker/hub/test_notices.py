@@ -12,7 +12,7 @@ from dbg_wire.messages import Action, Answer, Ask, Kind, Mode, Notice, Question
 from tests.broker.peers import STOPPED, Broker, Peer, attach, registration
 from tests.support.time_unit import seconds
 
-KEY = registration(0).key
+KEY = registration(0).identity.key
 
 
 def question(action: Action, text: str = "", *keys: str) -> Question:
@@ -26,10 +26,10 @@ async def told(terminal: Peer) -> str:
 async def test_all_but_the_one_who_asks_are_told(broker: Broker) -> None:
     ranks = [await broker.rank(number, report=STOPPED) for number in range(2)]
     asking = await broker.seated(KEY, "bob@login1 (Claude)")
-    watching, away = await broker.seated(KEY, mode=Mode.WATCH), await broker.seated(registration(1).key)
+    watching, away = await broker.seated(KEY, mode=Mode.WATCH), await broker.seated(registration(1).identity.key)
     await asking.say(question(Action.WHERE))
     await asking.say(question(Action.COMMAND, "n"))
-    await asking.say(question(Action.CONTINUE, "", KEY, registration(1).key))
+    await asking.say(question(Action.CONTINUE, "", KEY, registration(1).identity.key))
     assert await told(watching) == '"bob@login1 (Claude)" ran `n`'
     for terminal in (watching, away):
         ended = await terminal.expect(Notice)
@@ -89,7 +89,7 @@ async def test_what_was_counted_at_a_rank_is_not_told_at_another(
         await asking.say(question(Action.EVAL, "loss"))
         ask = await rank.expect(Ask)
         await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="1"))
-    await terminal.say(attach(registration(1).key))
+    await terminal.say(attach(registration(1).identity.key))
     done = asyncio.Event()
     broker.hub.timers.schedule(2 * notices.SECONDS_FOR_ONE, done.set)
     await done.wait()

@@ -50,7 +50,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     save_issued(
         tmp_path,
         [
-            IssuedToken(name=role.value, role=role, digest=digest_of(token), made=0.0, job=OURS.job)
+            IssuedToken(name=role.value, role=role, digest=digest_of(token), made=0.0, job=OURS.identity.job)
             for role, token in TOKENS.items()
         ],
     )
@@ -73,7 +73,7 @@ async def turned_away(peer: Peer, says: str) -> None:
 
 
 async def test_ranks_of_the_job_come_in_and_no_others(broker: Broker) -> None:
-    token = broker.tokens.for_job(OURS.job)
+    token = broker.tokens.for_job(OURS.identity.job)
     rank = Peer(await broker.dial("/agent", token), Sender.AGENT)
     await rank.say(OURS)
     await rank.expect(Welcome)
@@ -83,28 +83,33 @@ async def test_ranks_of_the_job_come_in_and_no_others(broker: Broker) -> None:
 
 
 async def test_nobody_takes_the_place_of_a_rank_of_another_job(broker: Broker) -> None:
-    await broker.rank(1, job="other", key=THEIRS.key)
-    impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.job)), Sender.AGENT)
-    await impostor.say(registration(0, key=THEIRS.key))
+    await broker.rank(1, job="other", key=THEIRS.identity.key)
+    impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.identity.job)), Sender.AGENT)
+    await impostor.say(registration(0, key=THEIRS.identity.key))
     await turned_away(impostor, "this one is of job other")
 
 
 async def test_nobody_takes_a_key_before_the_rank_of_another_job_does(broker: Broker) -> None:
-    token = broker.tokens.for_job(OURS.job)
-    said = registration(0, key=THEIRS.key)
-    for message in (said, GuardsWord(minor=0, key=said.key, kind=Finding.SUSPENDED, registration=said)):
+    token = broker.tokens.for_job(OURS.identity.job)
+    said = registration(0, key=THEIRS.identity.key)
+    for message in (said, GuardsWord(minor=0, key=said.identity.key, kind=Finding.SUSPENDED, registration=said)):
         squatter = Peer(await broker.dial("/agent", token), Sender.AGENT)
         await squatter.say(message)
         await turned_away(squatter, "this one is of job other")
-    await broker.rank(1, job="other", key=THEIRS.key)
+    await broker.rank(1, job="other", key=THEIRS.identity.key)
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        registration(0, key=THEIRS.key),
-        registration(0, key=f"{OURS.job}x/0"),
-        GuardsWord(minor=0, key=THEIRS.key, kind=Finding.SUSPENDED, registration=registration(0, key=THEIRS.key)),
+        registration(0, key=THEIRS.identity.key),
+        registration(0, key=f"{OURS.identity.job}x/0"),
+        GuardsWord(
+            minor=0,
+            key=THEIRS.identity.key,
+            kind=Finding.SUSPENDED,
+            registration=registration(0, key=THEIRS.identity.key),
+        ),
     ],
 )
 async def test_a_key_begins_with_the_job_whatever_the_token(broker: Broker, message: Message) -> None:
@@ -115,40 +120,40 @@ async def test_a_key_begins_with_the_job_whatever_the_token(broker: Broker, mess
 
 
 async def test_a_rank_of_another_job_does_not_push_a_lost_rank_off_the_list(broker: Broker) -> None:
-    lost = await broker.rank(1, job="other", key=THEIRS.key, secret="a" * 32)
+    lost = await broker.rank(1, job="other", key=THEIRS.identity.key, secret="a" * 32)
     await lost.cut()
     driver = await broker.terminal()
     await driver.say(Subscribe())
     await driver.expect(Snapshot, lambda page: page.ranks[0].state is RankState.LOST)
-    impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.job)), Sender.AGENT)
-    await impostor.say(registration(0, pid=THEIRS.pid, kernel=THEIRS.kernel))
+    impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.identity.job)), Sender.AGENT)
+    await impostor.say(registration(0, pid=THEIRS.process.pid, kernel=THEIRS.kernel))
     await impostor.expect(Welcome)
-    assert set(broker.hub.ranks.registry.keys()) == {OURS.key, THEIRS.key}
+    assert set(broker.hub.ranks.registry.keys()) == {OURS.identity.key, THEIRS.identity.key}
 
 
 async def test_a_guard_says_nothing_of_another_job(broker: Broker) -> None:
-    await broker.rank(1, job="other", key=THEIRS.key)
-    guard = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.job)), Sender.AGENT)
-    await guard.say(GuardsWord(minor=0, key=THEIRS.key, kind=Finding.ENDED, signal=9))
+    await broker.rank(1, job="other", key=THEIRS.identity.key)
+    guard = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.identity.job)), Sender.AGENT)
+    await guard.say(GuardsWord(minor=0, key=THEIRS.identity.key, kind=Finding.ENDED, signal=9))
     await turned_away(guard, "this one is of job other")
 
 
 async def test_a_terminal_hears_of_its_job_alone(broker: Broker) -> None:
-    rank, other = await broker.rank(), await broker.rank(1, job="other", key=THEIRS.key)
+    rank, other = await broker.rank(), await broker.rank(1, job="other", key=THEIRS.identity.key)
     alice = await terminal(broker, Role.WATCHER)
     await alice.say(Subscribe())
     snapshot = await alice.expect(Snapshot)
-    assert [info.key for info in snapshot.ranks] == [OURS.key]
+    assert [info.key for info in snapshot.ranks] == [OURS.identity.key]
     await other.say(Goodbye(exit=0))
     await broker.rank(2, job="other", key="other/2")
     await rank.say(Goodbye(exit=0))
     heard = await alice.next()
     assert isinstance(heard, Change)
-    assert heard.rank.key == OURS.key
+    assert heard.rank.key == OURS.identity.key
 
 
 async def test_a_client_gets_texts_of_log_points_of_its_job_alone(broker: Broker) -> None:
-    rank, other = await broker.rank(), await broker.rank(1, job="other", key=THEIRS.key)
+    rank, other = await broker.rank(), await broker.rank(1, job="other", key=THEIRS.identity.key)
     alice, everybody = await terminal(broker), await broker.terminal()
     for client in (alice, everybody):
         await client.say(Subscribe(logs=True))
@@ -160,7 +165,7 @@ async def test_a_client_gets_texts_of_log_points_of_its_job_alone(broker: Broker
 
 
 async def test_a_terminal_is_told_that_a_rank_of_its_job_is_forgotten(broker: Broker) -> None:
-    for key, job in ((THEIRS.key, "other"), (OURS.key, OURS.job)):
+    for key, job in ((THEIRS.identity.key, "other"), (OURS.identity.key, OURS.identity.job)):
         rank = await broker.rank(key=key, job=job)
         await rank.say(Goodbye(exit=0))
         await rank.cut()
@@ -171,16 +176,16 @@ async def test_a_terminal_is_told_that_a_rank_of_its_job_is_forgotten(broker: Br
         departures.forget(broker.hub, key)
     gone = await alice.next()
     assert isinstance(gone, Gone)
-    assert gone.key == OURS.key
+    assert gone.key == OURS.identity.key
 
 
 async def test_a_terminal_asks_attaches_and_dials_within_its_job(broker: Broker) -> None:
     await broker.rank(report=RUNNING)
-    await broker.rank(1, job="other", key=THEIRS.key)
+    await broker.rank(1, job="other", key=THEIRS.identity.key)
     alice = await terminal(broker)
-    await alice.say(attach(THEIRS.key, Mode.TAKE))
+    await alice.say(attach(THEIRS.identity.key, Mode.TAKE))
     assert (await alice.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
-    await alice.say(Question(request=1, keys=(THEIRS.key,), action=Action.KILL, seconds=5.0))
+    await alice.say(Question(request=1, keys=(THEIRS.identity.key,), action=Action.KILL, seconds=5.0))
     (answer,) = (await alice.expect(Answers)).answers
     assert (answer.kind, answer.text) == (Kind.LOST, "no rank has this key")
     broker.hub.dial = lambda *_: pytest.fail("it was dialled")

@@ -12,11 +12,11 @@ from dbg_broker.hub import sweeper
 from dbg_broker.net.connection import PeerConnection
 from dbg_wire import limits
 from dbg_wire.messages import Change, Probe, Pulse, Seat, Subscribe
-from dbg_wire.records.ranks import RankState
+from dbg_wire.records.ranks import RankState, SeatCounts
 from tests.broker.peers import WHERE, Broker, Peer, attach, registration, running_broker
 from tests.support.time_unit import seconds
 
-KEY = registration().key
+KEY = registration().identity.key
 
 
 @pytest.fixture
@@ -67,10 +67,7 @@ async def test_terminal_that_answers_pings_and_says_nothing_keeps_its_seat(broke
     passed = asyncio.Event()
     broker.hub.timers.schedule(2 * sweeper.SEAT_SECONDS, passed.set)
     await passed.wait()
-    assert (broker.hub.terminals.seats.driver(KEY), broker.hub.terminals.seats.is_driver_silent(KEY)) == (
-        "quiet@h",
-        False,
-    )
+    assert broker.hub.terminals.seats.counts_at(KEY) == SeatCounts(driver="quiet@h")
 
 
 async def test_rank_whose_host_is_silent_is_unresponsive_until_it_answers(
@@ -90,7 +87,7 @@ async def test_ranks_of_a_host_are_looked_at_by_one_look_for_all_and_told_within
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "SILENT_SECONDS", 4.5)
-    keys = [registration(number).key for number in range(8)]
+    keys = [registration(number).identity.key for number in range(8)]
     ranks = [await broker.rank(number) for number in range(len(keys))]
     now = cut = broker.hub.timers.clock() + 1000.0
     looks = 0

@@ -32,7 +32,7 @@ from dbg_wire.records.ranks import RankState
 from tests.broker.peers import RUNNING, STOPPED, WHERE, Broker, attach, registration, running_broker
 from tests.support.time_unit import seconds
 
-KEY = registration().key
+KEY = registration().identity.key
 KERNEL = "boot/4026531836"
 
 

@@ -26,7 +26,7 @@ from dbg_wire.messages import (
 from dbg_wire.records.beside import CommandEnd, command_line
 from tests.broker.peers import Broker, Peer, registration
 
-KEY = registration(0).key
+KEY = registration(0).identity.key
 COMMAND = command_line(["nvidia-smi", "-L"])
 
 
@@ -124,7 +124,7 @@ async def test_who_can_not_be_asked_says_why(broker: Broker, monkeypatch: pytest
     await broker.rank(1)
     terminal = await broker.terminal()
     monkeypatch.setattr(guards, "MAX_OPEN", 0)
-    await terminal.say(question(registration(1).key))
+    await terminal.say(question(registration(1).identity.key))
     assert (await only_answer(terminal)).text.startswith("more than 0 commands would run at once")
     await terminal.say(question(inquiry=None))
     assert (await terminal.expect(Refusal)).code == RefusalCode.BAD_MESSAGE

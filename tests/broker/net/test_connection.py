@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import logging
 import time
 from typing import Any
@@ -34,10 +35,11 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
+from dbg_wire.records.record import plain
 from tests.broker.peers import SECONDS, Broker, Peer, registration
 from tests.support.time_unit import seconds
 
-KEY = registration().key
+KEY = registration().identity.key
 CHUNK = bytes(16 * 1024)
 
 
@@ -149,7 +151,7 @@ async def test_request_and_frames_may_come_in_any_pieces(broker: Broker, piece: 
     writer.transport.abort()
 
 
-async def test_a_connection_has_one_protocol_object_and_keeps_no_request(
+async def test_a_connection_has_no_object_of_the_library_and_keeps_no_request(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[ServerProtocol] = []
@@ -159,16 +161,15 @@ async def test_a_connection_has_one_protocol_object_and_keeps_no_request(
         return made[-1]
 
     monkeypatch.setattr(websocket, "ServerProtocol", make)
-    reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
-    writer.write(upgrade(broker))
-    await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SECONDS)
-    assert len(made) == 1
-    assert made[0].state is State.OPEN
+    rank = await broker.rank()
+    await (await rank.websocket.ping(b"there?"))
+    assert made == []
     gc.collect()
     # Its type is compared: isinstance() asks each object of the process for its class, and some of torch's warn then.
     kept = [thing for thing in gc.get_objects() if type(thing) is Request]
-    writer.transport.abort()
     assert kept == []
+    await rank.websocket.close()
+    assert [one.state for one in made] == [State.CLOSED]
 
 
 async def test_a_rank_that_comes_is_told_its_welcome_alone(broker: Broker) -> None:
@@ -280,10 +281,12 @@ async def test_junk_of_a_rank_ends_its_connection(broker: Broker, junk: str | by
 @pytest.mark.parametrize("field", ["job", "run", "host"])
 async def test_names_with_control_characters_are_refused_escaped(broker: Broker, field: str) -> None:
     rank = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    await rank.say_instead(registration(0), **{field: "gpu\x1b[31m"})
+    register = plain(registration(0))
+    register["identity"][field] = "gpu\x1b[31m"
+    await rank.websocket.send(json.dumps(register))
     refusal = await rank.expect(Refusal)
     assert refusal.code == RefusalCode.BAD_MESSAGE
-    assert f"register.{field}" in refusal.text
+    assert f"register.identity.{field}" in refusal.text
     assert "\x1b" not in refusal.text
     assert broker.hub.ranks.registry.keys() == ()
 

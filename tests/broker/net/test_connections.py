@@ -17,7 +17,7 @@ from dbg_wire import limits
 from dbg_wire.messages import Audience, Mode, Refusal, RefusalCode, Seat
 from tests.broker.peers import SECONDS, Broker, Peer, attach, registration
 
-KEY = registration().key
+KEY = registration().identity.key
 
 
 async def gives_way(watcher: Peer, why: str) -> None:

@@ -11,7 +11,7 @@ from dbg_broker.home.bearer import Role
 from dbg_broker.net import places
 from tests.broker.peers import SECONDS, Broker, registration
 
-KEY = registration().key
+KEY = registration().identity.key
 
 
 async def test_a_connection_given_up_in_its_tls_handshake_counts_once(

@@ -18,8 +18,10 @@ class Loop:
         self.now = 0.0
         self.done: list[str] = []
         self._next: list[Callable[[], None]] = []
+        self.room = 1000
         self.entrance = Entrance(
-            Timers(lambda: self.now, lambda _, call: self._next.append(call), spent=lambda: self.now)
+            Timers(lambda: self.now, lambda _, call: self._next.append(call), spent=lambda: self.now),
+            lambda: self.room > len(self.done),
         )
 
     def turn(self) -> list[str]:
@@ -75,6 +77,26 @@ def test_the_slow_line_has_what_the_other_leaves_and_never_stands_still() -> Non
     come(loop, "bad", "XYZ", is_slow=True)
     come(loop, "good", "012345")
     assert [loop.turn() for _ in range(3)] == [list("0123X"), list("45YZ"), []]
+
+
+def test_nobody_is_served_without_room_and_the_slow_line_has_its_part_of_that() -> None:
+    loop = Loop()
+    loop.room = 2
+    come(loop, "bad", "XYZ", is_slow=True)
+    come(loop, "good", "01234567")
+    turns = []
+    for _ in range(4):
+        turns.append(loop.turn())
+        loop.done = []
+        loop.entrance.go_on()
+    assert turns == [list("01"), list("X2"), list("Y3"), list("Z4")]
+    loop.room = 0
+    assert loop.turn() == []
+    assert loop.turn() == []
+    assert len(loop.entrance) == 3
+    loop.room = 1000
+    loop.entrance.go_on()
+    assert loop.turn() == list("567")
 
 
 def test_one_whose_handshake_is_complete_goes_first_among_those_of_its_address() -> None:

@@ -1,29 +1,20 @@
-"""Bytes that wait for their turn, without TLS; with it they are in test_tls and test_connection."""
+"""The broker's frames are the bytes that the WebSocket library would send."""
 
 from __future__ import annotations
 
-from dbg_broker.net.frames import PIECE_BYTES, UNREAD_BYTES, IncomingBytes
+import pytest
+from websockets.frames import Frame, Opcode
+
+from dbg_broker.net.frames import pack, pack_message
+from dbg_wire.messages import Probe
 
 
-def test_bytes_come_back_in_pieces_and_in_order() -> None:
-    incoming = IncomingBytes(None)
-    said = bytes(range(256)) * (PIECE_BYTES // 128)
-    incoming.add(said[:1000])
-    incoming.add(said[1000:])
-    pieces = []
-    while incoming:
-        pieces.append(incoming.piece())
-    assert b"".join(pieces) == said
-    assert max(map(len, pieces)) == PIECE_BYTES
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 100_000])
+@pytest.mark.parametrize("opcode", [Opcode.TEXT, Opcode.BINARY])
+def test_frame_is_the_librarys(opcode: Opcode, size: int) -> None:
+    payload = bytes(range(256)) * (size // 256 + 1)
+    assert pack(opcode, payload[:size]) == Frame(opcode, payload[:size]).serialize(mask=False)
 
 
-def test_enough_is_enough_until_some_is_read_or_all_forgotten() -> None:
-    incoming = IncomingBytes(None)
-    incoming.add(bytes(UNREAD_BYTES - 1))
-    assert not incoming.is_full
-    incoming.add(b"x")
-    assert incoming.is_full
-    incoming.piece()
-    assert not incoming.is_full
-    incoming.clear()
-    assert not incoming
+def test_messages_are_text() -> None:
+    assert pack_message(Probe()) == Frame(Opcode.TEXT, b'{"type":"probe"}').serialize(mask=False)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from dbg_broker.net.outbox import OutgoingFrames
+from dbg_broker.net.transport import SocketTransport
 
 
-class RecordingTransport(asyncio.Transport):
+class RecordingTransport(SocketTransport):
     """A transport that keeps what is written to it."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.written: list[bytes] = []
         self.closing = False
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written.append(bytes(data))
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
 
+    @property
     def is_closing(self) -> bool:
         return self.closing
 
-    def get_write_buffer_size(self) -> int:
+    @property
+    def buffered(self) -> int:
         return 0
 
 

@@ -26,7 +26,7 @@ from dbg_wire.messages import (
 )
 from tests.broker.peers import SECONDS, Broker, Peer, attach, narrow, registration, running_broker
 
-KEY = registration().key
+KEY = registration().identity.key
 CHUNK = bytes(16 * 1024)
 
 

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
-import typing
 
 import pytest
 
-from dbg_broker.net.tcp import TERMINAL_SEND_BUFFER, peer_name, tune
+from dbg_broker.net.tcp import TERMINAL_SEND_BUFFER, keep_little, peer_name, prepare
+from dbg_dial.tcp import ask_peer
 
 
-async def transport_of(connected: socket.socket) -> asyncio.Transport:
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_connection(asyncio.Protocol, sock=connected)
-    return transport
+def option(connected: socket.socket, level: int, name: int) -> int:
+    return connected.getsockopt(level, name)
 
 
-def pair() -> tuple[socket.socket, socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        near = socket.create_connection(listener.getsockname())
-        return near, listener.accept()[0]
+def test_an_accepted_connection_has_the_options_of_its_listener() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as asked:
+        prepare(listener)
+        ask_peer(asked)
+        with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
+            assert option(accepted, socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+            for level, name in (
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
+                (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT),
+            ):
+                assert option(accepted, level, name) == option(asked, level, name) > 0
 
 
-async def test_little_is_buffered_for_terminals() -> None:
-    near, far = pair()
-    transport = await transport_of(near)
-    tune(transport, to_terminal=True)
-    connected = typing.cast(socket.socket, transport.get_extra_info("socket"))
-    # Linux doubles the size that it is asked for, to have room for its own bookkeeping.
-    assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * TERMINAL_SEND_BUFFER
-    assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-    assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
-    transport.close()
-    far.close()
+def test_little_is_buffered_for_terminals() -> None:
+    with socket.socket() as connected:
+        keep_little(connected)
+        # Linux doubles the size that it is asked for, to have room for its own bookkeeping.
+        assert option(connected, socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * TERMINAL_SEND_BUFFER
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ async def test_a_rank_that_reads_no_refusals_is_closed_and_keys_go_on(
     websocket = await broker.dial("/agent", broker.tokens.rank, max_queue=1, sock=narrow(broker))
     flooding = Peer(websocket, Sender.AGENT)
     rank = await broker.rank()
-    driver = await broker.seated(registration().key)
+    driver = await broker.seated(registration().identity.key)
     attacked = asyncio.create_task(flood(flooding, 100_000))
     left = asyncio.create_task(broker.left(lambda hub: len(hub.links) == 2))
     offset = 0

@@ -13,7 +13,7 @@ from dbg_wire import limits
 from dbg_wire.codec import Output
 from tests.broker.peers import Broker, Peer, registration
 
-KEY = registration().key
+KEY = registration().identity.key
 PART = 512 * limits.KIB
 
 
@@ -57,7 +57,7 @@ async def test_a_message_that_never_ends_is_closed_with_a_sentence(
     monkeypatch.setattr(frames, "MESSAGE_SECONDS", 0.2)
     monkeypatch.setattr(connections, "MESSAGE_SECONDS", 0.2)
     slow, honest = await any_broker.rank(0), await any_broker.rank(1)
-    terminal = await any_broker.seated(registration(1).key)
+    terminal = await any_broker.seated(registration(1).identity.key)
     await send_part(slow, PART)
     assert await slow.closed() == (4001, "a message was not complete within 0.2 s")
     piece = Output(session=1, offset=0, data=b"drawn")

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from dbg_broker.ranks.memory import Ended, weight
+from dbg_broker.ranks.memory import EndedRanks, weight
 from dbg_broker.ranks.registry import Registry
 from dbg_wire import limits
 from dbg_wire.messages import Register
@@ -37,7 +37,7 @@ def test_weight_is_about_what_memory_says() -> None:
 
 def test_the_oldest_go_by_time_and_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_ENDED_RANKS", 2)
-    ended = Ended()
+    ended = EndedRanks()
     for number in range(4):
         ended.put(str(number), "j", 10, float(number))
     assert list(ended.overdue(5.0)) == ["0", "1"]
@@ -48,7 +48,7 @@ def test_the_oldest_go_by_time_and_number(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("size", [10, limits.MAX_ENDED_BYTES // 10])
 def test_a_job_with_many_ended_ranks_pushes_off_its_own(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(limits, "MAX_ENDED_RANKS", 4)
-    ended = Ended()
+    ended = EndedRanks()
     ended.put("crashed", "mine", 2 * size, 0.0)
     for number in range(20):
         ended.put(str(number), "theirs", size, 1.0)
@@ -61,7 +61,7 @@ def test_a_job_with_many_ended_ranks_pushes_off_its_own(monkeypatch: pytest.Monk
 
 
 def test_the_heaviest_of_the_job_with_most_bytes_go() -> None:
-    ended = Ended()
+    ended = EndedRanks()
     ended.put("crashed", "mine", limits.MAX_ENDED_BYTES // 4, 0.0)
     for number in range(50):
         ended.put(str(number), "theirs", limits.MAX_ENDED_BYTES // 20 + number, 1.0)
@@ -71,7 +71,7 @@ def test_the_heaviest_of_the_job_with_most_bytes_go() -> None:
 
 
 def test_the_heaviest_go_by_bytes() -> None:
-    ended = Ended()
+    ended = EndedRanks()
     ended.put("crashed", "j", 10_000, 0.0)
     for number in range(10):
         ended.put(str(number), "j", limits.MAX_ENDED_BYTES // 4 + number, 1.0)
@@ -100,15 +100,3 @@ def test_ranks_with_endless_texts_push_out_one_another_and_no_crashed_one() -> N
     assert held < 1.2 * limits.MAX_ENDED_BYTES
     assert registry.find(crashed.key) is crashed
     assert len(registry.keys()) > 30
-
-
-def test_sessions_of_stock_debuggers_push_no_crashed_rank_off_the_list() -> None:
-    registry = Registry()
-    crashed = registry.register(registration(99_999), 0.0).rank
-    registry.goodbye(crashed, 1, 0.0)
-    for number in range(5200):
-        fake = registry.register(registration(number, job="classic", pid=0), 1.0).rank
-        registry.goodbye(fake, None, 1.0)
-        registry.expire(1.0)
-    assert registry.find(crashed.key) is crashed
-    assert len(registry.keys()) == 1 + limits.MAX_ENDED_STOCK

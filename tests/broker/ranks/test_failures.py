@@ -15,7 +15,9 @@ from tests.broker.peers import registration
 
 def ended(number: int, left: float, exit_status: int | None, *, run: str = "0.0", died: bool = False) -> RankRecord:
     said = registration(number, run=run)
-    record = RankRecord(said=said, report=said.report, state=RankState.EXITED, child=None, since=0, heard=0, entered=0)
+    record = RankRecord(
+        registration=said, report=said.report, state=RankState.EXITED, child=None, since=0, heard=0, entered=0
+    )
     record.end.left, record.end.exit, record.end.died = left, exit_status, died
     if exit_status is not None and exit_status < 0:
         record.end.signal = -exit_status
@@ -26,7 +28,7 @@ def causes(records: list[RankRecord]) -> dict[int, str]:
     failures = FirstFailures()
     for at, record in enumerate(records):
         failures.note(record, lambda at=at: records[: at + 1])  # type: ignore[misc]
-    return {record.said.rank: record.end.cause for record in records}
+    return {record.identity.rank: record.end.cause for record in records}
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))

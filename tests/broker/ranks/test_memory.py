@@ -10,8 +10,8 @@ from dbg_broker.ranks.memory import weight
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Answer, Kind, Sender
 from dbg_wire.messages.declared import AnyRow
+from dbg_wire.records.beside import OperationCount, RasRank
 from dbg_wire.records.inspection import Part
-from dbg_wire.records.ras import OperationCount, RasRank
 
 COUNTED = RasRank(communicator="", rank=0, state="", counts=(OperationCount(name="ab", count=1000),) * 64)
 

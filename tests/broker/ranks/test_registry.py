@@ -24,7 +24,7 @@ def enter(registry: Registry, number: int = 0, now: float = 0.0, **changes: Any)
 
 
 def info(registry: Registry, rank: RankRecord, epoch: float = 1000.0) -> RankInfo:
-    return rank.info(epoch=epoch, driver=None, watchers=0)
+    return rank.info(epoch=epoch)
 
 
 def test_address_names_host_and_global_rank() -> None:
@@ -61,9 +61,9 @@ def test_a_stop_is_listed_with_its_number_while_it_lasts() -> None:
     assert info(registry, rank).stop is None
 
 
-def test_a_stock_debugger_is_listed_without_the_number_of_a_stop() -> None:
+def test_stops_that_can_not_be_told_from_one_another_are_listed_without_a_number() -> None:
     registry = Registry()
-    rank = registry.register(registration(0, report=STOPPED, pid=0), 0.0).rank
+    rank = enter(registry, report=STOPPED.replace(stop=STOP.replace(number=0)))
     assert info(registry, rank).stop is None
 
 
@@ -300,7 +300,7 @@ class RegistryMachine(RuleBasedStateMachine):
         self.now = 0.0
 
     def some(self, number: int, *states: RankState) -> RankRecord | None:
-        rank = self.registry.find(registration(number).key)
+        rank = self.registry.find(registration(number).identity.key)
         return rank if rank is not None and rank.state in states else None
 
     @rule(number=st.integers(0, 4), stopped=st.booleans(), child=st.none() | st.integers(1, 3), below=st.integers(0, 4))

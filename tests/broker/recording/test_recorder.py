@@ -17,6 +17,7 @@ from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.records.ranks import Place, RankState
 from tests.broker.peers import registration
 from tests.broker.recording.events import shown
+from tests.support.rank_infos import changed
 
 
 class Writer:
@@ -209,7 +210,7 @@ def test_a_rank_that_floods_leaves_room_for_another(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "MAX_WAITING_OF_ONE", 50_000)
     test, record = Recording(), rank(stopped())
     other = rank(stopped())
-    other.said = other.said.replace(key="another")
+    other.registration = changed(other.registration, key="another")
     for one in (record, other):
         test.recorder.changed(one)
     for _ in range(100):

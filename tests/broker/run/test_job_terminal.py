@@ -126,7 +126,7 @@ def test_a_job_that_closes_its_output_goes_on(kept: Kept, output: Path) -> None:
 
 def _comes(output: Path, end: str) -> bool:
     """Wait until the file ends so: the one who copies it is nobody's child."""
-    from dbg_dial.growth import watch_growth
+    from dbg_dial.files import watch_growth
 
     watch = watch_growth(str(output))
     assert watch is not None

@@ -12,20 +12,21 @@ from dbg_broker.home.bearer import Role
 from dbg_broker.ranks.questions import passed_on
 from dbg_broker.terminals.glances import FRESH_SECONDS, GLANCE_SECONDS, Glances
 from dbg_wire.messages import Action, Answer, Answers, Ask, Change, Kind, Question, Report, Snapshot, Subscribe
+from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.ranks import Place
 from tests.broker.peers import RUNNING, STOPPED, Broker, Peer, registration
 
-KEY = registration().key
+KEY = registration().identity.key
 STACK = Answer(request=1, kind=Kind.VALUE, text="running", frames=(Place(file="t.py", line=1, function="f"),))
 TEXT = passed_on(KEY, STACK)
 
 
 def question(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds: float = 60.0) -> Question:
-    return Question(request=number, keys=(KEY,), action=action, seconds=seconds, rows=rows)
+    return Question(request=number, keys=(KEY,), action=action, seconds=seconds, inquiry=ScreenSize(rows=rows))
 
 
 def ask(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds: float = 5.0) -> Ask:
-    return Ask(request=number, action=action, rows=rows, columns=80, seconds=seconds)
+    return Ask(request=number, action=action, seconds=seconds, inquiry=ScreenSize(rows=rows))
 
 
 def said(glances: Glances, question: Ask, now: float, key: str = KEY) -> None:

@@ -12,7 +12,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.version import subprotocol
 from tests.broker.peers import trusting_context
 from tests.broker.processes import SECONDS, Serve, run, tokens

@@ -10,6 +10,7 @@ from dbg_wire.messages import Action, Answers, Change, Kind, Question, RankAnswe
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support import forked
+from tests.support.rank_infos import changed
 from tests.support.terminal import Terminal
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
@@ -34,7 +35,7 @@ class Desk:
 
 
 def test_the_list_leaves_exited_ranks_to_all(environ: dict[str, str]) -> None:
-    older = GONE.replace(run="0.9", key="older")
+    older = changed(GONE, run="0.9", key="older")
     with FakeBroker(make_rank(5), RUNNING, older) as broker:
         desk = Desk(broker, environ)
         usual, everything = desk.run("list"), desk.run("list", "--all")

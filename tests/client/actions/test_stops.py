@@ -7,7 +7,7 @@ from typing import Any
 
 from dbg_client.actions.many import ask_stops
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.line_breakpoints import StopState
+from dbg_wire.records.breakpoints import StopState
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.fake_broker import make_rank
 

@@ -19,6 +19,7 @@ from dbg_wire.messages import (
     RefusalCode,
     Snapshot,
 )
+from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.fake_broker import make_rank
 from tests.client.scripted_link import ScriptedLink, switchboard_on
@@ -95,7 +96,10 @@ async def test_a_rank_draws_for_the_size_that_the_face_tells_at_each_question() 
         await asker.ask(Action.SCREEN, [rank])
         await asker.ask(Action.SCREEN, [rank])
 
-    assert [(question.rows, question.columns) for question in link.sent] == [(50, 132), (20, 70)]
+    assert [question.inquiry for question in link.sent] == [
+        ScreenSize(rows=50, columns=132),
+        ScreenSize(rows=20, columns=70),
+    ]
 
 
 async def test_who_has_not_answered_is_said_after_a_moment_and_no_longer_when_all_have(

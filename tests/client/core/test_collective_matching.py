@@ -157,3 +157,16 @@ def test_a_rank_whose_library_tells_of_no_call_is_in_none() -> None:
     (standing,) = match(*ranks).standings
 
     assert (standing.came, standing.missing, standing.unheard) == ((0, 1), (2,), ())
+
+
+def test_what_is_computed_over_all_ranks_is_computed_once_for_each_call_and_not_for_each_rank() -> None:
+    reducing = [waiting(number) for number in range(20)]
+    gathering = [told(n, groups=[group(at=4)], calls=[call(5, name="all_gather")]) for n in range(20, 40)]
+
+    found = pending_of_each([match(*reducing, *gathering)])
+
+    assert len(found) == 40
+    assert len({id(standing) for standing in found.values()}) == 2
+    for standing in found.values():
+        assert standing.roots is standing.roots
+        assert standing.all_calls is standing.all_calls

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dbg_client.core.choose import WantedRank, is_followed, next_stop, ranks_of
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target
-from tests.support.rank_infos import rank
+from tests.support.rank_infos import changed, rank
 
 ALL = parse_target("all")
 STOPPED, RUNNING, HELD, EXITED, LOST, SILENT = (
@@ -51,7 +51,7 @@ def test_where_nobody_is_stopped_nobody_is_gone_to(states: tuple[RankState, ...]
 
 def test_a_rank_that_fell_silent_at_its_stop_is_still_stopped() -> None:
     (silent,) = job(SILENT)
-    assert next_of([silent.replace(where=Place(file="a.py", line=1, function="f"))]) == (0, True)
+    assert next_of([changed(silent, where=Place(file="a.py", line=1, function="f"))]) == (0, True)
 
 
 def test_other_ranks_wait_for_the_wanted_one() -> None:
@@ -80,10 +80,10 @@ def test_a_stop_that_was_left_is_not_gone_to_again_but_the_next_one_is() -> None
 
 
 def test_a_stop_that_was_left_is_the_same_stop_when_the_clock_of_the_broker_is_set() -> None:
-    stopped = rank("gpu1:0", since=1.0).replace(stop=4)
+    stopped = changed(rank("gpu1:0", since=1.0), stop=4)
     left = {stopped.key: stopped.occasion}
     assert next_of([stopped.replace(since=1.001)], left=left) == (None, False)
-    assert next_of([stopped.replace(stop=5)], left=left) == (0, True)
+    assert next_of([changed(stopped, stop=5)], left=left) == (0, True)
 
 
 def test_a_rank_that_was_gone_to_for_a_moment_is_not_the_one_that_was_followed() -> None:

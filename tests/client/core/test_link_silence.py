@@ -14,7 +14,7 @@ import pytest
 
 from dbg_client.core import connection, link
 from dbg_client.core.link import BrokerLink, Down, Up
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.messages import Snapshot, Subscribe
 from tests.client.core.test_connection import reach
 from tests.client.core.test_link import PATIENCE, Where

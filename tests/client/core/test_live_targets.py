@@ -55,7 +55,7 @@ def test_an_address_that_a_shell_could_take_for_more_is_not_offered(address: str
 
 def test_a_place_can_not_act_on_a_terminal() -> None:
     place = {"file": "/a\x1b[2J\t.py", "line": 3, "function": "f"}
-    ((_, meaning),) = targets_of([*as_json(RUNNING)[:0], {**as_json(make_rank(5))[0], "where": place}])
+    ((_, meaning),) = targets_of([*as_json(RUNNING)[:0], {**as_json(make_rank(5))[0], "halt": {"where": place}}])
 
     assert meaning.isprintable()
 

@@ -13,6 +13,7 @@ from dbg_wire.messages import Change, Snapshot, Subscribe
 from dbg_wire.records.ranks import DIED, RankState
 from dbg_wire.targets.selection import parse_target
 from tests.client.fake_broker import FakeBroker, make_rank
+from tests.support.rank_infos import changed
 from tests.support.time_unit import seconds
 
 PATIENCE = seconds(10)
@@ -92,7 +93,7 @@ async def test_the_signal_of_a_rank_that_died_is_waited_for(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     died = make_rank(5, state=RankState.EXITED, reason=DIED)
-    killed = died.replace(exit=-9)
+    killed = changed(died, exit=-9)
     exited = make_rank(5, state=RankState.EXITED, exit=0)
     monkeypatch.setattr("dbg_client.core.waiting.GUARD_SECONDS", PATIENCE)
     with FakeBroker(died) as broker:

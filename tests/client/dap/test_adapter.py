@@ -109,6 +109,8 @@ def test_a_request_can_be_cancelled_and_an_end_cancels_all() -> None:
 def test_every_request_is_answered_whatever_fails() -> None:
     async def talk(adapter: Adapter, said: Shown) -> None:
         assert (await ask(adapter, said, 1, "cancel", requestId=[1]))["success"]
+        adapter.receive(Request(2, "initialize", [1]))
+        assert "the arguments of initialize are no object" in (await said.answer(2))["message"]
 
     held(talk)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dbg_client.dap.breakpoint_table import MAX_OF_FILE, asked_file, asked_wishes, exception_answer
 from dbg_client.dap.source import Paths
 from dbg_wire.errors import BadInput
-from dbg_wire.records.line_breakpoints import BreakpointsWish, BreakpointWish
+from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.records.record import checked
 
 

@@ -7,7 +7,7 @@ import pytest
 from dbg_client.dap import breakpoint_table
 from dbg_client.dap.breakpoint_table import NO_RANK, BreakpointTable, ShownBreakpoint, _Told
 from dbg_client.dap.messages import Message
-from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import RankInfo
 from tests.support.rank_infos import rank
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -22,28 +24,33 @@ from tests.support.dap_schema import definitions, judge
 
 
 def test_a_request_is_read_with_and_without_arguments() -> None:
-    document = {"seq": 3, "type": "request", "command": "next", "arguments": {"threadId": 2}}
-    assert read_request(document) == Request(3, "next", {"threadId": 2})
-    assert read_request({"seq": 3, "type": "request", "command": "threads", "arguments": None}) == Request(
-        3, "threads", {}
-    )
-    assert read_request({"seq": 4, "type": "response", "request_seq": 1, "success": True, "command": "x"}) is None
+    document: dict[str, Any] = {"seq": 3, "type": "request", "command": "next", "arguments": {"threadId": 2}}
+    assert read(document) == Request(3, "next", {"threadId": 2})
+    assert read({**document, "arguments": None}) == Request(3, "next")
+    assert read({"seq": 4, "type": "response", "request_seq": 1, "success": True, "command": "x"}) is None
+
+
+def read(document: object) -> Request | None:
+    """Return the request of a document."""
+    return read_request(json.dumps(document).encode())
 
 
 @pytest.mark.parametrize(
-    "document",
+    ("body", "problem"),
     [
-        {},
-        {"seq": 1, "type": "event", "event": "x"},
-        {"seq": 1, "type": "request", "command": 5},
-        {"seq": True, "type": "request", "command": "next"},
-        {"seq": -1, "type": "request", "command": "next"},
-        {"seq": 1, "type": "request", "command": "next", "arguments": []},
+        (b"{}", "message lacks the field 'type'"),
+        (b"[]", "message is [], not `object`"),
+        (b"{]", "message is not JSON (DecodeError)"),
+        (b'{"seq":1,"type":"event","event":"x"}', "message.type"),
+        (b'{"seq":1,"type":"request","command":5}', "message.command is 5, not `str`"),
+        (b'{"seq":true,"type":"request","command":"next"}', "message.seq is True, not `int`"),
+        (b'{"seq":-1,"type":"request","command":"next"}', "message.seq is -1, below 0"),
+        (b'{"seq":1,"type":"request","command":"\xff"}', "message is no text in UTF-8"),
     ],
 )
-def test_what_is_no_request_is_told_so(document: dict[str, Any]) -> None:
-    with pytest.raises(BadMessage):
-        read_request(document)
+def test_what_is_no_request_is_told_so(body: bytes, problem: str) -> None:
+    with pytest.raises(BadMessage, match=f"^{re.escape(problem)}"):
+        read_request(body)
 
 
 def test_what_goes_out_is_numbered_and_is_what_the_protocol_has() -> None:

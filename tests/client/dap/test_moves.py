@@ -16,6 +16,7 @@ from dbg_wire.records.ranks import RankInfo, RankState
 from tests.client.dap.shown import threads
 from tests.client.fake_broker import make_rank
 from tests.client.scripted_link import ScriptedLink
+from tests.support.rank_infos import changed
 
 HELD = make_rank(1, state=RankState.HELD, reason=None, stop=1)
 STOPPED = make_rank(0, stop=1)
@@ -100,7 +101,7 @@ def stepped(rank: RankInfo, line: int = 500) -> Change:
     """Return the change by which a rank's step is told."""
     place = rank.where
     assert place is not None
-    return Change(rank=rank.replace(where=place.replace(line=line)))
+    return Change(rank=changed(rank, where=place.replace(line=line)))
 
 
 def test_ranks_that_somebody_else_steps_stay_where_an_ide_lets_them_go_by_itself(

@@ -18,7 +18,7 @@ from dbg_client.core.switchboard import switchboard_to
 from dbg_client.dap import listing
 from dbg_client.dap.adapter import Adapter
 from dbg_client.dap.messages import Message, Request
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.environment import clean_environment
 from tests.support.processes import Processes

@@ -20,6 +20,7 @@ from dbg_client.dap.threads import (
 )
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.client.fake_broker import HERE, make_rank
+from tests.support.rank_infos import changed
 
 THERE = HERE.replace(line=HERE.line + 1)
 
@@ -55,7 +56,7 @@ def test_a_rank_is_told_once_when_it_stops_and_once_when_it_goes_on() -> None:
 def test_a_restarted_rank_is_another_thread() -> None:
     table = ThreadTable()
     table.update([stopped(0)])
-    again = stopped(0).replace(key="another process", pid=9)
+    again = changed(stopped(0), key="another process", pid=9)
     assert table.update([again])[:2] == [Exited(2), Started(3)]
 
 
@@ -207,7 +208,7 @@ def test_what_is_told_adds_up_to_what_there_is(changes: list[tuple[int, object, 
             ranks.pop(number, None)
         else:
             rank = make(number)  # type: ignore[operator]
-            ranks[number] = rank.replace(stop=stop) if rank.stop is not None else rank
+            ranks[number] = changed(rank, stop=stop) if rank.stop is not None else rank
         for event in table.update(list(ranks.values())):
             assert event.thread != REST
             assert (event.thread in listed) != isinstance(event, Started)

@@ -11,6 +11,7 @@ from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.verdict import VerdictKind
 from dbg_wire.records.evidence import ThreadWait, WaitKind
 from tests.support.rank_evidence import call, done, elsewhere, group, told, waiting
+from tests.support.rank_infos import changed
 
 
 def new_call(number: int) -> RankEvidence:
@@ -95,7 +96,7 @@ def test_what_no_rank_is_known_to_hold_makes_no_circle(holder: int | None) -> No
 
 def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
     late = polling(2, "a", pid(0))
-    late = replace(late, rank=late.rank.replace(host="gpu099"))
+    late = replace(late, rank=changed(late.rank, host="gpu099"))
 
     told_now = explain([JobLook(at=0.0, everybody=[*map(waiting, (0, 1, 3)), late])] * 2, 0.0).verdicts[0]
 

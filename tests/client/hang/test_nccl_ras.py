@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.process_groups import RankEvidence
+from dbg_client.dumps.case import with_lines
 from dbg_client.hang.explain import JobLook, explain
-from dbg_client.questions.cause import ras_lines, uses_nccl, with_ras
-from dbg_wire.records.ras import OperationCount, RasRank, RasSeen, RasStatus
+from dbg_client.questions.cause import ras_lines, uses_nccl
+from dbg_wire.records.beside import OperationCount, RasRank, RasSeen, RasStatus
 from tests.support.rank_evidence import elsewhere, waiting
 
 
@@ -32,7 +33,7 @@ def test_ranks_that_are_behind_or_not_reached_stand_below_the_verdict() -> None:
         "NCCL's RAS: unresponsive: rank 3",
         "NCCL's RAS: AllReduce of e1f2, most: 5, rank 2: 4",
     ]
-    (verdict,) = with_ras(explain([JobLook(at=0.0, everybody=job())], 0.0), matched.run, lines).verdicts
+    (verdict,) = with_lines(explain([JobLook(at=0.0, everybody=job())], 0.0), matched.run, lines).verdicts
     assert verdict.evidence[-2:] == tuple(lines)
 
 

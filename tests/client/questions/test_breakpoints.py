@@ -10,7 +10,7 @@ from dbg_client.views.groups import group_answers
 from dbg_wire.errors import BadInput
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.messages import Answers, Kind, RankAnswer
-from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import length_of
 from tests.client.fake_broker import make_rank

@@ -8,8 +8,8 @@ from typing import Any
 from dbg_agent.guard.ras import parse_reply
 from dbg_client.questions.cause import MAX_HOSTS, ask_ras
 from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records.beside import RasCommunicator, status_rows
 from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.records.ras import RasCommunicator, status_rows
 from tests.client.fake_broker import make_rank
 from tests.support.ras_replies import rank, reply
 

@@ -14,7 +14,7 @@ from dbg_client.run import hang_watch
 from dbg_client.run.hang_watch import HangWatch, append
 from dbg_client.run.job_output import GrowingFile
 from dbg_client.words.settings import BrokerOptions
-from dbg_dial.deadline import within
+from dbg_dial.waiting import within
 from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.records.ranks import Place, RankState

@@ -11,6 +11,7 @@ from dbg_wire.errors import BadInput
 from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_rank
 from tests.client.words.typed import settled
+from tests.support.rank_infos import changed
 
 SETTINGS = settled("tmux 0-3", Tmux)
 
@@ -55,7 +56,7 @@ def test_a_seat_follows_its_rank_unless_held_ranks_were_named() -> None:
 
 
 def test_the_name_of_a_hostile_rank_is_no_format() -> None:
-    rank = make_rank(0).replace(host="#(touch x)", address="#(touch x):0", job="\x1b;")
+    rank = changed(make_rank(0), host="#(touch x)", address="#(touch x):0", job="\x1b;")
 
     (plan,) = plan_panes(SETTINGS, "0", [rank], [rank])
 

@@ -14,6 +14,7 @@ from dbg_wire.messages import Action, Attach, Change, Kind, Mode, Question, Rank
 from dbg_wire.records.ranks import DIED, RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
+from tests.support.rank_infos import changed
 from tests.support.terminal import Terminal
 
 RUNNING = make_rank(5, state=RankState.RUNNING, where=None, reason=None, since=1760000001.0)
@@ -142,7 +143,7 @@ def test_the_signal_that_killed_the_rank_is_told_once(broker: FakeBroker, enviro
         window.opened()
         gone = make_rank(5, state=RankState.EXITED, reason=DIED)
         tell(broker, gone)
-        tell(broker, gone.replace(exit=-9))
+        tell(broker, changed(gone, exit=-9))
         assert window.exit_status() == 8
         assert "gpu013:5 was killed by SIGKILL" in window.text
         assert "died" not in window.text

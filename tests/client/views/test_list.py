@@ -10,7 +10,7 @@ from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target, select
 from tests.client.fake_broker import make_rank
-from tests.support.rank_infos import block
+from tests.support.rank_infos import block, changed
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
 NOW = 1760000000.0
@@ -122,16 +122,16 @@ def test_json_has_the_agreed_keys_in_order() -> None:
 @pytest.mark.parametrize("state", [RankState.RUNNING, RankState.HELD, RankState.EXITED])
 def test_a_stop_that_was_passed_is_told_in_each_state(state: RankState) -> None:
     passed = "a.py:5 without stopping, because no broker answered (h:1)"
-    rank = make_rank(5).replace(state=state, passed=passed, detail="RuntimeError: x", exit=None)
+    rank = changed(make_rank(5), state=state, passed=passed, detail="RuntimeError: x", exit=None)
     assert f"RuntimeError: x; passed {passed}" in show_table([rank], NOW, color=False)
     assert json.loads(show_json([rank]))["ranks"][0]["passed"] == passed
 
 
 def test_ranks_that_are_alike_share_a_row_of_a_long_list() -> None:
     hosts = [f"gpu{number:03}" for number in range(128)]
-    ranks = [one.replace(since=NOW - one.rank / 100, where=make_rank().where) for one in block("A", hosts, 8)]
-    odd = ranks[700].replace(state=RankState.RUNNING, where=None)
-    typed_at = ranks[13].replace(driver="me@login1")
+    ranks = [changed(one, since=NOW - one.rank / 100, where=make_rank().where) for one in block("A", hosts, 8)]
+    odd = changed(ranks[700], state=RankState.RUNNING, where=None)
+    typed_at = changed(ranks[13], driver="me@login1")
     ranks = [typed_at if one is ranks[13] else odd if one is ranks[700] else one for one in ranks]
 
     folded = show_table(ranks, NOW, color=False, fold=True).splitlines()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dbg_client.views.naming import Naming, clip
 from dbg_wire.records.ranks import Coordinate, RankInfo
 from dbg_wire.targets.selection import parse_target, select
-from tests.support.rank_infos import block, rank
+from tests.support.rank_infos import block, changed, rank
 
 unhurried = settings(deadline=None)
 
@@ -70,7 +70,8 @@ def test_names_are_those_among_all_that_were_asked() -> None:
 def mesh(hosts: int = 4) -> list[RankInfo]:
     """Return ranks, four on each host: axis ``tp`` within a host, axis ``dp`` across hosts."""
     return [
-        info.replace(
+        changed(
+            info,
             coordinates=(Coordinate(axis="dp", index=info.rank // 4), Coordinate(axis="tp", index=info.rank % 4)),
         )
         for info in block("A", [f"g{number}" for number in range(hosts)], 4)

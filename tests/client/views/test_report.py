@@ -79,7 +79,7 @@ def test_what_differs_is_grouped_and_what_is_the_same_is_not_told() -> None:
     assert same == ["script, directory, Python, agent and world size are the same", code]
     directories, versions = (
         ["directory /home/me: 0-1", "directory /other: 2"],
-        ["Python not told: 0-1", "Python 3.10.1: 2"],
+        ["Python 3.11.7: 0-1", "Python 3.10.1: 2"],
     )
     assert different == [*directories, *versions, code]
 

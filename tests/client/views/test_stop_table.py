@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dbg_client.views.answers import RankStops, show_stops
-from dbg_wire.records.line_breakpoints import StopState
+from dbg_wire.records.breakpoints import StopState
 from tests.client.fake_broker import make_rank
 
 STOP = "train.py:38, step == 3"

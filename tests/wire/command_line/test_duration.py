@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_wire.command_line.duration import read_duration
+from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput
 
 

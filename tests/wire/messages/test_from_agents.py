@@ -11,6 +11,7 @@ from dbg_wire.messages import MAX_ANCESTORS, Answer, Finding, Kind, Register
 from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import checked
+from tests.support.rank_infos import record_of
 from tests.wire.messages.test_report import RUNNING
 
 
@@ -34,7 +35,7 @@ def registration(**changes: Any) -> Register:
         "python": "3.11.7",
         "report": RUNNING,
     }
-    return Register(**{**said, **changes})
+    return record_of(Register, {**said, **changes})
 
 
 def test_what_ranks_say_passes() -> None:
@@ -45,33 +46,33 @@ def test_what_ranks_say_passes() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("key", ""),
-        ("key", "a b"),
-        ("key", "x" * 1001),
-        ("job", ""),
-        ("job", "a/b"),
-        ("run", "0:0"),
-        ("host", "gpu\n"),
-        ("host", "gpü"),
-        ("host", "x" * 201),
-        ("release", "1 2"),
-        ("python", ""),
-        ("rank", -1),
-        ("rank", 10**12),
-        ("local_rank", -1),
-        ("world_size", 0),
+        ("identity.key", ""),
+        ("identity.key", "a b"),
+        ("identity.key", "x" * 1001),
+        ("identity.job", ""),
+        ("identity.job", "a/b"),
+        ("identity.run", "0:0"),
+        ("identity.host", "gpu\n"),
+        ("identity.host", "gpü"),
+        ("identity.host", "x" * 201),
+        ("process.release", "1 2"),
+        ("process.python", ""),
+        ("identity.rank", -1),
+        ("identity.rank", 10**12),
+        ("placement.local_rank", -1),
+        ("placement.world_size", 0),
         ("child", 0),
-        ("pid", -1),
+        ("process.pid", -1),
         ("ancestors", tuple(range(MAX_ANCESTORS + 1))),
         ("ancestors", (-1,)),
-        ("script", "x" * 4097),
+        ("process.script", "x" * 4097),
         ("minor", -1),
         ("report", None),
     ],
 )
 def test_what_can_not_be_true_is_named(field: str, value: Any) -> None:
     with pytest.raises(InvalidMessage, match=rf"register\.{field}"):
-        checked(registration(**{field: value}))
+        checked(registration(**{field.rpartition(".")[2]: value}))
 
 
 @pytest.mark.parametrize("kind", [Kind.SILENT, Kind.LOST])
@@ -82,11 +83,11 @@ def test_an_answer_has_no_kind_that_is_the_brokers_word(kind: Kind) -> None:
 
 def test_a_guard_speaks_for_its_own_rank_alone() -> None:
     said = registration()
-    messages.Testimony(minor=0, key=said.key, kind=Finding.STUCK, registration=said)
+    messages.Testimony(minor=0, key=said.identity.key, kind=Finding.STUCK, registration=said)
     with pytest.raises(InvalidMessage, match=r"testimony\.registration is that of another rank"):
         messages.Testimony(minor=0, key="another", kind=Finding.STUCK, registration=said)
     with pytest.raises(InvalidMessage, match=r"testimony\.signal is 65, above 64"):
-        checked(messages.Testimony(minor=0, key=said.key, kind=Finding.FATAL, signal=65))
+        checked(messages.Testimony(minor=0, key=said.identity.key, kind=Finding.FATAL, signal=65))
 
 
 def test_no_rank_says_that_it_is_lost() -> None:

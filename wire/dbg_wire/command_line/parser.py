@@ -1,8 +1,9 @@
-"""The argparse parser of a command, and what help, completion and manual page take from it. Pure."""
+"""The argparse parser of a command, what help and completion take from it, and how spans of time are read. Pure."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
@@ -76,3 +77,22 @@ def refuse_unknown_option(word: str, known: Iterable[str], help_page: str) -> No
     meant = nearest(name, known)
     remedy = f"did you mean `{meant}`?" if meant is not None else f"see `{help_page}`"
     raise BadInput(f"there is no option {printable(name)}", remedy)
+
+
+_SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(s|m|h|d)?")
+_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def read_duration(text: str, name: str, most: float) -> float:
+    """Return the seconds that a text means. Raise BadInput, naming the option, if it means none or too many."""
+    found = _SPAN.fullmatch(text)
+    seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
+    if seconds > most:
+        raise BadInput(f"{name} {printable(text)!r} is longer than can be", f"give {_shown(most)} at most")
+    if seconds <= 0:
+        raise BadInput(f"{name} {printable(text)!r} is no span of time", "write one such as 60s, 5m or 1h")
+    return seconds
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds / 86400:g}d" if seconds >= 86400 else f"{seconds:g}s"

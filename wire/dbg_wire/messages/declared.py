@@ -5,12 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages.vocabulary import Sender
-from dbg_wire.records.beside import CommandEnd, CommandLine
+from dbg_wire.records.beside import CommandEnd, CommandLine, RasCommunicator, RasProcess, RasRank, RasSeen
 from dbg_wire.records.bounds import FreeText, InvalidMessage, Items
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, StopState
 from dbg_wire.records.evidence import CodePart, CodeSeen, CollectiveSeen, GroupSeen, ProcessSeen, SourceSeen, ThreadWait
-from dbg_wire.records.inspection import Completion, ExceptionSeen, Inspection, Part, PartsQuestion, SourceText, Variable
-from dbg_wire.records.line_breakpoints import BreakpointState, BreakpointsWish, StopState
-from dbg_wire.records.ras import RasCommunicator, RasProcess, RasRank, RasSeen
+from dbg_wire.records.inspection import (
+    Completion,
+    ExceptionSeen,
+    Inspection,
+    Part,
+    PartsQuestion,
+    ScreenSize,
+    SourceText,
+    Variable,
+)
 from dbg_wire.records.record import Inquiry, Record, RecordType, length_of
 from dbg_wire.records.samples import GroupArrivals, RankSample, SampledPlace, SampleQuestion
 
@@ -43,7 +51,7 @@ AnyRow = (
 
 Rows = Annotated[tuple[AnyRow, ...], Items]
 
-AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | SampleQuestion
+AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | ScreenSize | SampleQuestion
 
 
 def check_inquiry(of: str, inquiry: Inquiry | None) -> None:

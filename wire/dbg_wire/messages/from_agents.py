@@ -7,33 +7,27 @@ from dbg_wire.messages.declared import Message, Rows
 from dbg_wire.messages.report import RankReport
 from dbg_wire.messages.vocabulary import Finding, Kind, Sender
 from dbg_wire.records.bounds import (
-    MAX_RANK,
     Age,
     FreeText,
     Integer,
     Integers,
     InvalidMessage,
-    Items,
     Key,
     Line,
-    Name,
     Path,
     Pid,
     RankNumber,
     Sentence,
     Texts,
-    Word,
     characters,
     elements,
     integers,
 )
-from dbg_wire.records.ranks import Coordinate, Place, Stack, ThreadStacks
+from dbg_wire.records.ranks import Place, Placement, RankIdentity, RankProcess, Stack, ThreadStacks
 from dbg_wire.records.record import size_of
 
 MAX_ANCESTORS = 64
 """Process ids above a rank: launchers nest a dozen deep; a longer list is a mistake."""
-
-WorldSize = Annotated[int, integers(1, MAX_RANK)]
 
 ChildNumber = Annotated[int, integers(1, 10**6)]
 
@@ -50,30 +44,21 @@ KINDS_OF_AGENTS = frozenset({Kind.VALUE, Kind.ERROR, Kind.RUNNING})
 class Register(Message, sender=Sender.AGENT):
     """Say which rank this is, and its state; the first message of every connection of an agent.
 
-    ``ancestors`` are process ids, the parent first, by which the broker finds the rank of a child process. ``kernel``
+    ``child`` is the number that the broker gave this process among those of its rank, if it gave one. ``ancestors``
+    are process ids, the parent first, by which the broker finds the rank of a child process. ``kernel``
     names kernel boot and process-id namespace; a broker with the same name can see whether the process is alive.
     ``secret`` is known to this process, its guard and the broker alone: no other process takes the rank's place without
-    it.
+    it. ``placement`` is None for a session that is no rank of a job.
     """
 
     minor: RankNumber
-    release: Word
-    key: Key
-    job: Name
-    run: Name
-    host: Name
-    rank: RankNumber
-    local_rank: RankNumber | None
-    world_size: WorldSize | None
+    identity: RankIdentity
+    placement: Placement | None
     child: ChildNumber | None
-    pid: Pid
+    process: RankProcess
     ancestors: Ancestors
     kernel: Path
-    script: Path
-    directory: Path
-    python: Word
     report: RankReport
-    coordinates: Annotated[tuple[Coordinate, ...], Items] = ()
     secret: ProcessSecret = ""
 
 
@@ -144,7 +129,7 @@ class Testimony(Message, sender=Sender.AGENT):
 
     def __post_init__(self) -> None:
         """Refuse a registration of another rank."""
-        if self.registration is not None and self.registration.key != self.key:
+        if self.registration is not None and self.registration.identity.key != self.key:
             raise InvalidMessage("testimony", ".registration is that of another rank")
 
 

@@ -92,8 +92,6 @@ class Ask(Message, sender=Sender.BROKER):
 
     request: Integer
     action: Action
-    rows: Integer
-    columns: Integer
     seconds: Real = 10.0
     text: FreeText = ""
     live: bool = False

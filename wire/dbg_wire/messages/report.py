@@ -33,6 +33,8 @@ UserBreakpoints = Annotated[tuple[Breakpoint, ...], elements(limits.MAX_BREAKPOI
 class StopInfo(Record):
     """The current stop: its number in this process, why, where, and for how many seconds already.
 
+    The number is 0 if the stops can't be told from one another, and the place is empty if it is unknown.
+
     ``detail`` is the exception of a crash, or a sentence that says which time limit ends first, or both. ``limit`` is
     that sentence alone, and ``limit_seconds`` the time left, None without a limit. ``lease`` is after how many seconds
     without a driver, or without a key of one, the stop ends by itself, and ``lease_seconds`` how many of them are left;

@@ -44,7 +44,7 @@ class Action(str, enum.Enum):
     INSPECT = "inspect"
     """A look into the stopped thread's values, in the form of :mod:`dbg_wire.records.inspection`."""
     BREAKPOINTS = "breakpoints"
-    """Breakpoints to set or clear, of running ranks too, in the form of :mod:`dbg_wire.records.line_breakpoints`."""
+    """Breakpoints to set or clear, of running ranks too, in the form of :mod:`dbg_wire.records.breakpoints`."""
     SAMPLE = "sample"
     """Arrivals at collectives, places and amounts of some seconds, in the form of :mod:`dbg_wire.records.samples`."""
 

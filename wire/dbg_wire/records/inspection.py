@@ -8,8 +8,17 @@ from typing import Annotated, Any
 
 from msgspec import json
 
-from dbg_wire.limits import KIB, MAX_ANSWER_BYTES, MAX_ITEMS, MAX_TEXT
-from dbg_wire.records.bounds import Count, FreeText, Path, Sentence, Serial, characters, elements
+from dbg_wire.limits import (
+    KIB,
+    MAX_ANSWER_BYTES,
+    MAX_COLUMNS,
+    MAX_ITEMS,
+    MAX_ROWS,
+    MAX_TEXT,
+    MIN_COLUMNS,
+    MIN_ROWS,
+)
+from dbg_wire.records.bounds import Count, FreeText, Path, Sentence, Serial, characters, elements, integers
 from dbg_wire.records.record import Inquiry, Record, Row, size_of
 
 MAX_VARIABLES = 200
@@ -201,6 +210,13 @@ class Part(Row, tag="part"):
     label: FreeText
     digest: FreeText
     text: FreeText = ""
+
+
+class ScreenSize(Inquiry, tag="size"):
+    """The size for which a debugger that nobody looks at draws what a ``screen`` asks for."""
+
+    rows: Annotated[int, integers(MIN_ROWS, MAX_ROWS)] = 24
+    columns: Annotated[int, integers(MIN_COLUMNS, MAX_COLUMNS)] = 80
 
 
 class PartsQuestion(Inquiry, tag="parts"):

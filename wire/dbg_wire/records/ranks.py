@@ -2,7 +2,10 @@
 
 import enum
 import signal
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+
+import msgspec
 
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -12,16 +15,23 @@ from dbg_wire.records.bounds import (
     FreeText,
     Integer,
     Items,
+    Key,
     Line,
+    Name,
     Path,
+    Pid,
+    RankNumber,
     Real,
     Sentence,
     Serial,
+    Word,
     characters,
     elements,
     integers,
 )
 from dbg_wire.records.record import Record
+
+_T = TypeVar("_T")
 
 CRASH = "crash"
 """Reason of a stopped rank that is kept after an exception that nothing has caught."""
@@ -101,53 +111,139 @@ class Coordinate(Record):
     index: Integer
 
 
-class RankInfo(Record):
-    """All that the broker tells about one rank.
+class RankIdentity(Record):
+    """Which rank of which job this is.
 
-    ``key`` is its identity, the job and a slash first and the rest opaque, stable over reconnects and brokers;
-    people use ``address`` (``host:rank`` or ``host:rank.child``). ``since`` is the wall-clock time of the last change
-    of state, in seconds since the epoch, for display only. ``exit`` is the process's exit status, negative for a
-    signal, or None while the process lives or if the status is unknown. ``where`` and ``reason`` are None while the
-    rank runs; for an exited rank they keep their last values, or the reason is :data:`DIED`. ``detail`` adds a sentence
-    to the reason: a crash's exception. ``driver_silent`` says that the driver's terminal is silent just now. ``limit``
-    is the time limit that ``detail`` ends with, as in StopInfo. ``waits_in`` names the collective that a step has gone
-    into and has not left; it is empty for any other rank. ``release`` and ``python`` are the versions of the rank's
-    agent and interpreter, empty from a broker that does not tell them. ``stop`` is the number of the present stop or
-    hold in its process; None for a rank that runs, and for a stock debugger.
-    ``passed`` is the last stop that the rank passed without stopping, and why.
+    ``key`` is its identity for programs: the job and a slash first and the rest opaque, stable over reconnects and
+    brokers.
     """
 
-    key: Sentence
-    address: Sentence
-    job: Sentence
-    run: Sentence
-    host: Sentence
-    rank: Integer
-    local_rank: Integer | None
-    world_size: Integer | None
-    child: Integer | None
-    pid: Integer
-    script: Sentence
-    directory: Sentence
-    state: RankState
+    key: Key
+    job: Name
+    run: Name
+    host: Name
+    rank: RankNumber
+
+
+class Placement(Record):
+    """The place of a rank in its job, as far as its launcher and its program tell it."""
+
+    local_rank: RankNumber | None = None
+    world_size: Annotated[int, integers(1, MAX_RANK)] | None = None
+    coordinates: Annotated[tuple[Coordinate, ...], Items] = ()
+
+
+class RankProcess(Record):
+    """The process of a rank; ``release`` and ``python`` are the versions of its agent and interpreter."""
+
+    pid: Pid
+    script: Path
+    directory: Path
+    release: Word
+    python: Word
+
+
+class ListedStop(Record, omit_defaults=True):
+    """The stop or hold of a rank; for a rank that has ended, its last one.
+
+    ``number`` counts the stops and holds of the process; None if they can't be told from one another. ``reason`` is
+    None for a hold. ``detail`` adds a sentence to the reason: a crash's exception. ``limit`` is the time limit that
+    ``detail`` ends with, as in StopInfo.
+    """
+
+    number: Serial | None = None
     reason: Sentence | None = None
     where: Place | None = None
-    engine: Sentence | None = None
-    queued: Integer = 0
-    since: Real = 0.0
-    driver: Sentence | None = None
-    watchers: Integer = 0
-    exit: Integer | None = None
     detail: FreeText = ""
-    coordinates: Annotated[tuple[Coordinate, ...], Items] = ()
-    driver_silent: bool = False
     limit: FreeText = ""
     limit_seconds: Age | None = None
+
+
+class ListedEnd(Record, omit_defaults=True):
+    """How a rank has ended, or what is known of that before its connection ends.
+
+    ``exit`` is the process's exit status, negative for a signal, or None if it is unknown. ``died`` says that the
+    process was found gone without a goodbye. ``detail`` is what ended it.
+    """
+
+    exit: Integer | None = None
+    died: bool = False
+    detail: FreeText = ""
+
+
+class SeatCounts(Record, omit_defaults=True):
+    """Who types at a rank, whether that terminal is silent just now, and how many only look."""
+
+    driver: Sentence | None = None
+    driver_silent: bool = False
+    watchers: Integer = 0
+
+
+NO_STOP, NO_END, NO_SEATS, NO_PLACEMENT = ListedStop(), ListedEnd(), SeatCounts(), Placement()
+
+if TYPE_CHECKING:
+
+    class _Flat(Generic[_T]):
+        """A property with the type of what it reads."""
+
+        def __init__(self, read: Callable[["RankInfo"], _T]) -> None: ...
+
+        def __get__(self, rank: "RankInfo", kind: type["RankInfo"]) -> _T: ...
+
+else:
+    _Flat = property
+
+
+class RankInfo(Record, omit_defaults=True):
+    """All that the broker tells about one rank; :func:`rank_document` is the same as JSON shows it to users.
+
+    People use ``address`` (``host:rank`` or ``host:rank.child``). ``placement`` is None for a session that is no rank
+    of a job: that of a stock debugger. ``since`` is the wall-clock time of the last change of state, in seconds since
+    the epoch, for display only. ``waits_in`` names the collective that a step has gone into and has not left; it is
+    empty for any other rank. ``passed`` is the last stop that the rank passed without stopping, and why.
+
+    What nested records hold can be read from the rank itself, under the names that JSON has.
+    """
+
+    identity: RankIdentity
+    process: RankProcess
+    address: Sentence
+    state: RankState
+    placement: Placement | None = None
+    child: Integer | None = None
+    since: Real = 0.0
+    halt: ListedStop = NO_STOP
+    end: ListedEnd = NO_END
+    engine: Sentence | None = None
+    queued: Integer = 0
+    seats: SeatCounts = NO_SEATS
     waits_in: FreeText = ""
-    release: FreeText = ""
-    python: FreeText = ""
-    stop: Serial | None = None
     passed: FreeText = ""
+
+    key = _Flat(lambda rank: rank.identity.key)
+    job = _Flat(lambda rank: rank.identity.job)
+    run = _Flat(lambda rank: rank.identity.run)
+    host = _Flat(lambda rank: rank.identity.host)
+    rank = _Flat(lambda rank: rank.identity.rank)
+    local_rank = _Flat(lambda rank: (rank.placement or NO_PLACEMENT).local_rank)
+    world_size = _Flat(lambda rank: (rank.placement or NO_PLACEMENT).world_size)
+    coordinates = _Flat(lambda rank: (rank.placement or NO_PLACEMENT).coordinates)
+    pid = _Flat(lambda rank: rank.process.pid)
+    script = _Flat(lambda rank: rank.process.script)
+    directory = _Flat(lambda rank: rank.process.directory)
+    release = _Flat(lambda rank: rank.process.release)
+    python = _Flat(lambda rank: rank.process.python)
+    stop = _Flat(lambda rank: rank.halt.number)
+    where = _Flat(lambda rank: rank.halt.where)
+    reason = _Flat(lambda rank: DIED if rank.end.died else rank.halt.reason)
+    detail = _Flat(lambda rank: rank.end.detail or rank.halt.detail)
+    # How a rank has ended stands where the time limit of its last stop would.
+    limit = _Flat(lambda rank: "" if rank.end.detail else rank.halt.limit)
+    limit_seconds = _Flat(lambda rank: None if rank.end.detail else rank.halt.limit_seconds)
+    exit = _Flat(lambda rank: rank.end.exit)
+    driver = _Flat(lambda rank: rank.seats.driver)
+    driver_silent = _Flat(lambda rank: rank.seats.driver_silent)
+    watchers = _Flat(lambda rank: rank.seats.watchers)
 
     @property
     def occasion(self) -> float:
@@ -161,12 +257,25 @@ class RankInfo(Record):
     @property
     def is_classic(self) -> bool:
         """Tell whether this is a stock debugger without an agent, ``host:?1``, whose ``rank`` means nothing."""
-        return self.address.rpartition(":")[2].startswith("?")
+        return self.placement is None
 
     @property
     def full_address(self) -> str:
         """Return the address that is unique over jobs, ``job/host:rank``."""
         return f"{self.job}/{self.address}"
+
+
+JSON_NAMES = (
+    *("key", "address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "script"),
+    *("directory", "state", "reason", "where", "engine", "queued", "since", "driver", "watchers", "exit", "detail"),
+    *("coordinates", "driver_silent", "limit", "limit_seconds", "waits_in", "release", "python", "stop", "passed"),
+)
+
+
+def rank_document(rank: RankInfo, names: Sequence[str] = JSON_NAMES) -> dict[str, Any]:
+    """Return a rank as JSON shows it to users: one flat object."""
+    document: dict[str, Any] = msgspec.to_builtins({name: getattr(rank, name) for name in names})
+    return document
 
 
 def describe_exit(rank: RankInfo) -> str:

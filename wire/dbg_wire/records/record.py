@@ -41,7 +41,8 @@ class RecordType(msgspec.StructMeta):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> RecordType:
         """Make one class."""
-        return super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True, **options)
+        # What is frozen when it is made can't be part of a cycle, so that the garbage collector needn't look at it.
+        return super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True, gc=False, **options)
 
 
 class Record(msgspec.Struct, metaclass=RecordType):

@@ -70,7 +70,8 @@ def test_what_ranks_tell_can_do_nothing_to_a_terminal() -> None:
 
 
 def test_jobs_are_told_apart() -> None:
-    ranks = [*late(4, 1).ranks(), *(rank.replace(job="B", key=f"b{rank.rank}") for rank in late(4, 3).ranks())]
+    of_b = [rank.replace(identity=rank.identity.replace(job="B", key=f"b{rank.rank}")) for rank in late(4, 3).ranks()]
+    ranks = [*late(4, 1).ranks(), *of_b]
     answers = [*late(4, 1).answers(), *(one.replace(key=f"b{one.key}") for one in late(4, 3).answers())]
     found = [find(run, several_jobs=True) for run in sampled_runs(ranks, answers, {})]
     shown = show_findings(found, color=False)

@@ -1,0 +1,368 @@
+"""The breakpoints of a rank as IDEs and agents set them; they stand in bdb's lists, with those of the debuggers.
+
+Wishes are granted in the stopped thread, or in a thread of ours while the program runs. Nothing is imported under the
+lock: the program may come to a breakpoint in the midst of an import.
+"""
+
+from __future__ import annotations
+
+import bdb
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+from typing import NamedTuple
+
+from dbg_agent.breakpoints.files import is_ours, loaded_path, place
+from dbg_agent.breakpoints.line_breakpoint import LineBreakpoint, breakpoint_at, line_breakpoint
+from dbg_agent.breakpoints.log_points import NoLogText
+from dbg_agent.breakpoints.monitored import Monitored, TracedOnly, Untraced
+from dbg_agent.breakpoints.points import stops_at
+from dbg_agent.breakpoints.wish import NoHits, come_by, condition_code
+from dbg_agent.process.threads import own_thread
+from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.stop.room import make_room
+from dbg_agent.stop.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
+from dbg_wire.errors import error_line, printable
+from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.record import fitted
+
+MAX_ROWS = 500_000
+"""Characters of the rows of an answer, of which some are escaped in a message: half of a message."""
+
+AWAITED_SECONDS, LONGEST_PAUSE = 0.25, 60.0
+"""Seconds between looks for functions that are still to be made. To look among all objects of a large program takes 50
+ms, so the pause doubles with each time; whether a look is due is known in microseconds."""
+
+NOT_LOADED = "the file is not loaded yet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakpointHost:
+    """What breakpoints need of their rank."""
+
+    number: Callable[[], int]
+    """Returns the rank's global number."""
+    warn: Callable[[str], None]
+    """Writes one line to stderr, once; never raises."""
+    stop: Callable[[FrameType], None]
+    """Stops the calling thread at this frame, before its line, until it is let go."""
+    has_just_halted: Callable[[FrameType], bool]
+    """Tells, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+    note_halt: Callable[[FrameType], None]
+    """Notes that a breakpoint has just halted this frame at its present line."""
+    call_later: Callable[[float, Callable[[], None]], None]
+    """Calls something in the link's thread after some seconds."""
+    halted_thread: Callable[[], int | None]
+    """Returns the thread that is stopped, and will be traced when it goes on; None while the rank runs."""
+    print_log: Callable[[str], None]
+    """Prints the text of a log point; never raises."""
+    has_commands: Callable[[int], bool]
+    """Tells whether a debugger has commands for the breakpoint of this number."""
+
+
+class LineBreakpoints:
+    """The breakpoints of one process. Methods may be called from any thread."""
+
+    def __init__(self, host: BreakpointHost, lines: dict[str, list[int]]) -> None:
+        self._host = host
+        self._lines = lines
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._served: dict[str, frozenset[int]] = {}
+        self._pause = AWAITED_SECONDS
+        self._changes = 0
+        """How often the wishes have changed. A look for functions that was due before the last change does nothing."""
+        self._poll_due_for = 0
+        """The change for which a look for functions is due; 0 if no look is."""
+        self._usual_mechanism = _mechanism_of_this_python(self)
+        self._mechanism = self._usual_mechanism
+
+    def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
+        """Clear and set what is wished; return every breakpoint of the rank, and each wish that can't be granted."""
+        # Files are read before: a file system may hang, and the program waits for the lock where it stops.
+        cleared = [(known, loaded_path(known.file) or known.file) for known in wish.clear]
+        found = [(one, _found(one)) for one in wish.set]
+        with self._lock:
+            for known, path in cleared:
+                self._clear(known, path)
+            refused = [state for one, spot in found if (state := self._set(one, spot)) is not None]
+            self._refresh()
+        self._poll_later()
+        return tuple(_bounded([*self._states(), *refused]))
+
+    def refresh(self) -> bool:
+        """Serve the breakpoints that are set now; return whether no thread needs to be traced for any of them."""
+        with self._lock:
+            is_all = self._refresh()
+        self._poll_later()
+        return is_all
+
+    def _refresh(self) -> bool:
+        wanted, is_all = self._wanted()
+        if wanted != self._served:
+            self._served = wanted
+            self._pause = AWAITED_SECONDS
+            self._changes += 1
+            # What failed at the change before may work now.
+            self._mechanism = self._usual_mechanism
+            self._serve(partial(self._mechanism.serve, wanted))
+        return is_all and self._mechanism.replaces_tracing
+
+    def _serve(self, serve: Callable[[], object]) -> object:
+        try:
+            return serve()
+        except Exception as error:
+            self._mechanism = TracedOnly(f"it counts from the rank's next stop on ({type(error).__name__}: {error})")
+            return None
+
+    def _poll_later(self) -> None:
+        """Look for functions that are still to be made, if there are any; called without the lock."""
+        with self._lock:
+            if not self._mechanism.awaits or self._poll_due_for == self._changes:
+                return
+            change = self._poll_due_for = self._changes
+        # The link takes a lock of its own in this call, which comes before ours in the order of locks.
+        self._host.call_later(self._pause, partial(self._poll_in_thread, change))
+
+    def _poll_in_thread(self, change: int) -> None:
+        """Look in a thread of its own: the link's thread has the rank's messages to read."""
+        try:
+            own_thread(partial(self._poll, change), "dbg-agent-functions").start()
+        except RuntimeError:
+            # The process has as many threads as the system allows; some of them may have ended by then.
+            self._host.call_later(LONGEST_PAUSE, partial(self._poll_in_thread, change))
+
+    def _poll(self, change: int) -> None:
+        with self._lock:
+            if change != self._changes:
+                return
+            self._poll_due_for = 0
+            if self._serve(self._mechanism.poll):
+                self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        self._poll_later()
+
+    # ----------------------------------------------------------------------------------------------------- the wishes
+
+    def _set(self, wish: BreakpointWish, found: _Spot) -> BreakpointState | None:
+        """Set a breakpoint; return its state only if it can't be set."""
+        path, line, problem = found
+        if line is not None:
+            if len(self._all()) < MAX_BREAKPOINTS or (path, line) in bdb.Breakpoint.bplist:
+                self._forget(wish.file, wish.line, unless=(path, line))
+                self._set_at(path, line, wish, problem)
+                return None
+            problem = f"a rank has at most {MAX_BREAKPOINTS} breakpoints; clear some first"
+        # Its texts are left out, which may be too long for an answer.
+        return fitted(
+            BreakpointState,
+            file=wish.file,
+            asked=wish.line,
+            line=wish.line,
+            is_set=False,
+            problem=printable(problem[:MAX_CONDITION]),
+        )
+
+    def _set_at(self, path: str, line: int, wish: BreakpointWish, problem: str) -> None:
+        lines = self._lines.setdefault(path, [])
+        if line not in lines:
+            lines.append(line)
+        one = line_breakpoint(path, line)
+        one.asked[wish.file, wish.line] = None
+        one.problem = problem
+        one.wish(wish.condition, wish.hits, wish.log)
+        one.enable()
+
+    def _clear(self, known: LineOfFile, path: str) -> None:
+        """Clear what was wished at this line; only where nothing was, a debugger's own breakpoint is meant."""
+        if self._forget(known.file, known.line):
+            return
+        there = self._at(path, known.line)
+        for one in [one for one in there if isinstance(one, LineBreakpoint)] or there:
+            self._delete(one)
+
+    def _forget(self, file: str, line: int, unless: tuple[str, int] | None = None) -> bool:
+        """Delete a breakpoint that was asked for at this line, if it is asked for at no other, nor at ``unless``.
+
+        Return whether one was asked for here.
+        """
+        was_asked = False
+        for one in self._all():
+            if isinstance(one, LineBreakpoint) and (file, line) in one.asked and (one.file, one.line) != unless:
+                was_asked = True
+                del one.asked[file, line]
+                if not one.asked:
+                    self._delete(one)
+        return was_asked
+
+    def _delete(self, one: bdb.Breakpoint) -> None:
+        file, line = one.file, one.line
+        one.deleteMe()
+        if (file, line) not in bdb.Breakpoint.bplist:
+            lines = self._lines.get(file, [])
+            if line in lines:
+                lines.remove(line)
+            if not lines:
+                self._lines.pop(file, None)
+
+    def _at(self, file: str, line: int) -> list[bdb.Breakpoint]:
+        return [one for one in bdb.Breakpoint.bplist.get((file, line), ()) if line in self._lines.get(file, ())]
+
+    def _all(self) -> list[bdb.Breakpoint]:
+        """Return the breakpoints in their order; bdb's list also holds those of the program's own debugger."""
+        every = list(bdb.Breakpoint.bpbynumber)
+        return [one for one in every if one is not None and one.line in self._lines.get(one.file, ())]
+
+    # ----------------------------------------------------------------------------------------------------- the answer
+
+    def _states(self) -> list[BreakpointState]:
+        states: dict[tuple[str, int], BreakpointState] = {}
+        # Where a line has a debugger's own breakpoint as well, whoever asks is told of the wished one.
+        for one in sorted(self._all(), key=lambda one: not isinstance(one, LineBreakpoint)):
+            if one.temporary or not os.path.isabs(one.file):  # noqa: PTH117 - no pathlib in a rank
+                continue
+            asked = one.asked if isinstance(one, LineBreakpoint) and one.asked else {(one.file, one.line): None}
+            for file, line in asked:
+                states.setdefault((file, line), self._state(one, file, line))
+        return list(states.values())
+
+    def _state(self, one: bdb.Breakpoint, file: str, line: int) -> BreakpointState:
+        ours = one if isinstance(one, LineBreakpoint) else None
+        return fitted(
+            BreakpointState,
+            file=file,
+            asked=line,
+            line=one.line,
+            is_set=bool(one.enabled),
+            problem=printable(self._what_to_know(one)),
+            condition=str(one.cond or "").strip(),
+            hits=ours.hits_text if ours is not None else "",
+            log=ours.log_text if ours is not None else "",
+            hits_so_far=ours.counted if ours is not None else one.hits,
+        )
+
+    def _what_to_know(self, one: bdb.Breakpoint) -> str:
+        if not one.enabled:
+            return "it is disabled in this rank's debugger"
+        if loaded_path(one.file) is None:
+            return NOT_LOADED
+        own = one.problem if isinstance(one, LineBreakpoint) else ""
+        return own or self._mechanism.problem(one.file, one.line, self._host.halted_thread())
+
+    # ------------------------------------------------------------------------------------------ in the program's thread
+
+    def reached(self, frame: FrameType, file: str, line: int) -> None:
+        """Stop this thread if a breakpoint of this line says so; exceptions of the program's own handlers come out."""
+
+        def is_due(is_traced: bool) -> bool:
+            return (
+                self._comes_by(frame, is_traced)
+                and breakpoint_at(frame, file, line, self._host) is not None
+                and not is_under_ours(frame)
+            )
+
+        come_by(frame, is_due, partial(self._stop, file, line), self._failed)
+
+    def _stop(self, file: str, line: int, frame: FrameType) -> None:
+        try:
+            self._host.stop(frame)
+            if stops_at(file, line):
+                # It comes next, and its line was shown by now.
+                self._host.note_halt(frame)
+            return
+        except ProgramRaised as raised:
+            to_raise = raised.error
+        except Exception as error:
+            self._failed(error)
+            return
+        # Outside of the except block the exception keeps its own cause and context.
+        raise to_raise
+
+    def _failed(self, error: Exception) -> None:
+        self._host.warn(f"a breakpoint failed ({error_line(error)}); going on")
+
+    def chosen_in_trace(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
+        """Return the breakpoint that stops a traced frame at its line."""
+        with make_room():
+            return breakpoint_at(frame, file, line, self._host)
+
+    def _comes_by(self, frame: FrameType, is_traced: bool) -> bool:
+        """Tell whether this way is to look at the breakpoints of the frame's line: bdb does so in a traced frame."""
+        if os.getpid() != self._pid or self._host.has_just_halted(frame):
+            return False
+        if is_traced and is_traced_by_us(frame):
+            return False
+        return not threading.current_thread().name.startswith(OWN_NAMES)
+
+    def _wanted(self) -> tuple[dict[str, frozenset[int]], bool]:
+        """Return the lines to serve untraced, and whether these are all breakpoints."""
+        wanted: dict[str, set[int]] = {}
+        is_all = True
+        for one in self._all():
+            # bdb itself removes a temporary one, pdb runs commands, and a function's line is not that of its `def`.
+            if one.temporary or one.funcname is not None or self._host.has_commands(one.number):
+                is_all = False
+            else:
+                wanted.setdefault(one.file, set()).add(one.line)
+        return {file: frozenset(lines) for file, lines in wanted.items()}, is_all
+
+
+class _Spot(NamedTuple):
+    """The file as the program has loaded it, and the line at which a breakpoint stops; None if a problem forbids it."""
+
+    path: str
+    line: int | None
+    problem: str
+
+
+def _found(wish: BreakpointWish) -> _Spot:
+    problem = _problem_of(wish)
+    if problem:
+        return _Spot(wish.file, None, problem)
+    path = loaded_path(wish.file) or wish.file
+    placed = place(path, wish.line)
+    return _Spot(path, placed.line, placed.problem)
+
+
+def _problem_of(wish: BreakpointWish) -> str:
+    """Return why a wish can't be granted wherever it stands; empty if it can."""
+    if len(json.dumps([wish.file, wish.condition, wish.hits, wish.log])) > MAX_TEXT - 2 * MAX_CONDITION:
+        return "its texts together are too long for an answer"
+    if is_ours(wish.file):
+        return "no breakpoint can be set in dbg-agent itself"
+    try:
+        if wish.condition:
+            condition_code(wish.condition)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"the condition `{wish.condition}` is no expression ({type(error).__name__}: {error})"
+    try:
+        LineBreakpoint.check(wish.hits, wish.log)
+    except (NoHits, NoLogText) as error:
+        return str(error)
+    return ""
+
+
+def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
+    size = 0
+    for count, state in enumerate(states):
+        length = len(json.dumps([state.file, state.problem, state.condition, state.hits, state.log])) + 200
+        if length > MAX_TEXT:
+            # A file's name, or the condition of a breakpoint that was set in a debugger.
+            continue
+        size += length
+        if size > MAX_ROWS or count >= 2 * MAX_BREAKPOINTS:
+            return
+        yield state
+
+
+def _mechanism_of_this_python(breakpoints: LineBreakpoints) -> Untraced:
+    if sys.version_info >= (3, 12):
+        return Monitored(breakpoints.reached)
+    from dbg_agent.breakpoints.compiled import Compiled
+
+    return Compiled(breakpoints.reached)

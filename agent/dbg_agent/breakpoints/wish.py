@@ -1,0 +1,225 @@
+"""One wish to stop at a line: its condition, its hits, what is said of it, and the way from the program's code to it.
+
+The stops of the command line (:mod:`.points`) and the breakpoints of IDEs and agents (:mod:`.line_breakpoints`) are
+wishes. Code that was compiled for a wish calls :func:`reach` with a number; from Python 3.12 on the interpreter tells
+of the lines of breakpoints by itself (:mod:`.monitored`).
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import sys
+from collections.abc import Callable
+from functools import lru_cache, partial
+from types import CodeType, FrameType
+from typing import Any, Protocol
+
+from dbg_agent.stop.frame_locals import read_locals
+from dbg_agent.stop.room import make_room
+from dbg_wire.errors import error_line
+from dbg_wire.limits import MAX_CONDITION
+
+COMPILES = "invoke_and_store_as_constant"
+"""Dynamo's function that calls a function marked as constant, in place of the program."""
+
+COMPILED = (
+    "torch.compile has made other code of its function, which doesn't stop there; "
+    "with TORCHDYNAMO_DISABLE=1 nothing is compiled"
+)
+
+FIRST_NUMBER = 1 << 40
+"""The number of the first wish in calls, so large that hardly any program has the same number as a constant."""
+
+_HITS = re.compile(r"(==|>=|<=|>|<|%|=|)\s*([0-9]{1,9})\s*(?:==\s*([0-9]{1,9}))?")
+
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "": operator.ge,
+    "==": operator.eq,
+    "=": operator.eq,
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
+class NoHits(Exception):
+    """A text that is no comparison; the exception's text says what is one."""
+
+
+def hits_of(text: str) -> Callable[[int], bool] | None:
+    """Return what tells whether a breakpoint stops at a hit, counted from 1; None if it stops at each.
+
+    ``3`` means ``>= 3``, and ``% 100`` means ``% 100 == 0``. Raise NoHits for another text.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    found = _HITS.fullmatch(text)
+    if found is None:
+        raise _no_hits(text)
+    sign, number, rest = found[1], int(found[2]), found[3]
+    if sign == "%":
+        if number == 0:
+            raise _no_hits(text)
+        remainder = int(rest or 0)
+        if remainder >= number:
+            raise NoHits(f"`{text}` is never true: a remainder of {number} is below {number}")
+        return lambda count: count % number == remainder
+    if rest is not None:
+        raise _no_hits(text)
+    compare = _COMPARISONS[sign]
+    if not any(compare(count, number) for count in (1, max(1, number), number + 1)):
+        raise NoHits(f"`{text}` is never true: hits are counted from 1")
+    return lambda count: compare(count, number)
+
+
+def _no_hits(text: str) -> NoHits:
+    return NoHits(f"`{text}` compares no number of hits; `== 3`, `>= 10` and `% 100 == 0` do")
+
+
+@lru_cache(maxsize=256)
+def condition_code(text: str) -> CodeType:
+    """Return the code of a condition. Raise SyntaxError or ValueError if it is no expression."""
+    return compile(text.strip(), "<condition>", "eval", dont_inherit=True)
+
+
+def evaluate_at(code: CodeType, frame: FrameType, rank: Callable[[], int]) -> Any:
+    """Return the value at this frame; the name ``rank`` is this process's number if the program has no such name.
+
+    Raise what the expression raises.
+    """
+    names = read_locals(frame)
+    if "rank" in code.co_names and "rank" not in names and "rank" not in frame.f_globals:
+        names["rank"] = rank()
+    if any(isinstance(constant, CodeType) for constant in code.co_consts):
+        # A comprehension or a lambda sees only its own locals and globals, so the frame's locals become globals.
+        return eval(code, {**frame.f_globals, **names})  # noqa: S307 - it is the user's own
+    return eval(code, frame.f_globals, names)  # noqa: S307
+
+
+def holds(condition: str, frame: FrameType, rank: Callable[[], int], raised: Callable[[BaseException], None]) -> bool:
+    """Tell whether a condition is true at this frame. One that raises counts as true, and ``raised`` gets its error."""
+    try:
+        return bool(evaluate_at(condition_code(condition), frame, rank))
+    except (Exception, SystemExit) as error:
+        # `exit()` in a condition must not end a training job.
+        raised(error)
+        return True
+
+
+def raised_text(error: BaseException) -> str:
+    """Return the beginning of a sentence about a condition that has raised an error."""
+    return f"the condition raised {error_line(error)}"
+
+
+class Wish:
+    """Under which condition the program stops somewhere, and how often it came there with a true one."""
+
+    def __init__(self, condition: str | None) -> None:
+        self.cond = condition
+        """The condition, under bdb's name for it: commands of debuggers change that of a breakpoint."""
+        self.counted = 0
+        """How often the program came there with a true condition."""
+        self.problem = ""
+        """What a user should know of it, although it is placed."""
+        self.was_told = False
+        """Whether the job's output was told of a problem."""
+
+    @property
+    def shown(self) -> str:
+        """Return its name in messages."""
+        raise NotImplementedError
+
+    def holds(self, frame: FrameType, rank: Callable[[], int], warn: Callable[[str], None]) -> bool:
+        """Tell whether the condition is true at this frame, and count if so. One that raises counts as true."""
+        if self.cond is not None and not holds(self.cond, frame, rank, partial(self.note_raised, warn)):
+            return False
+        self.counted += 1
+        return True
+
+    def note_raised(self, warn: Callable[[str], None], error: BaseException) -> None:
+        """Note that the condition has raised this error, for the answers to users, and warn of the first one."""
+        raised = raised_text(error)
+        self.problem = f"{raised}; it stops all the same"[:MAX_CONDITION]
+        if not self.was_told:
+            self.was_told = True
+            warn(f"{self.shown}: {raised}; stopping all the same")
+
+
+def come_by(
+    frame: FrameType,
+    is_due: Callable[[bool], bool],
+    stop: Callable[[FrameType], object],
+    failed: Callable[[Exception], object],
+) -> None:
+    """Stop the calling thread at this frame if ``is_due`` says so; only what ``stop`` raises comes out.
+
+    ``is_due`` gets whether the thread is traced; meanwhile it is not.
+    """
+    try:
+        # Conditions and log texts need room, too: a RecursionError would count as a condition that raised.
+        room = make_room()
+    except Exception as error:
+        failed(error)
+        return
+    with room:
+        tracer = sys.gettrace()
+        try:
+            if tracer is not None:
+                # As in set_trace: no line in here, nor in a condition, is worth a step.
+                sys.settrace(None)
+            if not is_due(tracer is not None):
+                return
+        except Exception as error:
+            # The first promise: no fault of ours ends a training job.
+            failed(error)
+            return
+        finally:
+            if tracer is not None:
+                sys.settrace(tracer)
+        stop(frame)
+
+
+class Numbered(Protocol):
+    """What a number in compiled code stands for: a stop of the command line, or a line with breakpoints."""
+
+    def reach(self, frame: FrameType) -> None:
+        """Stop the calling thread at this frame, unless nothing is wished there now."""
+
+    def note_compiled(self) -> None:
+        """Note that torch's compiler has compiled the function, and left the call out of its code."""
+
+
+NUMBERED: dict[int, Numbered] = {}
+"""What numbers in compiled code stand for. Code may call as long as it lives, so nothing is ever removed."""
+
+
+def number_of(one: Numbered) -> int:
+    """Return a new number, by which compiled code reaches this one."""
+    number = FIRST_NUMBER + len(NUMBERED)
+    NUMBERED[number] = one
+    return number
+
+
+def reach(number: int) -> None:
+    """Stop in the caller's frame if what is wished there says so; compiled code calls it."""
+    frame = sys._getframe(1)
+    if frame.f_code.co_name == COMPILES:
+        NUMBERED[number].note_compiled()
+    else:
+        NUMBERED[number].reach(frame)
+
+
+def is_constant(function: Callable[..., object]) -> Callable[..., object]:
+    """Mark a function as ``torch._dynamo.assume_constant_result`` does.
+
+    Dynamo then calls the function while it compiles, breaks no graph, takes the result for constant, and leaves out the
+    code that follows a False.
+    """
+    vars(function)["_dynamo_marked_constant"] = True
+    return function
+
+
+is_constant(reach)

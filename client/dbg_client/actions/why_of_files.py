@@ -1,0 +1,125 @@
+"""Show why a job did not go on that is over already, from the files that are left of it. No broker is asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from dbg_client.actions.streams import show_waiting, tell, terminal_size, write_result
+from dbg_client.dumps.files import Found, find_in
+from dbg_client.dumps.recorder_dumps import explain_dumps
+from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
+from dbg_client.hang.verdict import exit_status, worst_first
+from dbg_client.words.settings import Format, Why
+from dbg_client.words.verbs import is_target
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.targets.grammar import parse_target
+from dbg_wire.targets.rank_set import format_ranks
+
+MAX_PROBLEMS = 10
+"""Files that can't be read that are told one by one."""
+
+
+class NothingToRead(DbgError):
+    """Say why no file tells of a hang."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def files_meant(settings: Why) -> tuple[str, ...]:
+    """Return the files that ``why`` is asked about, empty if it is about ranks. Raise BadInput.
+
+    A word that is a file here is no target, even if it could be one, and that is told. Blocks.
+    """
+    files = settings.files
+    target = settings.target
+    if target is not None and _is_there(target):
+        if is_target(target):
+            where = "type this in another directory"
+            tell(f"dbg-attach: {printable(target)} is taken for the file of that name; for ranks, {where}")
+        files = (target,)
+    if len(files) == 1 and "/" not in files[0] and not _is_there(files[0]):
+        # It may be a target with a mistake in it.
+        parse_target(files[0])
+    if files and (settings.every is not None or settings.wait is not None):
+        raise BadInput("--every and --wait are for ranks, and a file does not change", "leave them out")
+    return files
+
+
+def _is_there(word: str) -> bool:
+    try:
+        return os.path.lexists(word)
+    except ValueError:
+        return False
+
+
+def show_why_of_files(settings: Why, files: Sequence[str]) -> int:
+    """Show the verdicts from these files and directories; return the exit status. Blocks. Raise NothingToRead."""
+    begun = time.monotonic()
+    found = find_in(files, lambda count: _progress(begun, count))
+    show_waiting(None)
+    told = list(_explanations(found))
+    if not told:
+        raise NothingToRead(_nothing(found, files))
+    for sentence in _notes(found):
+        tell(f"dbg-attach: {sentence}")
+    verdicts = tuple(worst_first([verdict for one in told for verdict in one.verdicts]))
+    if settings.output.format is Format.JSON:
+        both = Explanation(
+            verdicts=verdicts,
+            asked=sum(one.asked for one in told),
+            answered=sum(one.answered for one in told),
+            missing=(),
+            is_settled=True,
+        )
+        write_result(json.dumps(verdicts_document(both)) + "\n")
+    else:
+        columns = terminal_size()[1] if sys.stdout.isatty() else None
+        write_result(show_verdicts(verdicts, color=settings.output.color, columns=columns))
+    return exit_status(verdicts)
+
+
+def _progress(begun: float, count: int) -> None:
+    if time.monotonic() - begun > 1:
+        show_waiting(f"{count} files are read")
+
+
+def _explanations(found: Found) -> Iterator[Explanation]:
+    if found.dumps:
+        yield explain_dumps([dump for dump, _ in found.dumps.values()])
+    for report, _ in found.reports:
+        explanation = report.case.explanation()
+        # The ranks that a command would be about are gone by the time at which a report is read.
+        verdicts = tuple(replace(verdict, next=None, purpose="") for verdict in explanation.verdicts)
+        yield replace(explanation, verdicts=verdicts)
+
+
+def _nothing(found: Found, files: Sequence[str]) -> str:
+    if found.problems:
+        more = f"; {len(found.problems) - 1} more files can't be read either" if len(found.problems) > 1 else ""
+        return f"{found.problems[0]}{more}"
+    named = printable(" ".join(files), 200)
+    others = f" ({found.others} other files)" if found.others else ""
+    return f"{named} has neither a dump of torch's flight recorder nor a report of dbg-attach{others}"
+
+
+def _notes(found: Found) -> Iterator[str]:
+    if found.dumps:
+        ranks = format_ranks(found.dumps)
+        several = len(found.dumps) > 1
+        yield f"read {f'{len(found.dumps)} dumps' if several else 'the dump'} of rank{'s' * several} {ranks}"
+    for report, path in found.reports:
+        yield f"{printable(path)} is a {printable(report.about.removeprefix('dbg-attach '), 200)}"
+    yield from found.notes[:MAX_PROBLEMS]
+    yield from (f"{problem}, and is left out" for problem in found.problems[:MAX_PROBLEMS])
+    if len(found.problems) > MAX_PROBLEMS:
+        yield f"{len(found.problems) - MAX_PROBLEMS} more files can't be read"

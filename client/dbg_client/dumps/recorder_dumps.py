@@ -1,0 +1,213 @@
+"""Dumps of torch's flight recorder as a case: each rank that has left one told it when it was written. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dbg_client.core.process_groups import RankEvidence
+from dbg_client.core.roll_call import MAX_WORLD
+from dbg_client.dumps.case import Case
+from dbg_client.hang.condition import place_of
+from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook
+from dbg_client.hang.verdict import NamedRanks, Verdict, VerdictKind
+from dbg_client.views.waits import show_duration
+from dbg_wire.errors import printable
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.recorder.entries import Dump, Entry, RecordedGroup
+from dbg_wire.recorder.seen import LIBRARY, NO_DESCRIPTION, entry_seen, group_seen, name_of
+from dbg_wire.records.evidence import MAX_COLLECTIVES, CollectiveSeen, Evidence, GroupSeen, SourceSeen
+from dbg_wire.records.ranks import Place, Placement, RankIdentity, RankInfo, RankProcess, RankState
+from dbg_wire.records.record import fitted
+
+RUN = ("", "")
+"""Job and run of ranks of which only dumps are known: these name neither."""
+
+FIRST_GROUP = "0"
+"""What torch calls the group of all ranks."""
+
+LATE_SECONDS = 900.0
+"""Seconds beyond a collective's time limit in which its dump is written; a file that is newer was copied since."""
+
+MAX_FRAMES = 200
+"""Frames of a call that are told, the innermost ones."""
+
+MAX_PLACES = 8
+"""Places of last calls that are told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankDump:
+    """The dump of one rank; ``written`` is when its file was, in wall-clock seconds."""
+
+    rank: int
+    dump: Dump
+    written: float
+
+
+def case_of_dumps(dumps: Sequence[RankDump]) -> Case:
+    """Return what these ranks have told, as one that has not moved since; of a rank that has left none, nothing."""
+    world = _world(dumps)
+    told = {one.rank: _told(one, world) for one in dumps}
+    everybody = [told.get(number) or _silent(number, world) for number in sorted({*told, *range(world)})]
+    # Nothing moves in a dump, and what stands in one stood there at the end.
+    looks = [JobLook(at=at, everybody=everybody) for at in (0.0, LAST_LOOK_SECONDS)]
+    now = max((one.written for one in dumps), default=0.0)
+    return Case(looks=looks, now=now, lines=[(RUN, _lines(dumps, world))])
+
+
+def explain_dumps(dumps: Sequence[RankDump]) -> Explanation:
+    """Return the verdicts on the ranks that have left these dumps; no command reaches them any more."""
+    case = case_of_dumps(dumps)
+    found = case.explanation()
+    absent = frozenset(range(_world(dumps))) - {one.rank for one in dumps}
+    verdicts = [_of_files(verdict, absent) for verdict in found.verdicts]
+    if not any(entry.is_unfinished for one in dumps for entry in one.dump.entries):
+        verdicts = [_nothing_open(dumps, [line for _, lines in case.lines for line in lines])]
+    return replace(found, verdicts=tuple(verdicts), missing=())
+
+
+def _of_files(verdict: Verdict, absent: frozenset[int]) -> Verdict:
+    if verdict.kind is VerdictKind.UNKNOWN and verdict.collective is None and set(verdict.ranks) <= absent:
+        sentence = f"{_ranks(verdict.ranks)} left no dump, so that what {_they(verdict.ranks)} did can't be told"
+        return replace(verdict, sentence=sentence, evidence=(), next=None)
+    return replace(verdict, next=None, purpose="")
+
+
+def _nothing_open(dumps: Sequence[RankDump], lines: Sequence[str]) -> Verdict:
+    numbers = tuple(sorted(one.rank for one in dumps))
+    sentence = (
+        f"in the dumps of {_ranks(numbers)} all collectives have ended, so that no collective is what "
+        f"{_they(numbers)} waited for"
+    )
+    return Verdict(kind=VerdictKind.UNKNOWN, job="", sentence=sentence, ranks=numbers, evidence=tuple(lines))
+
+
+def _ranks(numbers: Iterable[int]) -> str:
+    return NamedRanks(RUN, {}, several_jobs=False).ranks(numbers)
+
+
+def _they(numbers: Sequence[int]) -> str:
+    return "it" if len(numbers) == 1 else "they"
+
+
+def _world(dumps: Sequence[RankDump]) -> int:
+    """Return how many ranks there were, as far as the dumps tell: none of them has the world size."""
+    members = [rank for one in dumps for group in one.dump.groups.values() for rank in group.members]
+    return min(max([*members, *(one.rank for one in dumps)], default=-1) + 1, MAX_WORLD)
+
+
+# ---------------------------------------------------------------------------------------------------- what a rank told
+
+
+def _told(one: RankDump, world: int) -> RankEvidence:
+    known = _groups(one.dump, world)
+    by_group: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
+    for entry in one.dump.entries:
+        by_group[entry.group, entry.library].append(entry)
+    groups: list[GroupSeen] = []
+    calls: list[CollectiveSeen] = []
+    for (name, library), entries in by_group.items():
+        members = known[name].members if name in known else ()
+        title = known[name].title if name in known else _title(name, entries[-1].title)
+        groups.append(group_seen(name, library, entries, title=title, ranks=members))
+        # When a library gives up is of no interest any more.
+        calls += [entry_seen(members, entry, now=_now(one, entry)).replace(timeout=None) for entry in _told_of(entries)]
+    libraries = sorted({library for _, library in by_group}) or [""]
+    for name, group in known.items():
+        if not any(name == used for used, _ in by_group):
+            groups.append(group_seen(name, libraries[0], (), title=group.title, ranks=group.members))
+    evidence = Evidence(sources=(SourceSeen(library=LIBRARY),), groups=tuple(groups), collectives=tuple(calls))
+    open_entries = [entry for entry in one.dump.entries if entry.is_unfinished]
+    frames = places_in(open_entries[0]) if open_entries else ()
+    rank = _rank(one.rank, world)
+    age = next((call.age for call in calls if call.age is not None), None) if frames else None
+    answer = RankAnswer(key=rank.key, kind=Kind.VALUE, text="running", frames=frames, age=age)
+    return RankEvidence(rank=rank, answer=answer, evidence=evidence)
+
+
+def _silent(number: int, world: int) -> RankEvidence:
+    rank = _rank(number, world)
+    return RankEvidence(rank=rank, answer=RankAnswer(key=rank.key, kind=Kind.SILENT, text="left no dump"))
+
+
+def _rank(number: int, world: int) -> RankInfo:
+    # At the time of the dump it ran, or else it would have written none.
+    return RankInfo(
+        identity=RankIdentity(key=f"/{number}", job=RUN[0], run=RUN[1], host="", rank=number),
+        process=RankProcess(pid=0, script="", directory="", release="", python=""),
+        address=f":{number}",
+        state=RankState.RUNNING,
+        placement=Placement(world_size=world),
+    )
+
+
+def _groups(dump: Dump, world: int) -> Mapping[str, RecordedGroup]:
+    """Return the groups with members and titles. gloo's recorder keeps no names, and its groups have no members."""
+    groups = {
+        name: RecordedGroup(title=_title(name, one.title), members=one.members)
+        for name, one in dump.groups.items()
+        if name
+    }
+    if FIRST_GROUP not in groups and any(entry.group == FIRST_GROUP for entry in dump.entries):
+        groups[FIRST_GROUP] = RecordedGroup(title="default", members=tuple(range(world)))
+    return groups
+
+
+def _title(name: str, description: str) -> str:
+    if description not in NO_DESCRIPTION:
+        return description
+    return "default" if name == FIRST_GROUP or description == "default_pg" else name[:12]
+
+
+def _told_of(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries that a rank tells of: the unfinished ones first, the oldest first."""
+    return sorted(entries, key=lambda entry: (not entry.is_unfinished, entry.sequence))[:MAX_COLLECTIVES]
+
+
+def _now(one: RankDump, entry: Entry) -> int | None:
+    """Return when the rank told of an entry, in nanoseconds; None if its file is a later copy of the dump."""
+    seconds = one.written - entry.created / 1e9
+    limit = entry.timeout / 1000 if entry.timeout > 0 else LATE_SECONDS
+    return int(one.written * 1e9) if 0 <= seconds <= limit + LATE_SECONDS else None
+
+
+def places_in(entry: Entry) -> tuple[Place, ...]:
+    """Return the stack of a call, outermost first, as far as torch has recorded it."""
+    found = []
+    for raw in entry.stack[:MAX_FRAMES]:
+        if isinstance(raw, dict) and isinstance(raw.get("filename"), str) and isinstance(raw.get("name"), str):
+            line = raw.get("line")
+            found.append(
+                fitted(Place, file=raw["filename"], line=line if type(line) is int else 0, function=raw["name"])
+            )
+    return tuple(reversed(found))
+
+
+# ------------------------------------------------------------------------------------------------------- further lines
+
+
+def _lines(dumps: Sequence[RankDump], world: int) -> list[str]:
+    """Return who has left no dump, and where ranks that are in no collective have called their last one."""
+    lines = _last_calls(dumps)
+    absent = sorted(set(range(world)) - {one.rank for one in dumps})
+    if absent:
+        lines.append(f"no dump of {_ranks(absent)} is there; {len(dumps)} of {world} ranks have left one")
+    written = [one.written for one in dumps]
+    if written and max(written) - min(written) > LATE_SECONDS:
+        spread = show_duration(max(written) - min(written))
+        lines.append(f"the dumps were written within {spread}, so that some may be of an earlier run")
+    return lines
+
+
+def _last_calls(dumps: Sequence[RankDump]) -> list[str]:
+    calls: defaultdict[str, list[int]] = defaultdict(list)
+    for one in dumps:
+        entries = one.dump.entries
+        if entries and not any(entry.is_unfinished for entry in entries):
+            last = max(entries, key=lambda entry: entry.created)
+            place = place_of(places_in(last))
+            if place:
+                calls[f"{printable(name_of(last.name)[0], 60)} #{last.sequence}, at {place}"].append(one.rank)
+    return [f"{_ranks(numbers)} called the last one, {call}" for call, numbers in list(calls.items())[:MAX_PLACES]]

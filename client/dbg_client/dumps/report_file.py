@@ -1,0 +1,282 @@
+"""The end of a report, which holds the case as lines of JSON, so that ``why`` reads the report again. Pure.
+
+Tables are written by columns, each value once with the set of rows that have it: a thousand ranks that tell nearly the
+same take little more than one. Nothing is packed, so that whoever sends a report can read what is in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from dbg_client.core.process_groups import RankEvidence
+from dbg_client.core.roll_call import MAX_WORLD, Run
+from dbg_client.dumps.case import Case
+from dbg_client.hang.explain import JobLook
+from dbg_client.views.report import without_secrets
+from dbg_wire.errors import BadTarget
+from dbg_wire.limits import KIB
+from dbg_wire.messages import RankAnswer
+from dbg_wire.records.evidence import CodePart, Evidence, EvidenceRecord, ThreadWait, WaitKind, evidence_in
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.record import Record, plain
+from dbg_wire.targets.rank_set import format_ranks, parse_ranks
+
+BEGINNING = b"dbg-attach report"
+"""The first bytes of a report."""
+
+TITLE = "Evidence, which dbg-attach why reads again from this file"
+"""The line above the case."""
+
+SCHEMA = 1
+
+MAX_REPORT = 2 * 1024 * KIB
+"""Bytes of a report: what a bug tracker takes as an attachment, and a thousand ranks fit in."""
+
+MAX_ROWS = 400_000
+"""Rows of all tables that are believed: a rank tells some ten records in each look."""
+
+MAX_COLUMNS = 60
+"""Columns of one table that are believed: twice those of a rank."""
+
+MAX_FRAMES = 8
+"""Innermost frames of a stack that are kept where all of them would be too many."""
+
+_HAS_OTHER_PLACE = frozenset({"rows", "threads", "key"})
+"""Fields of an answer that are told elsewhere in a case, or count for nothing in a verdict."""
+
+
+class CantReadReport(Exception):
+    """Why a report can't be read again, as the end of a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedReport:
+    """A report that was read: its first line, and the case in it."""
+
+    about: str
+    case: Case
+
+
+# ------------------------------------------------------------------------------------------------------------ to lines
+
+
+def case_lines(case: Case, most: int) -> tuple[list[str], Case]:
+    """Return the lines of a case in ``most`` bytes, and the case as it will be read from them.
+
+    Of one that is larger the stacks are left out first. There are no lines if even the rest does not fit.
+    """
+    for reduce in _REDUCTIONS:
+        lines = [json.dumps(each) for each in _documents(_reduced(case, reduce))]
+        if sum(len(line) + 3 for line in lines) <= most:
+            return lines, _read(lines)
+    return [], case
+
+
+def _documents(case: Case) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a case: what it is, the ranks, and for each look what these answered."""
+    ranks = [one.rank for one in case.looks[0].everybody] if case.looks else []
+    parts = [
+        [*run, number, list(map(plain, some))] for run, told in case.parts.items() for number, some in told.items()
+    ]
+    yield {
+        "case": SCHEMA,
+        "now": round(case.now, 3),
+        "looks": [round(look.at, 3) for look in case.looks],
+        "lines": _clean([[*run, list(lines)] for run, lines in case.lines]),
+        "parts": _clean(parts),
+    }
+    yield {"ranks": _table([plain(rank) for rank in ranks])}
+    for number, look in enumerate(case.looks):
+        answers = [
+            {name: value for name, value in plain(one.answer).items() if name not in _HAS_OTHER_PLACE}
+            for one in look.everybody
+        ]
+        yield {"look": number, "answers": _table(answers)}
+        by_kind: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        for at, one in enumerate(look.everybody):
+            for record in _records(one.evidence):
+                document = plain(record)
+                by_kind[document["row"]].append({"of": at, **document})
+        for kind, rows in by_kind.items():
+            yield {"look": number, "rows": kind, **_table(rows)}
+
+
+def _records(evidence: Evidence | None) -> Iterator[Record]:
+    if evidence is not None:
+        yield from (*evidence.sources, *evidence.groups, *evidence.collectives, *evidence.waits)
+        yield from (one for one in (evidence.process, evidence.code) if one is not None)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    names = rows[0] if rows else ()
+    return {"count": len(rows), "columns": {name: _column([row[name] for row in rows]) for name in names}}
+
+
+def _column(values: Sequence[Any]) -> dict[str, Any]:
+    rounded = [round(value, 3) if isinstance(value, float) else value for value in values]
+    rows: defaultdict[object, list[int]] = defaultdict(list)
+    for number, value in enumerate(rounded):
+        # In a dict 1 and True are one key, and a list is none.
+        rows[msgspec.json.encode(value)].append(number)
+    distinct = [_clean(rounded[some[0]]) for some in rows.values()]
+    if len(distinct) == 1:
+        return {"all": distinct[0]}
+    if 2 * len(distinct) > len(values) or all(isinstance(value, (int, float)) for value in distinct):
+        return {"each": [_clean(value) for value in rounded]}
+    return {"of": distinct, "in": [format_ranks(some) for some in rows.values()]}
+
+
+def _clean(value: Any) -> Any:
+    """Return a value of JSON without secrets."""
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, (list, tuple)):
+        return [_clean(one) for one in value]
+    return {name: _clean(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+# --------------------------------------------------------------------------------------------------- what is left out
+
+
+def _all(wait: ThreadWait) -> ThreadWait | None:
+    return wait
+
+
+def _stacks_of_causes(wait: ThreadWait) -> ThreadWait | None:
+    return wait if wait.deadlock else wait.replace(frames=())
+
+
+def _causes(wait: ThreadWait) -> ThreadWait | None:
+    is_cause = wait.is_main or wait.deadlock or wait.kind is WaitKind.ENDED
+    return wait.replace(frames=wait.frames[-MAX_FRAMES:] if wait.deadlock else ()) if is_cause else None
+
+
+_REDUCTIONS: Sequence[Callable[[ThreadWait], ThreadWait | None]] = (_all, _stacks_of_causes, _causes)
+"""What is left of a thread's wait, the most first."""
+
+
+def _reduced(case: Case, reduce: Callable[[ThreadWait], ThreadWait | None]) -> Case:
+    if reduce is _all:
+        return case
+    looks = [JobLook(at=look.at, everybody=[_with_less(one, reduce) for one in look.everybody]) for look in case.looks]
+    return replace(case, looks=looks)
+
+
+def _with_less(one: RankEvidence, reduce: Callable[[ThreadWait], ThreadWait | None]) -> RankEvidence:
+    evidence = one.evidence
+    if evidence is not None:
+        evidence = replace(evidence, waits=tuple(kept for kept in map(reduce, evidence.waits) if kept is not None))
+    frames = one.answer.frames[-MAX_FRAMES:] if reduce is _causes else one.answer.frames
+    return replace(one, answer=one.answer.replace(frames=frames), evidence=evidence)
+
+
+# ---------------------------------------------------------------------------------------------------------- from lines
+
+
+def read_report(data: bytes) -> SavedReport:
+    """Return what a report holds. Raise CantReadReport."""
+    text = data.decode("utf-8", "replace")
+    about = text.partition("\n")[0]
+    _, found, behind = text.partition(f"\n{TITLE}\n")
+    lines = [line for line in behind.split("\n") if line.strip()]
+    if not found or not lines or not lines[0].lstrip().startswith("{"):
+        raise CantReadReport("is a report without evidence that can be read again")
+    return SavedReport(about=about, case=_read(lines))
+
+
+def _read(lines: Sequence[str]) -> Case:
+    try:
+        return _case([json.loads(line) for line in lines])
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, BadTarget):
+        raise CantReadReport("is a report whose evidence is damaged, or of a newer dbg-attach") from None
+
+
+def _case(documents: Sequence[dict[str, Any]]) -> Case:
+    head, ranks_line, *others = documents
+    counted = sum(_count(line) for line in others if "rows" in line)
+    if head["case"] != SCHEMA or len(head["looks"]) not in (1, 2) or counted > MAX_ROWS:
+        raise ValueError
+    ranks = [_record(RankInfo, row) for row in _rows(ranks_line["ranks"], MAX_WORLD)]
+    answers: list[list[RankAnswer]] = [[] for _ in head["looks"]]
+    told: list[list[list[Record]]] = [[[] for _ in ranks] for _ in head["looks"]]
+    for line in others:
+        look = line["look"]
+        if "answers" in line:
+            rows = list(_rows(line["answers"], len(ranks)))
+            answers[_index(look)] = [
+                _record(RankAnswer, {"key": rank.key, **row}) for rank, row in zip(ranks, rows, strict=True)
+            ]
+        else:
+            for row in _rows(line, MAX_ROWS):
+                told[_index(look)][_index(row.pop("of"))].append(_record(EvidenceRecord, row))
+    looks = [
+        JobLook(
+            at=float(at),
+            everybody=[
+                RankEvidence(rank=rank, answer=answer, evidence=evidence_in(rows))
+                for rank, answer, rows in zip(ranks, answers[number], told[number], strict=True)
+            ],
+        )
+        for number, at in enumerate(head["looks"])
+    ]
+    return Case(
+        looks=looks,
+        now=float(head["now"]),
+        parts=_parts(head["parts"]),
+        lines=[((str(job), str(run)), [str(line) for line in some]) for job, run, some in head["lines"]],
+    )
+
+
+def _parts(told: list[Any]) -> dict[Run, dict[int, tuple[CodePart, ...]]]:
+    parts: defaultdict[Run, dict[int, tuple[CodePart, ...]]] = defaultdict(dict)
+    for job, run, number, some in told:
+        parts[str(job), str(run)][int(number)] = tuple(_record(CodePart, one) for one in some)
+    return dict(parts)
+
+
+def _count(table: dict[str, Any]) -> int:
+    return _index(table["count"])
+
+
+def _index(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError
+    return value
+
+
+def _record(kind: Any, document: Any) -> Any:
+    return msgspec.convert(document, kind)
+
+
+def _rows(table: dict[str, Any], most: int) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table; a few bytes may claim any number of them."""
+    count = _count(table)
+    if count > most or len(table["columns"]) > MAX_COLUMNS:
+        raise ValueError
+    columns = {name: _values(column, count) for name, column in table["columns"].items()}
+    for number in range(count):
+        yield {name: values[number] for name, values in columns.items()}
+
+
+def _values(column: dict[str, Any], count: int) -> Sequence[Any]:
+    if "all" in column:
+        return [column["all"]] * count
+    if "each" in column:
+        values: list[Any] = column["each"]
+        if len(values) != count:
+            raise ValueError
+        return values
+    found: dict[int, Any] = {}
+    for value, numbers in zip(column["of"], column["in"], strict=True):
+        rows = parse_ranks(numbers)
+        # Each row has one value, so that no text makes more of them than there are rows.
+        if len(found) + len(rows) > count:
+            raise ValueError
+        found.update(dict.fromkeys(rows, value))
+    return [found[number] for number in range(count)]

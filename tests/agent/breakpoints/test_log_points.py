@@ -1,0 +1,97 @@
+"""Texts of log points, and the values in their braces."""
+
+from __future__ import annotations
+
+from types import CodeType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_agent.breakpoints.log_points import MAX_OF_JOB, MAX_OF_RANK, MAX_VALUE, LogPace, LogText, NoLogText
+
+NAMES = {"loss": 0.125, "width": 8, "digits": 2, "batch": {"x": [1, 2]}, "long": "x" * 2 * MAX_VALUE}
+
+
+def evaluate(code: CodeType) -> object:
+    return eval(code, dict(NAMES))  # noqa: S307 - texts of this file
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("plain", "plain"),
+        ("loss {loss}", "loss 0.125"),
+        ("{loss:.2f} and {batch!r}", "0.12 and {'x': [1, 2]}"),
+        ("{ {'a': 1}['a'] }", "1"),
+        ("{batch['x'][0:1]}", "[1]"),
+        ("{{{loss}}}", "{0.125}"),
+        ("{1 / 0} {loss}", "<ZeroDivisionError: division by zero> 0.125"),
+        ("{__import__('sys').exit(3)}", "<SystemExit: 3>"),
+        ("}", "}"),
+        ("{loss!s} {loss!r:>7} {loss=}", "0.125   0.125 loss=0.125"),
+        ("{loss:{width}.{digits}f}", "    0.12"),
+        ("it's '{loss}'", "it's '0.125'"),
+        ("C:\\new\\{loss}\\", "C:\\new\\0.125\\"),
+        ('{loss} "', '0.125 "'),
+        ("two\nlines {loss}", "two\nlines 0.125"),
+    ],
+)
+def test_values_stand_in_braces(text: str, filled: str) -> None:
+    assert LogText(text).filled(evaluate) == filled
+
+
+def test_a_long_value_is_cut() -> None:
+    assert LogText("{long}").filled(evaluate) == "x" * MAX_VALUE + "…"
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "a {1 +} b", "{loss"])
+def test_braces_without_an_expression_are_refused(text: str) -> None:
+    with pytest.raises(NoLogText, match="holds no expression"):
+        LogText(text)
+
+
+@given(st.text("{}!:'\"a1[] .+f"))
+def test_any_text_is_filled_or_refused(text: str) -> None:
+    try:
+        log = LogText(text)
+    except NoLogText:
+        return
+    assert isinstance(log.filled(lambda _code: 1), str)
+
+
+@pytest.mark.parametrize(
+    ("world_size", "rate"),
+    [(1, MAX_OF_RANK), (200, MAX_OF_RANK), (512, MAX_OF_JOB // 512), (100_000, 1)],
+)
+def test_a_rank_of_a_large_job_tells_less(world_size: int, rate: int) -> None:
+    pace = LogPace(world_size)
+    lines = [pace.line("x", 5.5) for _ in range(rate + 3)]
+    assert lines == ["x"] * rate + [None] * 3
+    assert pace.line("y", 6.0) == "(3 more before this one: see the job's output) y"
+    assert pace.last() is None
+
+
+def test_the_last_text_is_told_once_if_it_was_left_out() -> None:
+    pace = LogPace(MAX_OF_JOB)
+    assert pace.line("1", 0.0) == "1"
+    assert [pace.line(text, 0.5) for text in "23"] == [None, None]
+    assert [pace.is_last_due(), pace.is_last_due()] == [True, False]
+    assert pace.last() == "(1 more before this one: see the job's output) 3"
+    assert pace.last() is None
+    assert pace.line("4", 0.7) is None
+    assert pace.is_last_due()
+    assert pace.last() == "4"
+
+
+@given(st.lists(st.floats(0, 0.4), max_size=200), st.integers(1, 1000))
+def test_of_any_flood_all_texts_are_told_or_counted(waits: list[float], world_size: int) -> None:
+    pace, now, told = LogPace(world_size), 0.0, []
+    for wait in waits:
+        now += wait
+        line = pace.line("x", now)
+        told += [line] if line is not None else []
+    last = pace.last()
+    told += [last] if last is not None else []
+    assert sum(1 + (int(line.split("(")[1].split()[0]) if "(" in line else 0) for line in told) == len(waits)
+    assert len(told) <= (int(now) + 1) * MAX_OF_RANK + 1

@@ -1,0 +1,152 @@
+"""Verdicts from dumps of flight recorders, as torch writes them with NCCL and with gloo."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from dbg_client.dumps.recorder_dumps import LATE_SECONDS, RankDump, explain_dumps
+from dbg_client.hang.verdict import Verdict, VerdictKind, exit_status
+from dbg_wire.recorder.entries import read_dump
+from tests.support.recorded import raw
+
+WRITTEN = 1_790_000_600.0
+"""When the dumps were written."""
+
+CREATED = int((WRITTEN - 600) * 1e9)
+"""When the last collective was called: its time limit is ten minutes."""
+
+FRAMES = [
+    {
+        "name": "all_reduce",
+        "filename": "/venv/site-packages/torch/distributed_c10d.py",
+        "line": 9,
+    },
+    {"name": "train_step", "filename": "/home/me/train.py", "line": 41},
+    {"name": "<module>", "filename": "/home/me/train.py", "line": 60},
+]
+EVERYBODY = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+
+
+def entry(number: int, name: str = "nccl:all_reduce", **more: Any) -> dict[str, Any]:
+    """Return an entry of NCCL's recorder, in which a collective has begun."""
+    return raw(number, name, state="started", time_created_ns=CREATED, frames=FRAMES, **more)
+
+
+def ended(number: int, name: str = "nccl:all_reduce", **more: Any) -> dict[str, Any]:
+    """Return an entry of a collective that has ended."""
+    return {**entry(number, name, **more), "state": "completed", "retired": True}
+
+
+def dump_of(rank: int, *entries: dict[str, Any], config: object = EVERYBODY, written: float = WRITTEN) -> RankDump:
+    """Return what a rank has left."""
+    document = {"version": "2.10", "pg_config": config, "pg_status": {}, "entries": list(entries)}
+    return RankDump(rank=rank, dump=read_dump(pickle.dumps(document, 2)), written=written)
+
+
+def verdict_of(*dumps: RankDump) -> Verdict:
+    """Return the worst verdict."""
+    return explain_dumps(dumps).verdicts[0]
+
+
+def test_who_has_not_come_is_named_with_the_place_of_its_last_call() -> None:
+    waiting = [dump_of(rank, ended(4), entry(5)) for rank in (0, 1, 3)]
+    verdict = verdict_of(*waiting, dump_of(2, ended(4)))
+
+    assert verdict.kind is VerdictKind.MISSING
+    assert verdict.sentence.startswith(
+        "3 of 4 ranks wait in all_reduce #5 of group default (float32, 16 B) since 10 min"
+    )
+    assert verdict.sentence.endswith("; rank 2 has not come")
+    assert (verdict.ranks, verdict.others, verdict.next) == ((2,), (0, 1, 3), None)
+    assert "rank 2 called the last one, all_reduce #4, at train.py:41 train_step" in verdict.evidence
+
+
+def test_a_rank_that_left_no_dump_is_not_accused() -> None:
+    found = explain_dumps([dump_of(rank, ended(4), entry(5)) for rank in (0, 1, 3)])
+
+    assert found.verdicts[0].kind is VerdictKind.UNKNOWN
+    assert "rank 2 did not tell of it, so that who is missing can't be told" in found.verdicts[0].sentence
+    assert "no dump of rank 2 is there; 3 of 4 ranks have left one" in found.verdicts[0].evidence
+    assert (found.asked, found.answered, exit_status(found.verdicts)) == (4, 3, 6)
+
+
+def test_ranks_without_a_dump_that_nobody_waits_for_are_told() -> None:
+    config = {**EVERYBODY, "7": {"name": "7", "desc": "tp_0", "ranks": "[0, 1]"}}
+    found = explain_dumps(
+        [dump_of(0, entry(9, group="7"), config=config), dump_of(1, ended(8, group="7"), config=config)]
+    )
+    assert [verdict.kind for verdict in found.verdicts] == [VerdictKind.MISSING, VerdictKind.UNKNOWN]
+    assert found.verdicts[1].sentence == "ranks 2-3 left no dump, so that what they did can't be told"
+
+
+def test_all_that_came_have_nobody_to_wait_for() -> None:
+    verdict = verdict_of(*(dump_of(rank, entry(5)) for rank in range(4)))
+    assert verdict.sentence.startswith("all 4 ranks are in all_reduce #5")
+
+
+def test_different_collectives_are_told_as_such() -> None:
+    others = [dump_of(rank, entry(5)) for rank in (0, 1, 2)]
+    verdict = verdict_of(*others, dump_of(3, entry(5, "nccl:_all_gather_base")))
+    assert verdict.kind is VerdictKind.ORDER
+    assert "rank 3 is in all_gather_into_tensor" in verdict.sentence
+
+
+def test_groups_have_their_names_and_members() -> None:
+    config = {**EVERYBODY, "7": {"name": "7", "desc": "tp_1", "ranks": "[2, 3]"}}
+    verdict = verdict_of(
+        dump_of(0),
+        dump_of(1),
+        dump_of(2, entry(9, group="7"), config=config),
+        dump_of(3, ended(8, group="7"), config=config),
+    )
+    assert "in all_reduce #9 of group tp_1" in verdict.sentence
+    assert verdict.ranks == (3,)
+
+
+def test_where_all_has_ended_no_collective_is_blamed() -> None:
+    verdict = verdict_of(*(dump_of(rank, ended(5)) for rank in range(4)))
+    assert verdict.sentence == (
+        "in the dumps of ranks 0-3 all collectives have ended, so that no collective is what they waited for"
+    )
+    assert "ranks 0-3 called the last one, all_reduce #5, at train.py:41 train_step" in verdict.evidence
+
+
+def test_a_copy_tells_no_age() -> None:
+    copied = WRITTEN + 2 * LATE_SECONDS
+    verdict = verdict_of(
+        *(dump_of(rank, entry(5), written=copied) for rank in (0, 1, 3)), dump_of(2, ended(4), written=copied)
+    )
+    assert verdict.age is None
+    assert " since " not in verdict.sentence
+
+
+def test_dumps_of_different_times_are_told_as_such() -> None:
+    early = dump_of(2, ended(4), written=WRITTEN - 7200)
+    verdict = verdict_of(*(dump_of(rank, entry(5)) for rank in (0, 1, 3)), early)
+    assert any("so that some may be of an earlier run" in line for line in verdict.evidence)
+
+
+def test_gloo_keeps_no_groups_and_the_first_one_is_everybody() -> None:
+    config = {"": {"name": "", "desc": "", "ranks": "[0, 1, 2]"}}
+    waiting = [dump_of(rank, raw(5, "gloo:all_reduce", time_created_ns=CREATED), config=config) for rank in (0, 2)]
+    last = raw(4, "gloo:all_reduce", retired=True, time_created_ns=CREATED)
+    verdict = verdict_of(*waiting, dump_of(1, last, config={"": {"ranks": "[]"}}))
+    assert verdict.sentence.startswith("2 of 3 ranks wait in all_reduce #5 of group default")
+    assert verdict.sentence.endswith("rank 1 has not come")
+
+
+def test_hostile_names_stay_in_their_line() -> None:
+    name = "x\x1b[2J\n" * 50
+    config = {"0": {"name": "0", "desc": name, "ranks": "[0, 1]"}}
+    verdict = verdict_of(dump_of(0, entry(5, f"nccl:{name}"), config=config), dump_of(1, ended(4), config=config))
+    assert verdict.sentence.isprintable()
+    assert all(line.isprintable() for line in verdict.evidence)
+
+
+def test_a_thousand_ranks_are_one_sentence() -> None:
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(1000)))}}
+    dumps = [dump_of(rank, entry(5) if rank != 77 else ended(4), config=config) for rank in range(1000)]
+    found = explain_dumps(dumps)
+    assert found.verdicts[0].ranks == (77,)
+    assert len("\n".join(found.verdicts[0].evidence)) < 1000

@@ -1,0 +1,177 @@
+"""A case in a report: what was written is read again, a thousand ranks are small, and hostile reports are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from dbg_client.core.process_groups import RankEvidence
+from dbg_client.dumps.case import Case
+from dbg_client.dumps.report_file import (
+    BEGINNING,
+    MAX_REPORT,
+    TITLE,
+    CantReadReport,
+    case_lines,
+    read_report,
+)
+from dbg_client.hang.explain import JobLook
+from dbg_client.views.report import OUT
+from dbg_wire.records.evidence import CodeKind, CodePart, Evidence, ProcessSeen, ThreadWait, WaitKind
+from dbg_wire.records.ranks import Place
+from tests.support.rank_evidence import LOADING, REDUCING, TORCH, call, done, elsewhere, group, silent, waiting
+
+PLENTY = 10**9
+
+
+def case_of(*looks: Sequence[RankEvidence]) -> Case:
+    """Return a case of these looks, some seconds apart."""
+    made = [JobLook(at=1.5 * number, everybody=look) for number, look in enumerate(looks)]
+    return Case(looks=made, now=1_790_000_000.0, lines=[])
+
+
+def written(lines: Sequence[str]) -> bytes:
+    """Return a report that ends in these lines."""
+    return (
+        b"%b about all\n\nRanks\n  0\n\n%b\n" % (BEGINNING, TITLE.encode())
+        + "".join(f"  {line}\n" for line in lines).encode()
+    )
+
+
+def again(case: Case, most: int = PLENTY) -> Case:
+    """Return the case as it is read from a report."""
+    lines, _ = case_lines(case, most)
+    return read_report(written(lines)).case
+
+
+def with_waits(one: RankEvidence, *waits: ThreadWait) -> RankEvidence:
+    """Return a rank with threads and a process, too."""
+    assert one.evidence is not None
+    evidence = Evidence(
+        sources=one.evidence.sources,
+        groups=one.evidence.groups,
+        collectives=one.evidence.collectives,
+        waits=waits,
+        process=ProcessSeen(state="S", cpu=12.5, main_cpu=3.25 + one.rank.rank),
+    )
+    return RankEvidence(rank=one.rank, answer=one.answer, evidence=evidence)
+
+
+SOCKET = ThreadWait(thread="MainThread", kind=WaitKind.SOCKET, text="reads the socket 10.0.0.7:4711", is_main=True)
+
+
+def test_the_same_verdicts_come_of_it() -> None:
+    first = [waiting(0), waiting(1), waiting(3), with_waits(elsewhere(2), SOCKET)]
+    case = case_of(first, [*first[:3], with_waits(elsewhere(2, age=64.25), SOCKET)])
+    read = again(case)
+
+    assert read == case
+    assert read.explanation() == case.explanation()
+    assert "reads the socket 10.0.0.7:4711" in read.explanation().verdicts[0].sentence
+
+
+def test_silent_ranks_parts_and_further_lines_are_read_again() -> None:
+    parts = {("4711.0", "0.0"): {2: (CodePart(kind=CodeKind.PACKAGE, name="numpy", value="2.0"),)}}
+    made = case_of([waiting(0), silent(1)])
+    case = Case(looks=made.looks, now=made.now, parts=parts, lines=[(("4711.0", "0.0"), ["NCCL's RAS: lost"])])
+    assert again(case) == case
+
+
+def test_no_rank_is_no_evidence() -> None:
+    assert again(case_of([])) == case_of([])
+
+
+def test_secrets_are_left_out() -> None:
+    secret = ThreadWait(thread="main", kind=WaitKind.CHILD, text="waits for `login --password hunter22`", is_main=True)
+    case = case_of([with_waits(elsewhere(0), secret.replace(text="waits for `x password=hunter22`"))])
+    lines, read = case_lines(case, PLENTY)
+    assert "hunter22" not in "".join(lines)
+    assert OUT in "".join(lines)
+    assert read == read_report(written(lines)).case
+
+
+def thousand(*, differ: bool) -> list[RankEvidence]:
+    """Return a thousand ranks that wait for one; with ``differ`` no two of them tell the same of anything."""
+    found = []
+    for number in range(1000):
+        own = f"_{number}" if differ else ""
+        threads = [
+            ThreadWait(
+                thread=f"thread{own}_{at}",
+                kind=WaitKind.LOCK,
+                text=f"waits for a lock{own}",
+                frames=tuple(Place(file=f"/home/me/module{own}.py", line=line, function="f") for line in range(20)),
+            )
+            for at in range(8)
+        ]
+        one = waiting(number, world_size=1000) if number != 77 else elsewhere(number, world_size=1000)
+        frames = tuple(place.replace(file=f"{place.file}{own}") for place in (*LOADING, *REDUCING))
+        evidence = Evidence(
+            sources=(TORCH,),
+            groups=tuple(group(str(n), f"0-{999 - n}", title=f"g{n}", at=4) for n in range(4)),
+            collectives=tuple(
+                (call(5, group=str(n), age=60 + number / 777) if number != 77 else done(4, group=str(n)))
+                for n in range(4)
+            ),
+            waits=tuple(threads),
+            process=ProcessSeen(state="S", cpu=100 / (number + 1), main_cpu=number / 7, input=number * 1000),
+        )
+        answer = one.answer.replace(frames=frames, age=60 + number / 777)
+        found.append(RankEvidence(rank=one.rank, answer=answer, evidence=evidence))
+    return found
+
+
+@pytest.mark.parametrize("differ", [False, True])
+def test_a_thousand_ranks_fit_and_give_the_same_verdict(differ: bool) -> None:
+    everybody = thousand(differ=differ)
+    case = case_of(everybody, everybody)
+    lines, kept = case_lines(case, MAX_REPORT // 2)
+    data = written(lines)
+
+    assert lines
+    assert len(data) < MAX_REPORT
+    found = read_report(data).case.explanation()
+    assert found == kept.explanation()
+    assert [verdict.sentence for verdict in found.verdicts] == [
+        verdict.sentence for verdict in case.explanation().verdicts
+    ]
+    assert found.verdicts[0].ranks == (77,)
+
+
+def test_what_fits_in_no_way_is_left_out() -> None:
+    case = case_of([waiting(0), elsewhere(1)])
+    assert case_lines(case, 100) == ([], case)
+
+
+RANKS = {"ranks": {"count": 0, "columns": {}}}
+HEAD = {"case": 1, "now": 0, "looks": [0], "lines": [], "parts": []}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["{"],
+        ["{}"],
+        ["[" * 100_000],
+        [json.dumps({**HEAD, "case": 2}), json.dumps(RANKS)],
+        [json.dumps(HEAD)],
+        [json.dumps(HEAD), json.dumps({"ranks": {"count": 10**9, "columns": {}}})],
+        [json.dumps(HEAD), json.dumps({"ranks": {"count": 5, "columns": {"key": {"all": 1}}}})],
+        [json.dumps(HEAD), json.dumps(RANKS), json.dumps({"look": 7, "answers": {"count": 0, "columns": {}}})],
+        [json.dumps(HEAD), json.dumps(RANKS), json.dumps({"look": 0, "rows": "wait", "count": 10**8, "columns": {}})],
+        [
+            json.dumps(HEAD),
+            json.dumps({"ranks": {"count": 2, "columns": {"key": {"of": ["a"] * 999, "in": ["0-999999"] * 999}}}}),
+        ],
+    ],
+)
+def test_hostile_evidence_is_refused(lines: list[str]) -> None:
+    with pytest.raises(CantReadReport, match="damaged"):
+        read_report(written([*lines] if lines[0].startswith("{") else ["{}", *lines]))
+
+
+def test_a_report_without_evidence_says_so() -> None:
+    with pytest.raises(CantReadReport, match="without evidence"):
+        read_report(BEGINNING + b" about all\n\nRanks\n  0\n")

@@ -1,0 +1,63 @@
+"""Files as others see them: written whole under their name at once, and watched while they grow.
+
+A file that is gone in a moment, and is not to be on a disk, has a directory in this host's memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str | bytes, *, mode: int = 0o600, lasting: bool = False) -> None:
+    """Make a file, or replace it as a whole; the umask plays no part. Raise OSError, with nothing left behind.
+
+    With ``lasting`` it is on the disk when this returns: a crash of the host could leave the new name with nothing in
+    it otherwise.
+    """
+    beside = path.with_name(f".{path.name[:100]}.{os.getpid()}.{os.urandom(4).hex()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(text.encode() if isinstance(text, str) else text)
+            if lasting:
+                file.flush()
+                os.fsync(descriptor)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def directory_in_memory(environ: Mapping[str, str]) -> Path:
+    """Return a new directory that only this user can enter, in this host's memory if it has one. Raise OSError."""
+    import tempfile  # as above
+
+    places = (environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108 - a directory of one's own is made there
+    place = next((path for path in places if os.path.isabs(path) and os.access(path, os.W_OK | os.X_OK)), None)  # noqa: PTH117
+    return Path(tempfile.mkdtemp(prefix="dbg-", dir=place))
+
+
+_IN_MODIFY, _IN_MOVED_TO, _IN_CREATE = 0x2, 0x80, 0x100  # /usr/include/linux/inotify.h
+
+
+def watch_growth(path: str) -> int | None:
+    """Return a descriptor that is readable whenever a file has grown; None where the kernel has no such watch.
+
+    For a directory it is readable whenever a file in it has grown, was made, or has got its name.
+    """
+    import ctypes  # a shell that completes a word waits for this module
+
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        descriptor: int = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, AttributeError):
+        return None
+    if descriptor < 0:
+        return None
+    if library.inotify_add_watch(descriptor, os.fsencode(path), _IN_MODIFY | _IN_MOVED_TO | _IN_CREATE) < 0:
+        os.close(descriptor)
+        return None
+    return descriptor

@@ -1,0 +1,1 @@
+"""What torch's flight recorder tells of collectives, in a process or in a file: read without running it, as records."""

@@ -1,0 +1,169 @@
+"""Recorded collectives and groups as rows of an answer, in the words of those who call them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from dbg_wire.recorder.entries import Entry
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen
+from dbg_wire.records.record import fitted
+from dbg_wire.targets.rank_set import format_ranks
+
+LIBRARY = "torch"
+
+NO_DESCRIPTION = frozenset({"", "undefined", "default_pg"})
+"""Descriptions that say nothing: those of groups that the program has not described."""
+
+_NAMES = {
+    "_all_gather_base": "all_gather_into_tensor",
+    "_allgather_base": "all_gather_into_tensor",
+    "_reduce_scatter_base": "reduce_scatter_tensor",
+    "all_reduce_barrier": "barrier",
+    "all_to_allv": "all_to_all_single",
+    "allgather": "all_gather",
+    "allreduce": "all_reduce",
+    "alltoall": "all_to_all",
+    "alltoall_base": "all_to_all_single",
+    "alltoall_v": "all_to_all_single",
+}
+"""Names in recorders that are not those of the functions that people call."""
+
+_TYPES = {
+    "float": ("float32", 4),
+    "double": ("float64", 8),
+    "half": ("float16", 2),
+    "bfloat16": ("bfloat16", 2),
+    "int": ("int32", 4),
+    "long": ("int64", 8),
+    "short": ("int16", 2),
+    "char": ("int8", 1),
+    "byte": ("uint8", 1),
+    "bool": ("bool", 1),
+    "complexfloat": ("complex64", 8),
+    "complexdouble": ("complex128", 16),
+}
+"""torch's scalar types in C++, as Python calls them, with the bytes of an element."""
+
+_SIZES = dict(_TYPES.values())
+
+MAX_SHAPES = 8
+"""Shapes that are written out: a call for a list of a hundred tensors is told by its first ones."""
+
+_PEER = re.compile(r"(send|recv) [0-9]+(?:->|<-)([0-9]{1,9})", re.ASCII)
+
+
+def name_of(recorded: str) -> tuple[str, bool]:
+    """Return the name of a recorded collective, without partner, and whether it receives."""
+    name = recorded.partition(" ")[0]
+    return _NAMES.get(name, name), name == "recv"
+
+
+def peer_of(recorded: str) -> int | None:
+    """Return the partner in a name such as ``send 0->1``, as a rank of the group; None without one."""
+    found = _PEER.fullmatch(recorded)
+    return int(found[2]) if found is not None else None
+
+
+def shapes_text(shapes: Sequence[Sequence[int]]) -> str:
+    """Return shapes as ``[2, 3], [4]``."""
+    told = ", ".join(str(list(shape)) for shape in shapes[:MAX_SHAPES])
+    return told if len(shapes) <= MAX_SHAPES else f"{told}, and {len(shapes) - MAX_SHAPES} more"
+
+
+def types_text(types: Sequence[str]) -> str:
+    """Return the different types, in the order of their first use, as Python calls them."""
+    return ", ".join(dict.fromkeys(_python_type(name) for name in types[:1000]))
+
+
+def bytes_of(shapes: Sequence[Sequence[int]], types: Sequence[str]) -> int | None:
+    """Return the bytes of all inputs; None without inputs, or if the size of a type is not known."""
+    if not shapes or len(shapes) != len(types):
+        return None
+    sizes = [_SIZES.get(_python_type(name)) or _small(name) for name in types]
+    known = [size for size in sizes if size is not None]
+    if len(known) != len(sizes):
+        return None
+    return sum(prod(shape) * size for shape, size in zip(shapes, known, strict=True))
+
+
+def _python_type(name: str) -> str:
+    return _TYPES[name.lower()][0] if name.lower() in _TYPES else name.lower()
+
+
+def _small(name: str) -> int | None:
+    return 1 if name.lower().startswith("float8") else None
+
+
+def key_of(name: str, library: str) -> str:
+    """Name a group for matching: each backend of a group counts its collectives apart."""
+    return f"{name}:{library}"
+
+
+def group_seen(
+    name: str,
+    library: str,
+    entries: Iterable[Entry],
+    *,
+    title: str,
+    ranks: Sequence[int],
+    counted: int | None = None,
+) -> GroupSeen:
+    """Return a group of one backend; ``counted`` are the collectives that it has called, where no entry tells.
+
+    ``ranks`` are the global ones, empty if they are unknown.
+    """
+    own = [e for e in entries if e.group == name and e.library == library and not e.is_p2p]
+    unfinished = [entry for entry in own if entry.is_unfinished]
+    completed = max((entry.sequence for entry in own if not entry.is_unfinished), default=None)
+    enqueued = max((entry.sequence for entry in own), default=None)
+    started = None
+    if library == "nccl":
+        started = max((e.sequence for e in own if e.state != "scheduled" or e.is_retired), default=None)
+    enqueued = counted if enqueued is None else enqueued
+    if completed is None and unfinished and enqueued is not None:
+        completed = min(entry.sequence for entry in unfinished) - 1
+    return fitted(
+        GroupSeen,
+        library=LIBRARY,
+        name=key_of(name, library),
+        title=title,
+        members=format_ranks(ranks),
+        size=len(ranks) or None,
+        backend=library,
+        enqueued=enqueued,
+        started=started,
+        completed=completed,
+    )
+
+
+def entry_seen(ranks: Sequence[int], entry: Entry, *, now: int | None, root: int | None = None) -> CollectiveSeen:
+    """Return one collective of a group with these global ranks; ``now`` is in nanoseconds, None where it is unknown."""
+    name, is_receive = name_of(entry.name)
+    state = CollectiveState.ENQUEUED
+    if not entry.is_unfinished:
+        state = CollectiveState.COMPLETED
+    elif entry.state == "started":
+        state = CollectiveState.STARTED
+    return fitted(
+        CollectiveSeen,
+        group=key_of(entry.group, entry.library),
+        name=name,
+        state=state,
+        sequence=entry.sequence,
+        peer=global_rank(ranks, peer_of(entry.name)),
+        is_receive=is_receive,
+        root=root,
+        shapes=shapes_text(entry.shapes),
+        types=types_text(entry.types),
+        size=bytes_of(entry.shapes, entry.types),
+        # The recorder has the time of day alone; a clock that was set back makes no negative age.
+        age=max(0.0, (now - entry.created) / 1e9) if entry.created and now is not None else None,
+        timeout=entry.timeout / 1000 if entry.timeout > 0 else None,
+    )
+
+
+def global_rank(ranks: Sequence[int], local: int | None) -> int | None:
+    """Return the global rank of a rank of a group; None if it is not known."""
+    return ranks[local] if local is not None and 0 <= local < len(ranks) else None
