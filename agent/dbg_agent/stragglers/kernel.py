@@ -6,10 +6,12 @@ import os
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dbg_agent.evidence.process import kernel_thread
 from dbg_agent.launch.proc import CGROUPS, fields_of, group_folders, number_in, read_proc
+from dbg_wire.records.record import fitted
+from dbg_wire.records.samples import CoreSpeed, DiskUse, ProcessorUse
 
 _FAULTS, _PROCESSOR, _DISK = 9, 36, 39
 """Where major faults, the last processor and delays by disks stand in a stat file, counted from the state on."""
@@ -28,7 +30,6 @@ class Reading:
     """
 
     at: float
-    cpu: float
     main_cpu: float | None = None
     queued: float | None = None
     faults: int | None = None
@@ -53,7 +54,6 @@ class Kernel:
         disk = word_at(words, _DISK)
         return Reading(
             at=time.monotonic(),
-            cpu=time.process_time(),
             main_cpu=_main_time(),
             queued=self.queued(),
             faults=word_at(stat_words(f"{self._proc}/self/stat"), _FAULTS),
@@ -79,13 +79,13 @@ class Kernel:
         found = [_quota(folder) for folder in self._folders]
         return min((cores for cores in found if cores is not None), default=None)
 
-    def frequency(self) -> tuple[int | None, int | None]:
-        """Return the frequency of the main thread's core now and the highest one, in Hz; None where it is hidden."""
+    def speed(self, before: Reading, after: Reading) -> CoreSpeed:
+        """Return how fast the main thread's core is now, and how often heat has slowed it down between two readings."""
         processor = word_at(stat_of_main(self._proc, self._main), _PROCESSOR)
         folder = f"{self._sys}/devices/system/cpu/cpu{processor}/cpufreq"
         told = [number_in(read_proc(f"{folder}/{name}")) for name in ("scaling_cur_freq", "cpuinfo_max_freq")]
         now, fastest = (1000 * kilohertz if kilohertz is not None else None for kilohertz in told)
-        return now, fastest
+        return fitted(CoreSpeed, frequency=now, fastest=fastest, heated=_more(before.heated, after.heated))
 
     def _counts_delays(self) -> bool:
         # Without it the word in the stat file stays 0, which would say that no disk was waited for.
@@ -105,8 +105,8 @@ class Kernel:
         return number_in(read_proc(f"{folder}/core_throttle_count"))
 
 
-def amounts(before: Reading, after: Reading) -> dict[str, Any]:
-    """Return what was counted between two readings, by the names that a RankSample has for it."""
+def processors(before: Reading, after: Reading, quota: float | None) -> ProcessorUse:
+    """Return what the main thread got of processors between two readings."""
     throttled, periods = max(
         (
             (used - used_before, passed - passed_before)
@@ -114,18 +114,25 @@ def amounts(before: Reading, after: Reading) -> dict[str, Any]:
         ),
         default=(None, None),
     )
-    return {
-        "seconds": after.at - before.at,
-        "cpu": after.cpu - before.cpu,
-        "main_cpu": _more(before.main_cpu, after.main_cpu),
-        "queued": _more(before.queued, after.queued),
-        "faults": _more(before.faults, after.faults),
-        "disk": _more(before.disk, after.disk),
-        "pressure": _more(before.pressure, after.pressure),
-        "heated": _more(before.heated, after.heated),
-        "throttled": throttled,
-        "periods": periods,
-    }
+    return fitted(
+        ProcessorUse,
+        main=_more(before.main_cpu, after.main_cpu),
+        queued=_more(before.queued, after.queued),
+        periods=periods,
+        throttled=throttled,
+        quota=quota,
+    )
+
+
+def disks(before: Reading, after: Reading, swapped: int | None) -> DiskUse:
+    """Return what was waited for of disks between two readings."""
+    return fitted(
+        DiskUse,
+        faults=_more(before.faults, after.faults),
+        swapped=swapped,
+        waits=_more(before.disk, after.disk),
+        pressure=_more(before.pressure, after.pressure),
+    )
 
 
 _N = TypeVar("_N", int, float)

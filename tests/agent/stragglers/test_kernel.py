@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.launch.proc import group_folders
-from dbg_agent.stragglers.kernel import TICKS, Kernel, amounts, busy_processes
+from dbg_agent.stragglers.kernel import TICKS, Kernel, busy_processes, disks, processors
+from dbg_wire.records.samples import CoreSpeed, DiskUse
 
 CORE = 3
 
@@ -62,26 +63,19 @@ def test_two_readings_tell_what_was_lacking_between(files: Files) -> None:
     kernel = files.kernel()
     before = kernel.read()
     files.counters(queued=2_500_000_000, faults=40, disk=3 * TICKS, throttled=83, pressure=1_500_000)
-    told = amounts(before, kernel.read())
-    names = ("queued", "faults", "disk", "throttled", "pressure")
-    assert {name: told[name] for name in names} == {
-        "queued": 2.5,
-        "faults": 40,
-        "disk": 3.0,
-        "throttled": 83,
-        "pressure": 1.5,
-    }
-    assert told["seconds"] >= 0
+    after = kernel.read()
+    used, waited = processors(before, after, kernel.quota()), disks(before, after, kernel.swapped())
+    assert (used.queued, used.throttled, used.periods) == (2.5, 83, 0)
+    assert (waited.faults, waited.waits, waited.pressure) == (40, 3.0, 1.5)
 
 
 def test_a_kernel_that_does_not_count_says_nothing(tmp_path: Path) -> None:
     kernel = Kernel(str(tmp_path / "proc"), str(tmp_path / "groups"), str(tmp_path / "sys"))
-    reading = kernel.read()
-    told = amounts(reading, kernel.read())
-    assert all(
-        told[name] is None for name in ("queued", "faults", "disk", "throttled", "periods", "pressure", "heated")
-    )
-    assert (kernel.swapped(), kernel.quota(), kernel.frequency()) == (None, None, (None, None))
+    before, after = kernel.read(), kernel.read()
+    used = processors(before, after, kernel.quota())
+    assert (used.queued, used.throttled, used.periods, used.quota) == (None, None, None, None)
+    assert disks(before, after, kernel.swapped()) == DiskUse()
+    assert kernel.speed(before, after) == CoreSpeed()
 
 
 def test_delays_that_are_not_counted_are_not_told_as_none(files: Files) -> None:
@@ -93,7 +87,7 @@ def test_a_counter_that_goes_back_is_another_one(files: Files) -> None:
     files.counters(queued=5)
     before = files.kernel().read()
     files.counters(queued=1)
-    assert amounts(before, files.kernel().read())["queued"] is None
+    assert processors(before, files.kernel().read(), None).queued is None
 
 
 @pytest.mark.parametrize(
@@ -121,8 +115,8 @@ def test_the_group_around_the_own_one_may_be_throttled(files: Files) -> None:
     kernel = files.kernel()
     before = kernel.read()
     files.write("groups/jobs/cpu.stat", "nr_periods 20\nnr_throttled 9\n")
-    told = amounts(before, kernel.read())
-    assert (told["throttled"], told["periods"]) == (9, 10)
+    told = processors(before, kernel.read(), None)
+    assert (told.throttled, told.periods) == (9, 10)
 
 
 def test_groups_of_version_1_have_a_folder_for_each_controller(tmp_path: Path) -> None:
@@ -137,8 +131,11 @@ def test_the_speed_of_the_core_is_that_of_the_main_thread(files: Files) -> None:
     files.write(f"sys/devices/system/cpu/cpu{CORE}/cpufreq/scaling_cur_freq", "1200000\n")
     files.write(f"sys/devices/system/cpu/cpu{CORE}/cpufreq/cpuinfo_max_freq", "3400000\n")
     files.write(f"sys/devices/system/cpu/cpu{CORE}/thermal_throttle/core_throttle_count", "7\n")
-    assert files.kernel().frequency() == (1_200_000_000, 3_400_000_000)
-    assert files.kernel().read().heated == 7
+    kernel = files.kernel()
+    before = kernel.read()
+    files.write(f"sys/devices/system/cpu/cpu{CORE}/thermal_throttle/core_throttle_count", "9\n")
+    told = kernel.speed(before, kernel.read())
+    assert told == CoreSpeed(frequency=1_200_000_000, fastest=3_400_000_000, heated=2)
 
 
 def test_swap_is_told_in_bytes(files: Files) -> None:
@@ -162,6 +159,4 @@ def test_a_host_with_too_many_processes_is_not_read_to_the_end(tmp_path: Path) -
 
 
 def test_this_process_has_counters() -> None:
-    reading = Kernel().read()
-    assert reading.cpu > 0
-    assert reading.main_cpu is not None
+    assert (Kernel().read().main_cpu or 0.0) > 0

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from dbg_agent.stragglers import sampling
-from dbg_agent.stragglers.places import Places, sampled_places
-from dbg_agent.stragglers.sampling import LOOK_SHARE, MOST_OPEN, Sampler
+from dbg_agent.stragglers.sampling import LOOK_SHARE, MOST_OPEN, Places, Sampler, sampled_places
 from dbg_wire.messages import Action, Ask, Kind
 from dbg_wire.records.samples import MAX_LOOKS, MAX_PLACES, Sampled, SampleQuestion, sampled_in
 

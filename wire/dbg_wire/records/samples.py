@@ -100,36 +100,57 @@ class Neighbour(Record):
     cores: Annotated[float, reals(0.0, 1e6)]
 
 
+class ProcessorUse(Record):
+    """What the rank got of processors: seconds, None where the kernel does not tell.
+
+    ``main`` is the processor time of the main thread, ``queued`` is for how long it could have run and had no core.
+    ``periods`` of the control group's quota have passed, in ``throttled`` of them it was used up, and ``quota`` is in
+    cores.
+    """
+
+    main: Amount | None = None
+    queued: Amount | None = None
+    periods: Count | None = None
+    throttled: Count | None = None
+    quota: Annotated[float, reals(0.0, MAX_AGE)] | None = None
+
+
+class DiskUse(Record):
+    """What the rank waited for of disks, None where the kernel does not tell.
+
+    ``faults`` are pages that had to be read from one, ``swapped`` bytes of the process that are in swap now, ``waits``
+    seconds of the main thread, and ``pressure`` seconds in which any process of its control group or host waited.
+    """
+
+    faults: Count | None = None
+    swapped: Count | None = None
+    waits: Amount | None = None
+    pressure: Amount | None = None
+
+
+class CoreSpeed(Record):
+    """The frequency of the main thread's core now and its highest one, in Hz, and how often heat has slowed it down."""
+
+    frequency: Count | None = None
+    fastest: Count | None = None
+    heated: Count | None = None
+
+
 class RankSample(Row, tag="sampled"):
     """How the rank has fared from ``begin`` on, for ``seconds``; ``clock`` is the time of day at the end.
 
-    Amounts are those of the sampling, None where the kernel does not tell: ``cpu`` and ``main_cpu`` are seconds of
-    processor time of the process and its main thread, ``queued`` seconds for which the main thread could have run
-    and had no core. ``periods`` of the control group's quota have passed, in ``throttled`` of them it was used up;
-    ``quota`` is in cores. ``faults`` had to be read from disk, ``swapped`` are bytes of the process in swap now,
-    ``disk`` seconds in which the main thread waited for one, ``pressure`` seconds in which any process of the group or
-    host did. ``still`` are seconds in which nothing of the process ran. ``frequency`` is that of the main thread's core
-    now, ``fastest`` the highest one, in Hz, ``heated`` how often heat has slowed it down.
+    ``still`` are seconds in which nothing of the process ran. ``neighbours`` are the busiest other processes on its
+    cores, if its main thread had to wait for one.
     """
 
     clock: Count
     begin: Count = 0
     seconds: Age = 0.0
     looks: Annotated[int, integers(0, MAX_LOOKS)] = 0
-    cpu: Amount | None = None
-    main_cpu: Amount | None = None
-    queued: Amount | None = None
-    periods: Count | None = None
-    throttled: Count | None = None
-    quota: Annotated[float, reals(0.0, MAX_AGE)] | None = None
-    faults: Count | None = None
-    swapped: Count | None = None
-    disk: Amount | None = None
-    pressure: Amount | None = None
     still: Amount = 0.0
-    frequency: Count | None = None
-    fastest: Count | None = None
-    heated: Count | None = None
+    processors: ProcessorUse = ProcessorUse()
+    disks: DiskUse = DiskUse()
+    core: CoreSpeed = CoreSpeed()
     neighbours: Annotated[tuple[Neighbour, ...], elements(MAX_NEIGHBOURS)] = ()
 
 

@@ -7,14 +7,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.hang.slow.chain import held_up_by
 from dbg_client.hang.slow.lacks import lacks_of
-from dbg_client.hang.slow.lateness import GroupLateness, Lateness, judge
+from dbg_client.hang.slow.lateness import GroupLateness, Lateness, held_up_by, judge
 from dbg_client.hang.slow.meetings import meetings_of
 from dbg_client.hang.slow.samples import MICROSECONDS, SampledRun
-from dbg_client.hang.slow.verdict import Certainty, SlowVerdict, duration
-from dbg_client.hang.slow.waiting import Waiting, waiting_of
-from dbg_client.hang.slow.whereabouts import Whereabouts, outside_of_collectives, whereabouts
+from dbg_client.hang.slow.verdict import Certainty, NextStep, SlowVerdict, duration
+from dbg_client.hang.slow.whereabouts import Waiting, Whereabouts, outside_of_collectives, waiting_of, whereabouts
 from dbg_client.hang.verdict import NamedRanks
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import LIVE_STATES, RankState
@@ -27,6 +25,8 @@ MAX_GROUPS = 4
 
 PAUSES = 3
 """Usual times between collectives after which a job without a new one stands still."""
+
+MAY_HANG = NextStep("dbg-attach why", "tells whether it hangs")
 
 STANDS = 0.95
 """The part of the looks in which others wait from which on a rank that does not may hang."""
@@ -116,7 +116,6 @@ class _Verdicts:
             f"{self._names.ranks(one.ranks)} {'is' if len(one.ranks) == 1 else 'are'} late by that in {_of(one)}"
             for one in caused[:MAX_GROUPS]
         ]
-        by, purpose = self._names.entering(worst.ranks)
         return SlowVerdict(
             kind=Lateness.LATE,
             job=self._run.run[0],
@@ -132,8 +131,7 @@ class _Verdicts:
             step=worst.step.seconds if worst.step is not None else None,
             step_without=worst.step.seconds - worst.saved if worst.step is not None else None,
             evidence=(*self._about(worst), *also, *self._limits(worst)),
-            next=by,
-            purpose=purpose,
+            next=self._entering(worst.ranks),
         )
 
     def _uneven(self, one: GroupLateness) -> SlowVerdict:
@@ -188,9 +186,8 @@ class _Verdicts:
             evidence += lacks_of(number, self._samples, self._run.roster)
         verdict = self._from_looks(Lateness.LATE, one, sentence, evidence)
         if one.others >= STANDS:
-            return replace(verdict, next="dbg-attach why", purpose="tells whether it hangs")
-        command, purpose = self._names.entering(one.ranks)
-        return replace(verdict, next=command, purpose=purpose)
+            return replace(verdict, next=MAY_HANG)
+        return replace(verdict, next=self._entering(one.ranks))
 
     def _from_looks(self, kind: Lateness, one: Waiting, sentence: str, evidence: Sequence[str]) -> SlowVerdict:
         return SlowVerdict(
@@ -209,7 +206,7 @@ class _Verdicts:
         sentence = (
             f"no rank has come to a collective in these {seconds:.0f} s: the job stands still, or its steps are long"
         )
-        return self._unknown(sentence, "dbg-attach why", "tells whether it hangs")
+        return self._unknown(sentence, MAY_HANG)
 
     def _no_verdict(self) -> SlowVerdict:
         loose = [one for one in self._groups if one.count and one.of.looseness > 0]
@@ -220,16 +217,19 @@ class _Verdicts:
             return self._unknown(f"it can't be told who is late in {_name(loose[0])}: {clocks}")
         return self._unknown("it can't be told who is late: too few collectives were seen")
 
-    def _unknown(self, sentence: str, command: str | None = None, purpose: str = "") -> SlowVerdict:
+    def _unknown(self, sentence: str, following: NextStep | None = None) -> SlowVerdict:
         return SlowVerdict(
             kind=Lateness.UNKNOWN,
             job=self._run.run[0],
             sentence=sentence,
             certainty=Certainty.LIKELY,
             evidence=(*self._sources(), *self._silent()),
-            next=command,
-            purpose=purpose,
+            next=following,
         )
+
+    def _entering(self, ranks: Sequence[int]) -> NextStep | None:
+        command, purpose = self._names.entering(ranks)
+        return NextStep(command, purpose) if command is not None else None
 
     # ------------------------------------------------------------------------------------------------------- evidence
 

@@ -40,11 +40,12 @@ def lacks_of(number: int, samples: Mapping[int, RankSample], roster: Roster) -> 
 
 
 def _throttled(mine: RankSample) -> str:
+    used = mine.processors
     # The others may be in the same group, and yet need less.
-    if not mine.periods or not mine.throttled or mine.throttled < LEAST_SHARE * mine.periods:
+    if not used.periods or not used.throttled or used.throttled < LEAST_SHARE * used.periods:
         return ""
-    quota = f" ({mine.quota:.2g} cores)" if mine.quota is not None else ""
-    return f"its cgroup throttles it: the quota{quota} was used up in {mine.throttled} of {mine.periods} periods"
+    quota = f" ({used.quota:.2g} cores)" if used.quota is not None else ""
+    return f"its cgroup throttles it: the quota{quota} was used up in {used.throttled} of {used.periods} periods"
 
 
 def _still(mine: RankSample, others: Sequence[RankSample]) -> str:
@@ -57,9 +58,9 @@ def _still(mine: RankSample, others: Sequence[RankSample]) -> str:
 
 
 def _queued(mine: RankSample, others: Sequence[RankSample], number: int, roster: Roster) -> str:
-    if mine.throttled or not _stands_out(mine, others, lambda one: one.queued):
+    if mine.processors.throttled or not _stands_out(mine, others, lambda one: one.processors.queued):
         return ""
-    share = (mine.queued or 0.0) / mine.seconds
+    share = (mine.processors.queued or 0.0) / mine.seconds
     return f"it waits for a free core in {share:.0%} of the time{_neighbours(mine, number, roster)}"
 
 
@@ -80,40 +81,40 @@ def _named(pid: int, name: str, ranks: Mapping[int, int]) -> str:
 
 def _faults(mine: RankSample, others: Sequence[RankSample]) -> str:
     least = FAULTS_A_SECOND / LEAST_SHARE
-    if not _stands_out(mine, others, lambda one: one.faults / least if one.faults is not None else None):
+    if not _stands_out(mine, others, lambda one: one.disks.faults / least if one.disks.faults is not None else None):
         return ""
-    swapped = f", and {mine.swapped / 2**20:.0f} MiB of it are in swap" if mine.swapped else ""
-    return f"the kernel had to read {mine.faults} of its pages from disk{swapped}"
+    swapped = f", and {mine.disks.swapped / 2**20:.0f} MiB of it are in swap" if mine.disks.swapped else ""
+    return f"the kernel had to read {mine.disks.faults} of its pages from disk{swapped}"
 
 
 def _disk(mine: RankSample, others: Sequence[RankSample]) -> str:
-    if _stands_out(mine, others, lambda one: one.disk):
-        return f"its main thread waits for a disk in {(mine.disk or 0.0) / mine.seconds:.0%} of the time"
-    if _stands_out(mine, others, lambda one: one.pressure):
-        share = (mine.pressure or 0.0) / mine.seconds
+    if _stands_out(mine, others, lambda one: one.disks.waits):
+        return f"its main thread waits for a disk in {(mine.disks.waits or 0.0) / mine.seconds:.0%} of the time"
+    if _stands_out(mine, others, lambda one: one.disks.pressure):
+        share = (mine.disks.pressure or 0.0) / mine.seconds
         return f"processes of its cgroup or host wait for disks in {share:.0%} of the time"
     return ""
 
 
 def _slow_core(mine: RankSample, others: Sequence[RankSample]) -> str:
-    told = [one.frequency for one in others if one.frequency]
-    usual = statistics.median(told) if told else mine.fastest
-    if not mine.frequency or not usual or mine.frequency >= SLOWER * usual:
+    told = [one.core.frequency for one in others if one.core.frequency]
+    usual = statistics.median(told) if told else mine.core.fastest
+    if not mine.core.frequency or not usual or mine.core.frequency >= SLOWER * usual:
         return ""
     whose = "those of others" if told else "at best"
-    return f"its core runs at {mine.frequency / 1e9:.1f} GHz, {whose} {'at ' if told else ''}{usual / 1e9:.1f}"
+    return f"its core runs at {mine.core.frequency / 1e9:.1f} GHz, {whose} {'at ' if told else ''}{usual / 1e9:.1f}"
 
 
 def _heated(mine: RankSample) -> str:
-    return f"heat has slowed its core down {mine.heated} times" if mine.heated else ""
+    return f"heat has slowed its core down {mine.core.heated} times" if mine.core.heated else ""
 
 
 def _busy(mine: RankSample, others: Sequence[RankSample]) -> str:
     """Say that a rank computes where others wait: it has more to do, or does it more slowly."""
-    usual = _median(others, lambda one: one.main_cpu)
-    if mine.main_cpu is None or usual is None:
+    usual = _median(others, lambda one: one.processors.main)
+    if mine.processors.main is None or usual is None:
         return ""
-    share = mine.main_cpu / mine.seconds
+    share = mine.processors.main / mine.seconds
     if share - usual < BUSIER:
         return ""
     return f"its main thread computes in {share:.0%} of the time, those of others in {usual:.0%}"

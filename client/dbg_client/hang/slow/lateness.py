@@ -7,13 +7,53 @@ and the late ones. Ranks that come last in turns are nobody's fault.
 from __future__ import annotations
 
 import enum
+import itertools
 import statistics
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dbg_client.hang.slow.meetings import LEAST, GroupMeetings, Meeting
-from dbg_client.hang.slow.steps import Step, step_of
+
+REPEATS = 3
+"""Times that a pattern is seen at least."""
+
+ALIKE = 0.95
+"""The part of the collectives that follow the pattern: an evaluation now and then is no other loop."""
+
+PAUSE = 0.3
+"""The part of a long pause between collectives from which on a pause is a long one."""
+
+LONG = 0.9
+"""The place of that long pause among all pauses: the few longest ones are checkpoints."""
+
+
+class Step(NamedTuple):
+    """How many collectives of a group a step has, and how many seconds it takes."""
+
+    collectives: int
+    seconds: float
+
+
+def step_of(calls: Sequence[str], times: Sequence[float]) -> Step | None:
+    """Return the step of a loop by the calls of a group and their times; None if they repeat in no pattern.
+
+    Equal calls are told apart by the pauses before them: a step's first one comes after a computation.
+    """
+    if len(calls) <= REPEATS:
+        return None
+    pauses = [after - before for before, after in itertools.pairwise(times)]
+    long = PAUSE * sorted(pauses)[min(len(pauses) - 1, int(LONG * len(pauses)))]
+    tokens = [(call, pause >= long) for call, pause in zip(calls[1:], pauses, strict=True)]
+    for period in range(1, len(tokens) // REPEATS + 1):
+        same = sum(one == other for one, other in zip(tokens, tokens[period:], strict=False))
+        if same >= ALIKE * (len(tokens) - period):
+            seconds = [after - before for before, after in zip(times, times[period:], strict=False)]
+            return Step(period, statistics.median(seconds))
+    return None
+
 
 LEAST_DELAY = 0.001
 """Seconds between the typical and the last rank from which on a collective counts as delayed."""
@@ -176,3 +216,37 @@ def _saved(meeting: Meeting, late: set[int]) -> float:
     """Return the seconds that pass between the last of the others and the late ranks."""
     others = max((at for number, at in meeting.came.items() if number not in late), default=meeting.last)
     return max(0.0, meeting.last - others)
+
+
+WAITED = 0.5
+"""The part of a rank's lateness for which it was held up before to be late by that."""
+
+MOSTLY = 0.5
+"""The part of the collectives a rank delays that it was held up before, to say so."""
+
+
+def held_up_by(one: GroupLateness, others: Sequence[GroupLateness]) -> tuple[int, GroupLateness] | None:
+    """Return the rank for which the late ranks of a group have waited before, and in which group; None if for none."""
+    found: Counter[tuple[int, int]] = Counter()
+    for number in one.ranks:
+        earlier = sorted(_waits(number, one, others))
+        ends = [end for end, *_ in earlier]
+        for meeting in one.delayed:
+            came = meeting.came[number]
+            at = bisect_left(ends, came) - 1
+            if at >= 0 and earlier[at][1] >= WAITED * (came - meeting.typical):
+                found[earlier[at][2], earlier[at][3]] += 1
+    if not found:
+        return None
+    (culprit, group), times = found.most_common(1)[0]
+    return (culprit, others[group]) if times > MOSTLY * len(one.delayed) * len(one.ranks) else None
+
+
+def _waits(number: int, one: GroupLateness, others: Sequence[GroupLateness]) -> Iterator[tuple[float, float, int, int]]:
+    """Yield until when and for how long a rank has waited in other groups, for which rank, and in which of them."""
+    for index, other in enumerate(others):
+        meetings = other.of.meetings
+        # The ranks of all meetings of a group are the same.
+        if other is not one and not other.of.is_enqueued and meetings and number in meetings[0].came:
+            for meeting in meetings:
+                yield meeting.last, meeting.last - meeting.came[number], meeting.last_rank, index

@@ -65,7 +65,7 @@ def _block(verdict: SlowVerdict, columns: int | None, *, color: bool) -> str:
     for evidence in verdict.evidence:
         lines += broken(f"  {printable(evidence, MAX_LINE)}", columns)
     if verdict.next is not None:
-        lines.append(f"try: {printable(verdict.next, MAX_LINE)}        ({verdict.purpose})")
+        lines.append(f"try: {printable(verdict.next.command, MAX_LINE)}        ({verdict.next.purpose})")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -183,7 +183,7 @@ def _verdict_document(verdict: SlowVerdict) -> dict[str, object]:
         "step": _rounded(verdict.step),
         "step_without": _rounded(verdict.step_without),
         "evidence": list(verdict.evidence),
-        "next": verdict.next,
+        "next": verdict.next.command if verdict.next is not None else None,
     }
 
 

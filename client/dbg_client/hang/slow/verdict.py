@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dbg_client.hang.slow.lateness import Lateness
 from dbg_client.hang.verdict import CULPRIT_STATUS, UNKNOWN_STATUS
@@ -20,6 +21,13 @@ class Certainty(str, enum.Enum):
     """Clocks tell it."""
     LIKELY = "likely"
     """Looks tell it, or the times at which hosts call what devices do later."""
+
+
+class NextStep(NamedTuple):
+    """The command to type now, and what it does."""
+
+    command: str
+    purpose: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +52,7 @@ class SlowVerdict:
     step: float | None = None
     step_without: float | None = None
     evidence: tuple[str, ...] = ()
-    next: str | None = None
-    purpose: str = ""
+    next: NextStep | None = None
 
 
 def exit_status(verdicts: Iterable[SlowVerdict]) -> int:

@@ -7,7 +7,7 @@ from dbg_client.hang.slow.lateness import Lateness
 from dbg_client.hang.slow.verdict import Certainty, SlowVerdict, exit_status
 from dbg_wire.records.evidence import GroupSeen
 from dbg_wire.records.ranks import Place, RankState
-from dbg_wire.records.samples import SampledPlace
+from dbg_wire.records.samples import ProcessorUse, SampledPlace
 from tests.client.hang.slow.simulated import LOADING, REDUCING, Group, Job, lack
 
 
@@ -27,7 +27,9 @@ def test_the_sentence_names_rank_collective_and_cost() -> None:
     assert verdict.sentence == (
         "rank 2 (h1) comes last in 50 of 50 all_reduce of dp_0, by 310 ms; a step takes 1.9 s instead of 1.6"
     )
-    assert (verdict.certainty, verdict.next) == (Certainty.SURE, "dbg-attach interrupt 2")
+    assert verdict.certainty is Certainty.SURE
+    assert verdict.next is not None
+    assert verdict.next.command == "dbg-attach interrupt 2"
     assert exit_status([verdict]) == 1
 
 
@@ -71,7 +73,8 @@ def test_times_of_hosts_that_only_call_are_no_certainty() -> None:
 def test_a_job_that_has_come_to_no_collective_may_hang() -> None:
     verdict = only(Job([Group("dp_0", range(2), steps=20, begin=-20.0)]).found())
     assert verdict.kind is Lateness.UNKNOWN
-    assert verdict.next == "dbg-attach why"
+    assert verdict.next is not None
+    assert verdict.next.command == "dbg-attach why"
     assert exit_status([verdict]) == 6
 
 
@@ -140,7 +143,9 @@ def test_nobody_waits_longer_than_others() -> None:
 def test_what_the_kernel_keeps_from_it_stands_below(late: tuple[int, ...]) -> None:
     job = Job([Group("dp_0", range(8), lambda rank, step: 0.1 * (rank in late))])
     for number in range(8):
-        job.samples[number] = {"periods": 100, "throttled": 83 if number in late else 0, "quota": 0.5}
+        job.samples[number] = {
+            "processors": ProcessorUse(periods=100, throttled=83 if number in late else 0, quota=0.5)
+        }
     line = "its cgroup throttles it: the quota (0.5 cores) was used up in 83 of 100 periods"
     expected = [line] if len(late) == 1 else [f"rank {number}: {line}" for number in late]
     assert [one for one in only(job.found()).evidence if "quota" in one] == expected

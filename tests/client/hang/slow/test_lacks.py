@@ -7,24 +7,27 @@ import pytest
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.slow.lacks import lacks_of
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.samples import Neighbour, RankSample
+from dbg_wire.records.samples import CoreSpeed, DiskUse, Neighbour, ProcessorUse, RankSample
 from tests.client.fake_broker import make_rank
 
 
 def sample(**changes: Any) -> RankSample:
     """Return a rank that lacks nothing in ten seconds."""
     values: dict[str, Any] = {
-        "clock": 0,
-        "seconds": 10.0,
         "queued": 0.01,
         "faults": 0,
-        "disk": 0.0,
+        "waits": 0.0,
         "pressure": 0.0,
         "frequency": 3_400_000_000,
-        "main_cpu": 2.0,
+        "main": 2.0,
         **changes,
     }
-    return RankSample(**values)
+
+    def of(kind: Any) -> Any:
+        return kind(**{name: values.pop(name) for name in kind.__struct_fields__ if name in values})
+
+    parts = {"processors": of(ProcessorUse), "disks": of(DiskUse), "core": of(CoreSpeed)}
+    return RankSample(clock=0, seconds=10.0, **parts, **values)
 
 
 def lacks(others: dict[str, object] | None = None, **changes: Any) -> list[str]:
@@ -59,11 +62,11 @@ def test_a_rank_that_has_what_others_have_lacks_nothing() -> None:
             {"faults": 900, "swapped": 3 << 20},
             "the kernel had to read 900 of its pages from disk, and 3 MiB of it are in swap",
         ),
-        ({"disk": 4.0}, "its main thread waits for a disk in 40% of the time"),
+        ({"waits": 4.0}, "its main thread waits for a disk in 40% of the time"),
         ({"pressure": 4.0}, "processes of its cgroup or host wait for disks in 40% of the time"),
         ({"frequency": 1_200_000_000}, "its core runs at 1.2 GHz, those of others at 3.4"),
         ({"heated": 12}, "heat has slowed its core down 12 times"),
-        ({"main_cpu": 9.5}, "its main thread computes in 95% of the time, those of others in 20%"),
+        ({"main": 9.5}, "its main thread computes in 95% of the time, those of others in 20%"),
     ],
 )
 def test_each_thing_that_it_lacks_is_told(changes: dict[str, Any], line: str) -> None:
@@ -71,11 +74,11 @@ def test_each_thing_that_it_lacks_is_told(changes: dict[str, Any], line: str) ->
 
 
 def test_what_the_others_lack_as_well_explains_nothing() -> None:
-    assert lacks({"queued": 3.5, "disk": 4.0}, queued=3.8, disk=4.1) == []
+    assert lacks({"queued": 3.5, "waits": 4.0}, queued=3.8, waits=4.1) == []
 
 
 def test_a_kernel_that_tells_nothing_is_no_reason() -> None:
-    nothing: dict[str, Any] = dict.fromkeys(("queued", "faults", "disk", "pressure", "frequency", "main_cpu"))
+    nothing: dict[str, Any] = dict.fromkeys(("queued", "faults", "waits", "pressure", "frequency", "main"))
     assert lacks(nothing, **nothing) == []
 
 

@@ -13,7 +13,15 @@ from dbg_client.views.table import text_width
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import GroupSeen
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.samples import GroupArrivals, Neighbour, RankSample, SampledPlace, SampleRecord
+from dbg_wire.records.samples import (
+    CoreSpeed,
+    GroupArrivals,
+    Neighbour,
+    ProcessorUse,
+    RankSample,
+    SampledPlace,
+    SampleRecord,
+)
 from tests.client.hang.slow.simulated import Group, Job
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202e"
@@ -122,13 +130,15 @@ def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
         begin=draw(ANY_COUNT),
         seconds=draw(st.floats(0, 1e6)),
         looks=draw(st.integers(0, 200)),
-        queued=draw(ANY_SECONDS),
-        main_cpu=draw(ANY_SECONDS),
-        periods=draw(st.one_of(st.none(), ANY_COUNT)),
-        throttled=draw(st.one_of(st.none(), ANY_COUNT)),
-        quota=draw(ANY_SECONDS),
         still=draw(st.floats(0, 1e9)),
-        frequency=draw(st.one_of(st.none(), ANY_COUNT)),
+        processors=ProcessorUse(
+            main=draw(ANY_SECONDS),
+            queued=draw(ANY_SECONDS),
+            periods=draw(st.one_of(st.none(), ANY_COUNT)),
+            throttled=draw(st.one_of(st.none(), ANY_COUNT)),
+            quota=draw(ANY_SECONDS),
+        ),
+        core=CoreSpeed(frequency=draw(st.one_of(st.none(), ANY_COUNT))),
         neighbours=(Neighbour(pid=1, name=draw(ANY_TEXT), cores=draw(st.floats(0, 1e6))),),
     )
     rows: list[SampleRecord] = [sample]
