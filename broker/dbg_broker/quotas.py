@@ -29,7 +29,7 @@ class TokenBucket:
         self._at = now
         return max(0.0, -self._tokens / self._rate)
 
-    def take(self, cost: float, now: float) -> bool:
+    def try_spend(self, cost: float, now: float) -> bool:
         """Take tokens out if they are there, and tell whether they were."""
         # What comes back is a sum of fractions, and may fall short by a rounding.
         if self.tokens(now) < cost - ROUNDING:

@@ -54,8 +54,16 @@ def no_breakpoints() -> Iterator[None]:
 
 
 @pytest.fixture
-def driver(no_breakpoints: None) -> Driver:
-    return Driver()
+def driver(no_breakpoints: None) -> Iterator[Driver]:
+    """Drive a rank, which in the end gives up its breakpoints: ids of tools that monitor the interpreter are few."""
+    driver = Driver()
+    yield driver
+    driver.rank.breakpoints.lines.clear()
+    served = driver.rank.breakpoints.wished
+    if served is not None:
+        served.refresh()
+    if sys.version_info >= (3, 12):
+        assert [sys.monitoring.get_tool(number) for number in range(6)].count("dbg-agent") == 0
 
 
 @pytest.fixture

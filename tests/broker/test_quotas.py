@@ -45,9 +45,9 @@ def test_what_is_refused_costs_nothing_and_is_there_when_told(steps: list[tuple[
     bucket, now, taken = TokenBucket(0.0, 2, 4), 0.0, 0
     for gap, cost in steps:
         now += gap
-        if not bucket.take(cost, now):
+        if not bucket.try_spend(cost, now):
             now += bucket.seconds_until(cost, now) + 1e-6
-            assert bucket.take(cost, now)
+            assert bucket.try_spend(cost, now)
         taken += cost
         assert taken <= 4 + 2 * now + 1e-6
     assert bucket.is_full(now + 100)

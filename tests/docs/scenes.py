@@ -99,6 +99,7 @@ SCENES = {
         environ={"DBG_AUTOSTART": "test", "DBG_STOP_AT": "train.py:49, step == 2"},
         states=_stopped(EVERYBODY),
     ),
+    "leaves-dumps": _hang("leaves_dumps.py", "dumped", "missing", by_torchrun=True),
     "missing-rank": _hang("missing_rank.py", "step 3", "missing", by_torchrun=True),
     "different-order": _hang("different_order.py", "step 2", "order"),
     "different-groups": _hang("different_groups.py", "step 3", "order"),

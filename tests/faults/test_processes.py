@@ -20,6 +20,7 @@ from tests.faults.figures import Figures, note
 from tests.faults.lane import SIGN
 from tests.faults.stage import KEPT
 from tests.faults.table_of_faults import KILLED_TERMINAL
+from tests.support import forked
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb, wait_for_line
@@ -122,9 +123,7 @@ def test_a_full_disk_stops_neither_keys_nor_questions_and_the_audit_log_counts_w
     terminal.send("nn")
     wait_for_line(terminal, STOP + 7)
     detach(terminal)
-    log = subprocess.run(
-        [sys.executable, "-m", "dbg_broker", "log"], capture_output=True, text=True, check=True, timeout=seconds(20)
-    )
+    log = forked.run([sys.executable, "-m", "dbg_broker", "log"], os.environ, seconds(20))
     assert "entries were lost" in log.stdout
     assert attach_list(small_disk)[0]["where"]["line"] == STOP + 7
 

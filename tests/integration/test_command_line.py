@@ -13,7 +13,7 @@ from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN, sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
 from tests.support.sessions import detach
-from tests.support.stopped_rank import wait_for_whole, wait_until_gone
+from tests.support.stopped_rank import wait_for_status, wait_for_whole, wait_until_gone
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 from tests.support.tokens import written_tokens
@@ -188,8 +188,7 @@ def test_the_status_line_of_a_crash_names_the_exception(
     (rank,) = start_ranks(processes, home, CRASHING, 1)
     wait_until_states(home, {0: "stopped"})
     terminal = sit_in_pudb(open_terminal, "0", cols=120)
-    terminal.wait_for(lambda it: "  crashed: ValueError: bad 7  " in it.row(-1))
-    assert "    q lets it end    " in terminal.row(-1)
+    wait_for_status(terminal, "  crashed: ValueError: bad 7  ", "    q lets it end    ")
     terminal.wait_for("Uncaught Exception")
     terminal.send("\r")
     wait_until_gone(terminal, "Uncaught Exception")

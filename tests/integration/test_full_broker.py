@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import resource
 import socket
 import subprocess
@@ -40,6 +41,7 @@ from dbg_wire.messages import (
     Welcome,
 )
 from tests.broker.peers import Peer, attach, cut, registration, trusting_context
+from tests.support import forked
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.ide import Refused, ide
 from tests.support.processes import Processes
@@ -163,9 +165,7 @@ def test_more_ranks_than_it_can_serve_hear_what_it_lacks_and_it_stays_in_reach(
     assert 10 < taken < 40
     assert f"503 the broker is full: {taken} ranks are connected, and it takes {taken}" in refused
     assert "64 open files" in refused
-    status = subprocess.run(
-        [sys.executable, "-m", "dbg_broker", "status"], capture_output=True, text=True, timeout=seconds(20), check=False
-    )
+    status = forked.run([sys.executable, "-m", "dbg_broker", "status"], os.environ, seconds(20))
     assert status.returncode == 0, status.stderr
     assert f"ranks: {taken} " in status.stdout
     assert len(attach_list(home)) == taken

@@ -222,6 +222,8 @@ async def test_a_rank_hit_by_a_fatal_signal_leaves_signal_and_stack(processes: P
 async def test_a_core_file_is_told_of_though_its_process_has_gone(processes: Processes, home: Path) -> None:
     may_dump = "import resource\nresource.setrlimit(resource.RLIMIT_CORE, (1 << 20, resource.RLIM_INFINITY))\n"
     async with running(processes, home, may_dump + CRASH) as job:
+        # What names the file is read from the process while it lives.
+        guard_of(processes)
         job.go()
         rank = await job.listed(lambda listed: listed.exit is not None)
         told = PATTERN.split()[0] if PATTERN.startswith("|") else str(home / "homes" / "rank0")

@@ -6,9 +6,15 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from dbg_broker.run.life import HUNG_STATUS
+from tests.support.launchers import torchrun
+from tests.support.processes import Child
+from tests.support.ranks import attach
+from tests.support.requirements import needs_torch
 from tests.support.runs import Directory, text_of
 from tests.support.time_unit import seconds
 
@@ -86,3 +92,111 @@ def test_a_rank_in_a_debugger_does_not_hang_and_counts_anew_when_it_goes_on(dire
     deliver(directory, "first")
     deliver(directory, "second")
     assert terminal.exit_status() == 0
+
+
+def in_batch(directory: Directory, *options: str) -> Child:
+    """Start a run without a terminal, as a batch script does."""
+    return directory.processes.start("run", directory.command(*options), env=directory.variables)
+
+
+def reports(directory: Directory) -> list[Path]:
+    """Return the reports that are kept."""
+    return sorted(directory.home.glob("runs/*/*.hang*.txt"))
+
+
+def test_a_job_that_hangs_is_ended_in_a_batch_script_with_a_report_of_it(directory: Directory) -> None:
+    prepare(directory)
+    run = in_batch(directory, "--hang-after", "2", "--on-hang", "end", "--", sys.executable, "train.py")
+
+    assert run.wait(seconds(60)) == HUNG_STATUS
+    printed = run.text()
+    (report,) = reports(directory)
+    assert "has moved for 2 s" in printed
+    assert f"dbg-broker: the report is in {report}; `dbg-attach why` reads it again" in printed
+    assert "is ended, as --on-hang end asks for" in printed
+    text = report.read_text()
+    assert "wait_for_shard train.py:" in text
+    assert "The last lines that it printed\n  begins\n" in text
+    again = attach(directory.home, "why", str(report))
+    assert again.returncode == 1
+    sentence = again.stdout.split("\n")[0]
+    assert "first" in sentence
+    assert sentence in text
+    assert sentence in printed
+    # The home is all that is left of the run.
+    kept = attach(directory.home, "why", str(directory.home))
+    assert kept.stdout.startswith(again.stdout)
+    assert "started: " in kept.stdout
+    report.unlink()
+    told = attach(directory.home, "why", str(directory.home))
+    assert (told.returncode, told.stdout.split("\n")[0]) == (6, sentence)
+    assert "the run's output tells it: no rank of train-" in told.stdout
+
+
+def test_a_hang_that_is_over_before_the_end_is_not_ended(directory: Directory) -> None:
+    prepare(directory)
+    run = in_batch(directory, "--hang-after", "2", "--on-hang", "report", "--", sys.executable, "train.py")
+    run.wait_for_output("reads it again", seconds(60))
+    deliver(directory, "first")
+    run.wait_for_output("(?s)reads it again.*reads it again", seconds(60))
+    deliver(directory, "second")
+    assert run.wait(seconds(30)) == 0
+    first, second = reports(directory)
+    assert (first.name.endswith(".hang-2.txt"), second.name.endswith(".hang.txt")) == (True, True)
+
+
+# Rank 1 waits at a pipe; the others wait for it in a collective that has a time limit of its own.
+TORCH_PROGRAM = """\
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", timeout=timedelta(seconds=float(sys.argv[1])))
+
+def wait_for_shard():
+    return open("first").read()
+
+def train_step(step):
+    if step == 2 and dist.get_rank() == 1:
+        wait_for_shard()
+    dist.all_reduce(torch.ones(3))
+
+for step in range(4):
+    train_step(step)
+    print("step", step, flush=True)
+"""
+
+TORCH_SECONDS = 90.0
+"""Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
+
+
+@needs_torch
+@pytest.mark.launcher
+@pytest.mark.timeout(seconds(3 * TORCH_SECONDS))
+def test_the_report_is_there_before_torch_ends_the_job(directory: Directory) -> None:
+    prepare(directory, TORCH_PROGRAM)
+    limit = f"{seconds(40):.0f}"
+    run = in_batch(directory, "--hang-after", "3600", "--on-hang", "report", "--", *torchrun(3, "train.py", limit))
+    run.wait_for_output("reads it again", seconds(2 * TORCH_SECONDS))
+    (report,) = reports(directory)
+    text = report.read_text()
+    assert "all_reduce of train-" in run.text()
+    assert "2 of 3 ranks wait in all_reduce #3" in text
+    assert "rank 1" in text
+    assert "wait_for_shard" in text
+    assert "The last lines that it printed" in text
+    assert run.wait(seconds(TORCH_SECONDS)) == 1
+    assert "Timed out" in run.text()
+
+
+@needs_torch
+@pytest.mark.launcher
+@pytest.mark.timeout(seconds(3 * TORCH_SECONDS))
+def test_a_job_of_torchrun_is_ended_with_all_its_ranks(directory: Directory) -> None:
+    prepare(directory, TORCH_PROGRAM)
+    run = in_batch(directory, "--hang-after", "4", "--on-hang", "end", "--", *torchrun(3, "train.py", "600"))
+    assert run.wait(seconds(2 * TORCH_SECONDS)) == HUNG_STATUS
+    assert "2 of 3 ranks wait in all_reduce #3" in run.text()
+    assert directory.left_behind() == []

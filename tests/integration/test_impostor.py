@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
+from tests.support import forked
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.impostor import Impostor, Kind, is_at_most_a_hello
 from tests.support.processes import Processes
@@ -36,14 +38,7 @@ def broker(processes: Processes, home: Path) -> RunningBroker:
 
 def ask_broker(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run ``dbg-broker`` until it ends."""
-    return subprocess.run(
-        [sys.executable, "-m", "dbg_broker", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=seconds(30),
-    )
+    return forked.run([sys.executable, "-m", "dbg_broker", *arguments], os.environ, seconds(30))
 
 
 def assert_nothing_told(impostor: Impostor, kind: Kind, broker: RunningBroker) -> None:

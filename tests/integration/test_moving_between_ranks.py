@@ -119,7 +119,7 @@ class TestPicking:
         terminal.wait_for(re.compile(r":1  stopped +rank_script\.py:9 in counting"))
         terminal.send("/:1\r")
         terminal.wait_for(DRAWN)
-        assert re.match(r" .*:1  stopped", terminal.row(-1))
+        wait_for_status(terminal, ":1  stopped")
         assert line_after_all_keys_of(terminal, home, 1) == COUNTING_STOP
         ranks[0].signal(signal.SIGUSR1)
         wait_for_status(terminal, "1 other stopped")
@@ -214,7 +214,7 @@ class TestPrefix:
         wait_for_status(terminal, "Ctrl-], then: d detach")
         terminal.send("?")
         terminal.wait_for("detach: the rank stays as it is")
-        assert DRAWN not in "\n".join(terminal.screen)
+        wait_until_gone(terminal, DRAWN)
         terminal.send("n\x1b")  # the help drops the first one, which is no step
         terminal.wait_for(DRAWN)
         wait_for_whole(terminal, home)
@@ -240,7 +240,7 @@ class TestPrefix:
         terminal.send("\x1b")
         terminal.wait_for(DRAWN)
         wait_for_whole(terminal, home)
-        assert re.match(r" .*:0  stopped", terminal.row(-1))
+        wait_for_status(terminal, ":0  stopped")
         terminal.send(PICK + "j\rn")
         wait_for_status(terminal, "attached to", ":1")
         terminal.wait_for(re.compile(r"^>\s+n \+= 1", re.MULTILINE))

@@ -19,6 +19,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from tests.support.starting.script import PLACEHOLDER, may_become_script
+
+HERE = Path(__file__).parent
+
 STARTS = {
     (str(Path(sys.executable).with_name("dbg-attach")),): "dbg-attach",
     (str(Path(sys.executable).with_name("dbg-broker")),): "dbg-broker",
@@ -89,9 +93,14 @@ class ForkServer:
         self._turn = threading.Lock()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
+            script = str(HERE / "fork_server.py")
+            if kind == "scripts":
+                script = PLACEHOLDER
+                path = [str(HERE / "starting"), *filter(None, [env.get("PYTHONPATH")])]
+                env = {**env, "PYTHONPATH": os.pathsep.join(path)}
             # It ends at the end of its socket: with these tests, however they end.
             self._process = subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("fork_server.py")), str(theirs.fileno()), kind],
+                [sys.executable, script, str(theirs.fileno()), kind],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -133,7 +142,7 @@ _starts = threading.Lock()
 
 def fork_server(env: Mapping[str, str], argv: Sequence[str]) -> ForkServer:
     """Return the server for a command whose interpreter started with this environment; it starts at the first call."""
-    kind = "torch" if argv[0] == "torch-job" else "commands"
+    kind = "torch" if argv[0] == "torch-job" else "scripts" if argv[0].endswith(".py") else "commands"
     key = frozenset(deciding(env).items()), kind
     with _starts:
         if key not in _servers:
@@ -153,11 +162,24 @@ def forkable(command: Sequence[str], env: Mapping[str, str]) -> list[str] | None
     """Return what a command line gives our command as its ``argv``; None if the command has to start as it stands."""
     for start, name in STARTS.items():
         words = command[len(start) :]
-        if tuple(command[: len(start)]) != start or NOT_FORKED.intersection(words[:1]):
-            continue
-        changed = {name for name, _ in deciding(env).items() ^ deciding(os.environ).items()}
-        return [name, *words] if changed <= SERVER_FOR_EACH else None
+        if tuple(command[: len(start)]) == start and not NOT_FORKED.intersection(words[:1]):
+            return [name, *words] if starts_alike(env) else None
     return None
+
+
+def forkable_script(command: Sequence[str], env: Mapping[str, str]) -> list[str] | None:
+    """Return the script with its arguments that a command line runs; None if it has to start as it stands.
+
+    Options of the interpreter before the script make it another start.
+    """
+    is_script = tuple(command[:1]) == (sys.executable,) and "".join(command[1:2]).endswith(".py")
+    return [*command[1:]] if is_script and starts_alike(env) and may_become_script() else None
+
+
+def starts_alike(env: Mapping[str, str]) -> bool:
+    """Tell whether an interpreter starts with this environment as it does with that of the tests."""
+    changed = {name for name, _ in deciding(env).items() ^ deciding(os.environ).items()}
+    return changed <= SERVER_FOR_EACH
 
 
 def deciding(env: Mapping[str, str]) -> dict[str, str]:

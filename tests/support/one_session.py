@@ -13,7 +13,6 @@ from pathlib import Path
 from dbg_client.core.choose import choose
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.terminal.options import SessionOptions, SessionOutcome
-from dbg_client.terminal.picker import pick_in_session
 from dbg_client.terminal.session import Session
 from dbg_client.words.config import Wish
 from dbg_wire.messages import Mode
@@ -31,7 +30,7 @@ async def hold_session(target: str, engine: str) -> SessionOutcome:
         options = SessionOptions(
             mode=Mode.DRIVE, prefix=b"\x1d", status=True, colors=256, color=True, wish=Wish(asked=engine)
         )
-        return await Session(switchboard, rank, options, pick_in_session).run()
+        return await Session(switchboard, rank, options).run()
     finally:
         await switchboard.close()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from tests.support.collector import Collector, Output
-from tests.support.forked import fork_server, forkable
+from tests.support.forked import fork_server, forkable, forkable_script
 from tests.support.holder import wait_without_reaping
 from tests.support.time_unit import seconds
 
@@ -63,7 +63,7 @@ class Started:
 
 def started(command: Sequence[str], env: Mapping[str, str], cwd: Path | None, death_signal: str) -> Started:
     """Start a command, as a fork if it is one of ours."""
-    argv = forkable(command, env) if death_signal == "KILL" else None
+    argv = (forkable(command, env) or forkable_script(command, env)) if death_signal == "KILL" else None
     if argv is not None:
         return forked(argv, env, cwd)
     popen = subprocess.Popen(

@@ -13,8 +13,9 @@ import pytest
 
 from dbg_wire.version import RELEASE
 from tests.conftest import OpenTerminal
-from tests.support.forked import ForkServer, end_fork_servers, fork_server, forkable, run
+from tests.support.forked import ForkServer, end_fork_servers, fork_server, forkable, forkable_script, run
 from tests.support.processes import Processes
+from tests.support.starting.script import may_become_script
 from tests.support.time_unit import seconds
 
 ATTACH = (sys.executable, "-m", "dbg_client")
@@ -88,6 +89,44 @@ def test_commands_end_with_their_fork_server(environ: Mapping[str, str]) -> None
         output.read()
 
 
+SEES = """\
+import os, sys, threading
+print(__file__, __spec__, sorted(globals()), sys._getframe().f_back, threading.enumerate()[1:])
+print(sys.argv, sys.orig_argv, sys.path, [name for name in sys.modules if name.startswith("tests")])
+print(os.getcwd(), sys.stdout.line_buffering, sorted(os.listdir("/proc/self/fd")), os.getsid(0) == os.getpid())
+print(open("/proc/self/cmdline").read(), sorted(open("/proc/self/environ").read().split(chr(0))), sorted(os.environ))
+threading.Thread(target=lambda: print("waited for")).start()
+import atexit; atexit.register(print, "at the end")
+1 / 0
+"""
+
+
+@pytest.mark.skipif(not may_become_script(), reason="the kernel shows no fork with the command line of a start")
+def test_a_script_sees_no_difference_between_a_fork_and_a_start(
+    environ: Mapping[str, str], processes: Processes, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SEES)
+    seen = []
+    for name, signal_at_the_end in (("forked", "KILL"), ("started", "TERM")):
+        command = [sys.executable, str(script), "a", "b c"]
+        child = processes.start(name, command, env=environ, cwd=tmp_path, death_signal=signal_at_the_end)
+        seen.append((child.wait(), child.text(), child.text("stderr")))
+    forked, started = seen
+    assert forked == started
+    assert forked[0] == 1
+    assert forked[1].endswith("waited for\nat the end\n")
+
+
+def test_only_a_plain_start_of_a_script_is_forked(environ: Mapping[str, str]) -> None:
+    if may_become_script():
+        assert forkable_script([sys.executable, "a.py", "b"], environ) == ["a.py", "b"]
+    assert forkable_script([sys.executable, "-u", "a.py"], environ) is None
+    assert forkable_script([sys.executable, "-c", "print('a.py')"], environ) is None
+    assert forkable_script(["sh", "a.py"], environ) is None
+    assert forkable_script([sys.executable, "a.py"], {**environ, "PYTHONPATH": "/tmp"}) is None
+
+
 def test_a_command_in_a_terminal_reads_from_it_and_writes_to_it(
     environ: Mapping[str, str], open_terminal: OpenTerminal
 ) -> None:
@@ -117,3 +156,4 @@ def test_warnings_are_as_the_environment_says(environ: Mapping[str, str]) -> Non
     assert fork_server({**environ, "PYTHONWARNINGS": "error"}, ATTACH) is not fork_server(environ, ATTACH)
     assert fork_server(environ, ["dbg-attach"]) is fork_server(environ, ["dbg-broker"])
     assert fork_server(environ, ["torch-job"]) is not fork_server(environ, ["dbg-broker"])
+    assert fork_server(environ, ["a.py"]) is not fork_server(environ, ["dbg-broker"])

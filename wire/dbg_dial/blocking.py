@@ -221,7 +221,7 @@ class BlockingDial:
             websocket.receive_eof()
         for event in websocket.events_received():
             if isinstance(event, Response):
-                self._take_response(event)
+                self._receive_response(event)
             elif isinstance(event, Frame):
                 self._frames.append(event)
         self._flush(websocket)
@@ -238,7 +238,7 @@ class BlockingDial:
         except OSError as error:
             raise BrokerUnreachable(self.url, error.strerror or "it does not read") from None
 
-    def _take_response(self, response: Response) -> None:
+    def _receive_response(self, response: Response) -> None:
         if response.status_code != 101:
             body = (response.body or b"").decode("utf-8", "replace").strip()
             self._refusal = response.status_code, body or response.reason_phrase

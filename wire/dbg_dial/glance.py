@@ -127,13 +127,13 @@ class _Look:
         """Yield the text messages that come; others are dropped."""
         text = b""
         while True:
-            first, second = self._take(2)
+            first, second = self._next(2)
             length = second & _LENGTH
             if length >= 126:
-                (length,) = struct.unpack("!H", self._take(2)) if length == 126 else struct.unpack("!Q", self._take(8))
+                (length,) = struct.unpack("!H", self._next(2)) if length == 126 else struct.unpack("!Q", self._next(8))
             if length > MAX_FRAME_BYTES:
                 raise PeerError("a frame that is too long")
-            data = self._take(length)
+            data = self._next(length)
             opcode = first & _OPCODE
             if opcode == CLOSE:
                 raise BrokerUnreachable(self._reach.endpoint.url, "the connection ended")
@@ -144,7 +144,7 @@ class _Look:
                 yield text
                 text = b""
 
-    def _take(self, count: int) -> bytes:
+    def _next(self, count: int) -> bytes:
         while len(self._read) < count:
             self._receive()
         taken = bytes(self._read[:count])

@@ -13,13 +13,14 @@ import gc
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import CodeType, FrameType, FunctionType
 
 from dbg_agent.breakpoints import importing, points
 from dbg_agent.breakpoints.files import EDITED, lines_of, same_file, source_bytes
 from dbg_agent.breakpoints.insertion import CALL, all_codes, compile_with
 from dbg_agent.breakpoints.monitored import Lines, Reached
-from dbg_agent.breakpoints.wish import COMPILED, number_of, reach
+from dbg_agent.breakpoints.wish import COMPILED, is_left_out, number_of, reach
 from dbg_agent.stop.frame_locals import CO_OPTIMIZED
 from dbg_agent.stop.loaded_sources import compiled_sources
 from dbg_agent.stop.stacks import all_frames, is_traced_by_us
@@ -40,34 +41,18 @@ AROUND = (
 OUTSIDE = "no function has this line; the breakpoint counts from the rank's next stop on"
 
 
-class _Line:
-    """A line with a call in it, which lives as long as the code that calls."""
-
-    def __init__(self, file: str, line: int, breakpoints: Compiled) -> None:
-        self.file, self.line = file, line
-        self.number = number_of(self)
-        self.is_compiled = False
-        """Torch's compiler has compiled the function, and left the call out of its code."""
-        self._breakpoints = breakpoints
-
-    def reach(self, frame: FrameType) -> None:
-        """Stop in this frame, if a breakpoint is set here now and says so."""
-        self._breakpoints.reach(frame, self.file, self.line)
-
-    def note_compiled(self) -> None:
-        """Note that torch's compiler has left it out of its code."""
-        self.is_compiled = True
-
-
 class Compiled:
     """The functions with calls in them."""
 
     replaces_tracing = False
+    """A frame that runs already does not stop."""
 
     def __init__(self, reached: Reached) -> None:
         self._reached = reached
-        self._calls: dict[tuple[str, int], _Line] = {}
-        """The lines with calls so far."""
+        self._numbers: dict[tuple[str, int], int] = {}
+        """The numbers of the lines with calls so far."""
+        self._left_out: set[tuple[str, int]] = set()
+        """The lines of which torch's compiler has left out the call."""
         self._lines: Lines = {}
         self._loaded: dict[int, tuple[CodeType, CodeType]] = {}
         """Codes with calls by their ids, and the codes that the program has loaded in their place."""
@@ -151,8 +136,7 @@ class Compiled:
 
     def problem(self, file: str, line: int, halted: int | None) -> str:
         """Return why no call stops at this line, or that a call runs which does not."""
-        call = self._calls.get((file, line))
-        if call is not None and call.is_compiled:
+        if (file, line) in self._left_out:
             return COMPILED
         whole = self._problems.get(file, "")
         if whole or line not in self._served.get(file, ()):
@@ -174,11 +158,13 @@ class Compiled:
         return has_line and not self._has_call(code, file, line)
 
     def _has_call(self, code: CodeType, file: str, line: int) -> bool:
-        return CALL in code.co_names and self._call(file, line).number in code.co_consts
+        return CALL in code.co_names and self._number(file, line) in code.co_consts
 
-    def reach(self, frame: FrameType, file: str, line: int) -> None:
+    def _reach(self, file: str, line: int, frame: FrameType) -> None:
         """Go to the breakpoint of a call, if it is still set; in the program's thread."""
-        if line in self._lines.get(file, ()):
+        if is_left_out(frame):
+            self._left_out.add((file, line))
+        elif line in self._lines.get(file, ()):
             self._reached(frame, file, line)
 
     def _compiled(self, file: str, lines: frozenset[int], loaded: list[CodeType]) -> dict[CodeType, CodeType]:
@@ -203,7 +189,7 @@ class Compiled:
 
     def _with_calls(self, source: bytes, path: str, file: str, lines: frozenset[int]) -> CodeType:
         """Return the code of a file with its stops of the command line, and with calls at these lines."""
-        calls = [(self._call(file, line).number, StopAt(file=file, line=line)) for line in sorted(lines)]
+        calls = [(self._number(file, line), StopAt(file=file, line=line)) for line in sorted(lines)]
         # Of a breakpoint and a stop at one line the breakpoint comes first, as from Python 3.12 on.
         return compile_with(source, path, [*calls, *points.stops_in(path)])[0]
 
@@ -233,7 +219,8 @@ class Compiled:
         """Give a function the code with calls, or the loaded one if it has no breakpoint."""
         loaded = self._original(function.__code__)
         new = codes.get(loaded, loaded)
-        if not any(self._numbers.intersection(one.co_consts) for one in all_codes(new) if CALL in one.co_names):
+        numbers = frozenset(self._numbers.values())
+        if not any(numbers.intersection(one.co_consts) for one in all_codes(new) if CALL in one.co_names):
             new = loaded
         if function.__code__ == new:
             return  # an equal code would lose what the interpreter has specialised in this one
@@ -248,14 +235,10 @@ class Compiled:
         known = self._loaded.get(id(code))
         return known[1] if known is not None else code
 
-    def _call(self, file: str, line: int) -> _Line:
-        if (file, line) not in self._calls:
-            self._calls[file, line] = _Line(file, line, self)
-        return self._calls[file, line]
-
-    @property
-    def _numbers(self) -> frozenset[int]:
-        return frozenset(call.number for call in self._calls.values())
+    def _number(self, file: str, line: int) -> int:
+        if (file, line) not in self._numbers:
+            self._numbers[file, line] = number_of(partial(self._reach, file, line))
+        return self._numbers[file, line]
 
 
 def _functions_of(files: set[str]) -> Iterator[tuple[str, FunctionType]]:

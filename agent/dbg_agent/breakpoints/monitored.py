@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import CodeType, FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from dbg_agent.breakpoints.files import same_file
 from dbg_agent.stop.stacks import all_frames, outward
@@ -33,50 +33,6 @@ MAX_CODES = 20_000
 file with a breakpoint, would fill the memory."""
 
 
-class Untraced(Protocol):
-    """A way without tracing. Methods are called by one thread at a time."""
-
-    replaces_tracing: bool
-    """Whether every thread stops at every line, so that no thread needs to be traced for it."""
-
-    def serve(self, lines: Lines) -> None:
-        """Have the program stop at these lines, and at no others, from now on."""
-
-    @property
-    def awaits(self) -> bool:
-        """Return whether the program is still to make functions with breakpoints, so that another look is due."""
-
-    def poll(self) -> bool:
-        """Have the program stop in functions that it has made since; return whether there was anything to look at."""
-
-    def problem(self, file: str, line: int, halted: int | None) -> str:
-        """Return what a user should know of the breakpoint at this line; empty if there is nothing.
-
-        The thread ``halted`` will be traced when it goes on.
-        """
-
-
-class TracedOnly:
-    """The way of an interpreter that has none, for this reason: only a traced thread stops."""
-
-    replaces_tracing = False
-    awaits = False
-
-    def __init__(self, why: str) -> None:
-        self._why = why
-
-    def serve(self, lines: Lines) -> None:
-        """Do nothing."""
-
-    def poll(self) -> bool:
-        """Do nothing."""
-        return False
-
-    def problem(self, file: str, line: int, halted: int | None) -> str:
-        """Return the reason."""
-        return self._why
-
-
 class NoIdFree(Exception):
     """Six other tools monitor the program."""
 
@@ -85,6 +41,7 @@ class Monitored:
     """The events of the lines with breakpoints."""
 
     replaces_tracing = True
+    """Every thread stops at every line, so that no thread needs to be traced for it."""
     awaits = False
     """The interpreter tells of each function that begins, also of one that was made later."""
 
@@ -116,7 +73,7 @@ class Monitored:
         self._monitoring.restart_events()
 
     def poll(self) -> bool:
-        """Do nothing."""
+        """Do nothing: there is nothing to look for."""
         return False
 
     def problem(self, file: str, line: int, halted: int | None) -> str:

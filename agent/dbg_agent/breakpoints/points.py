@@ -13,17 +13,17 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import CodeType, FrameType, ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dbg_agent.breakpoints import reached
 from dbg_agent.breakpoints.insertion import CALL, HELD, PASSED, RAISED, RANK, compile_with
 from dbg_agent.breakpoints.wish import (
     COMPILED,
     COMPILES,
-    NUMBERED,
     Wish,
     come_by,
     is_constant,
+    is_left_out,
     number_of,
     reach,
 )
@@ -40,27 +40,23 @@ if TYPE_CHECKING:
 PASSED_BY = "passed without stopping, because"
 
 
-class _Named(NamedTuple):
-    """A file as a user names it."""
-
-    wanted: str
-    """With its suffix; ``name`` is the last part."""
-    name: str
-    exact: str
-    """The path, if the named file exists here. If empty, every file is meant whose path ends alike."""
-
-
 class Point(Wish):
     """One stop, and what became of it in this process."""
 
     def __init__(self, stop: StopAt | StopIn, index: int = 0) -> None:
         super().__init__(stop.condition if isinstance(stop, StopAt) else None)
         self.stop = stop
-        self.number = number_of(self)
+        self.number = number_of(self.reach)
+        _BY_NUMBER[self.number] = self
         """The number by which code calls for it."""
         self.index = index
         """Its place in :data:`POINTS`."""
-        self.file = _named(stop.file) if isinstance(stop, StopAt) else None
+        file = _with_suffix(stop.file) if isinstance(stop, StopAt) else ""
+        self.wanted = os.path.normpath(file)
+        """The file as it was named, with its suffix."""
+        # pathlib would be loaded into every rank.
+        self.exact = os.path.realpath(file) if os.path.isfile(file) else ""  # noqa: PTH113
+        """The path of the file, if the named file exists here. If empty, every file is meant whose path ends alike."""
         self.is_reached = False
         self.is_compiled = False
         """Torch's compiler has compiled the function, and left the stop out of its code."""
@@ -80,22 +76,22 @@ class Point(Wish):
         """Tell whether it belongs to a source file that is loaded as one of these modules."""
         if isinstance(self.stop, StopIn):
             return self.stop.module in modules or ("__main__" in modules and _is_file_of(self.stop.module, path))
-        if self.file is None:
-            return False
-        wanted, name, exact = self.file
         # The names are compared first: this runs at each of thousands of imports, and to resolve a path takes long.
-        if path.rpartition("/")[2] != name and not os.path.islink(path):  # noqa: PTH114
+        if path.rpartition("/")[2] != self.wanted.rpartition("/")[2] and not os.path.islink(path):  # noqa: PTH114
             return False
-        if exact:
-            return os.path.realpath(path) == exact
-        if os.path.isabs(wanted):  # noqa: PTH117
-            return wanted in (path, os.path.realpath(path))
-        return any(f"/{there}".endswith(f"/{wanted}") for there in (path, os.path.realpath(path)))
+        if self.exact:
+            return os.path.realpath(path) == self.exact
+        if os.path.isabs(self.wanted):  # noqa: PTH117
+            return self.wanted in (path, os.path.realpath(path))
+        return any(f"/{there}".endswith(f"/{self.wanted}") for there in (path, os.path.realpath(path)))
 
     # ------------------------------------------------------------------------------------------ in the program's thread
 
     def reach(self, frame: FrameType) -> None:
         """Stop in this frame unless the condition is false."""
+        if is_left_out(frame):
+            self.note_compiled()
+            return
         come_by(frame, partial(self._is_due, frame), self.stop_at, _go_on)
 
     def _is_due(self, frame: FrameType, _is_traced: bool) -> bool:
@@ -136,6 +132,8 @@ class Point(Wish):
             self.was_told = True
             say(f"{self.shown}: {COMPILED}")
 
+
+_BY_NUMBER: dict[int, Point] = {}
 
 POINTS: list[Point] = []
 """The stops of this process, in their order."""
@@ -185,14 +183,6 @@ def _speaks(environ: Mapping[str, str]) -> bool:
 
     chosen = read_settings("install", {}, (), environ, lambda _: None).ranks
     return this_process().rank == (chosen[0] if chosen else 0)
-
-
-def _named(file: str) -> _Named:
-    with_suffix = _with_suffix(file)
-    wanted = os.path.normpath(with_suffix)
-    # pathlib would be loaded into every rank.
-    exact = os.path.realpath(with_suffix) if os.path.isfile(with_suffix) else ""  # noqa: PTH113
-    return _Named(wanted, os.path.basename(wanted), exact)  # noqa: PTH119
 
 
 def _with_suffix(file: str) -> str:
@@ -264,7 +254,7 @@ def passed(number: int) -> bool:
     """Tell whether the condition of a stop is to be evaluated; the calling code then evaluates it."""
     try:
         frame = sys._getframe(1)
-        point: Point = NUMBERED[number]  # type: ignore[assignment] # only stops of the command line are within code
+        point = _BY_NUMBER[number]
         if frame.f_code.co_name == COMPILES:
             point.note_compiled()
             return False
@@ -280,7 +270,7 @@ is_constant(passed)
 
 def held(number: int) -> None:
     """Stop in the caller's frame, whose condition is true or has raised."""
-    point: Point = NUMBERED[number]  # type: ignore[assignment] # as above
+    point = _BY_NUMBER[number]
     point.counted += 1
     come_by(sys._getframe(1), lambda _: True, point.stop_at, _go_on)
 
@@ -292,7 +282,7 @@ def raised(number: int) -> type[Exception] | tuple[()]:
     if not isinstance(error, Exception) or (below is not None and below.tb_frame.f_code is held.__code__):
         return ()
     try:
-        NUMBERED[number].note_raised(say, error)  # type: ignore[attr-defined] # as above
+        _BY_NUMBER[number].note_raised(say, error)
     except Exception as failure:
         _go_on(failure)
         return ()

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache, partial
 from types import CodeType, FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from dbg_agent.stop.frame_locals import read_locals
 from dbg_agent.stop.room import make_room
@@ -182,34 +182,25 @@ def come_by(
         stop(frame)
 
 
-class Numbered(Protocol):
-    """What a number in compiled code stands for: a stop of the command line, or a line with breakpoints."""
-
-    def reach(self, frame: FrameType) -> None:
-        """Stop the calling thread at this frame, unless nothing is wished there now."""
-
-    def note_compiled(self) -> None:
-        """Note that torch's compiler has compiled the function, and left the call out of its code."""
+NUMBERED: dict[int, Callable[[FrameType], None]] = {}
+"""What is called for the numbers in compiled code. Code may call as long as it lives, so nothing is ever removed."""
 
 
-NUMBERED: dict[int, Numbered] = {}
-"""What numbers in compiled code stand for. Code may call as long as it lives, so nothing is ever removed."""
-
-
-def number_of(one: Numbered) -> int:
-    """Return a new number, by which compiled code reaches this one."""
+def number_of(reached: Callable[[FrameType], None]) -> int:
+    """Return a new number, by which compiled code calls this with its frame."""
     number = FIRST_NUMBER + len(NUMBERED)
-    NUMBERED[number] = one
+    NUMBERED[number] = reached
     return number
 
 
 def reach(number: int) -> None:
     """Stop in the caller's frame if what is wished there says so; compiled code calls it."""
-    frame = sys._getframe(1)
-    if frame.f_code.co_name == COMPILES:
-        NUMBERED[number].note_compiled()
-    else:
-        NUMBERED[number].reach(frame)
+    NUMBERED[number](sys._getframe(1))
+
+
+def is_left_out(frame: FrameType) -> bool:
+    """Tell whether torch's compiler calls, which leaves the call out of its code."""
+    return frame.f_code.co_name == COMPILES
 
 
 def is_constant(function: Callable[..., object]) -> Callable[..., object]:

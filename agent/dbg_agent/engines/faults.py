@@ -166,7 +166,7 @@ class Busy:
             self._since = time.monotonic()
             is_watched, self._is_watched = self._is_watched, True
         if not is_watched:
-            self._rank.call_later(SLOW_STEP_SECONDS, self._look)
+            self._rank.call_later(SLOW_STEP_SECONDS, self._check_duration)
 
     def _end(self) -> None:
         with self._lock:
@@ -175,7 +175,7 @@ class Busy:
 
     # -------------------------------------------------------------------------------------------- in the link's thread
 
-    def _look(self) -> None:
+    def _check_duration(self) -> None:
         """Check whether the work takes long by now; one timer serves all the work that is begun in between."""
         with self._lock:
             left = self._since + SLOW_STEP_SECONDS - time.monotonic() if self._since is not None else 0.0
@@ -183,4 +183,4 @@ class Busy:
             if self._since is not None and left <= 0:
                 self._rank.stops.work_is_slow()
         if left > 0:
-            self._rank.call_later(left, self._look)
+            self._rank.call_later(left, self._check_duration)

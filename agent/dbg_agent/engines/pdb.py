@@ -172,7 +172,7 @@ class RankPdb(CompletingPdb):
         """Raise KeyboardInterrupt in the command that runs or asks for input; do nothing at pdb's own prompt."""
         if self._console.interrupt():
             # A command without a ticket yet takes the interrupt as it begins.
-            if self.ticket is not None and self._console.take_interrupt():
+            if self.ticket is not None and self._console.consume_interrupt():
                 self._rank.interruptible.interrupt(self.ticket)
             return
         prompt = self._console.prompt
@@ -249,7 +249,7 @@ class RankPdb(CompletingPdb):
     def onecmd(self, line: str) -> bool:
         """Run a command that can be interrupted, with this thread's ``print`` and ``input`` at the terminal."""
         with talking_to(self._console), self._waiting_for(PromptState.INPUT), self.interruptible():
-            if self._console.take_interrupt():
+            if self._console.consume_interrupt():
                 raise KeyboardInterrupt
             self._rank.stopping.sources.show_more()
             if line == END_OF_INPUT and getattr(self, "commands_defining", False):

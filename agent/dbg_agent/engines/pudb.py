@@ -107,7 +107,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         if problem is None:
             return
         self.open_afresh()
-        self.ui.tell(f"PuDB failed and was opened afresh ({problem})")
+        self.ui.notify(f"PuDB failed and was opened afresh ({problem})")
         problem = self._show(arguments)
         if problem is not None:
             self._rank.debuggers.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
@@ -171,7 +171,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         try:
             super().set_frame_index(index)
         except Exception as error:
-            self.ui.tell(f"the source can't be shown ({words_of(error)})")
+            self.ui.notify(f"the source can't be shown ({words_of(error)})")
             self.ui.set_current_line(self.stack[index][1], NullSourceCodeProvider())
             self.ui.update_var_view()
             self.ui.update_stack()

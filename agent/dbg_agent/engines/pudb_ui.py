@@ -145,7 +145,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         self.stack_list._w = ListPane(self.stack_walker, "the stack")
         self.bp_list._w = ListPane(self.bp_walker, "the breakpoints")
 
-    def tell(self, sentence: str) -> None:
+    def notify(self, sentence: str) -> None:
         """Show a sentence in the window and, for a moment, in the status line of each terminal."""
         self.add_cmdline_content(sentence, "command line error")
         with self._rank.interruptible.suspended():
@@ -166,7 +166,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
 
     def show_internal_exc_dlg(self, exc_tuple: Any) -> None:
         """Say what PuDB failed with, without a dialog, since the dialog may be what fails."""
-        self.tell(f"PuDB failed ({words_of(exc_tuple[1])})")
+        self.notify(f"PuDB failed ({words_of(exc_tuple[1])})")
 
     def show_exception_dialog(self, exc_tuple: Any) -> None:
         """Show the traceback of a crash, or a sentence if the exception can't be printed."""
@@ -175,7 +175,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         except BaseException as error:
             if not is_fault_of_value(error):
                 raise
-            self.tell(f"the traceback can't be shown ({words_of(error)})")
+            self.notify(f"the traceback can't be shown ({words_of(error)})")
 
     def add_cmdline_content(self, s: str, attr: str) -> None:
         """Show a text at the command line, cut at its beginning to what can be drawn at every key."""
@@ -218,7 +218,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
                 if not is_fault_of_value(error):
                     raise
                 self._has_class_names = False
-                self.tell(f"the stack is shown without names of classes ({words_of(error)})")
+                self.notify(f"the stack is shown without names of classes ({words_of(error)})")
         if not self._has_class_names:
             self._show_plain_stack()
         for row in self.stack_walker:
@@ -324,7 +324,7 @@ class _SafeWindow:
         except BaseException as error:
             if not is_fault(error):
                 raise
-            self._ui.tell(f"PuDB failed at the key {key} ({words_of(error)})")
+            self._ui.notify(f"PuDB failed at the key {key} ({words_of(error)})")
 
 
 @contextmanager

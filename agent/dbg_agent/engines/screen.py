@@ -79,7 +79,7 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
         # No interrupt may come meanwhile: the link's thread takes the same locks as a drawing.
         with self._rank.interruptible.suspended():
             # The breakpoints are reported before they are drawn: a terminal may leave as soon as it shows one.
-            self._rank.breakpoints.look()
+            self._rank.breakpoints.update()
             self._canvas = canvas
             super().draw_screen(size, canvas)
 
@@ -119,7 +119,7 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
             except MoreInputRequired:
                 seen, patience = len(codes), INCOMPLETE_SECONDS
                 continue
-            self._rank.stopping.take_keys(len(codes) - len(rest))
+            self._rank.stopping.acknowledge_keys(len(codes) - len(rest))
             self._rank.stopping.sources.show_more()
             return list(keys)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
-from dbg_agent.evidence.process import SystemCall, command_of, path_of, peer_of, polled
+from dbg_agent.evidence.process import SystemCall, command_of, path_of, peer_of, polled, state_of, system_call
 from dbg_agent.launch.proc import read_proc
 from dbg_agent.process.threads import BoundedThreads
 from dbg_wire.errors import printable
@@ -53,19 +55,54 @@ def other_ends(pipe: str, *, reads: bool) -> list[int]:
     return _once(pid for pid, number in _descriptors(_all_pids(), pipe) if _mode(pid, number) == mode)
 
 
-def resolved(path: str) -> str:
-    """Return a path without symbolic links, as the links in /proc are; as it is if its file system does not answer."""
-    found: list[str] = []
+class LookedUp(NamedTuple):
+    """A path without symbolic links, as the links in /proc are; the file's age in seconds is None if there is none."""
+
+    path: str
+    age: float | None = None
+    is_pipe: bool = False
+
+
+def looked_up(path: str) -> LookedUp:
+    """Return what a path leads to; the path as it is if its file system does not answer."""
+    found: list[LookedUp] = []
     is_done = threading.Event()
 
-    def resolve() -> None:
-        found.append(os.path.realpath(path))
+    def look() -> None:
+        real = os.path.realpath(path)
+        try:
+            seen = os.stat(real)  # noqa: PTH116 - no pathlib in a rank
+            found.append(LookedUp(real, max(0.0, time.time() - seen.st_mtime), stat.S_ISFIFO(seen.st_mode)))
+        except (OSError, ValueError):
+            found.append(LookedUp(real))
         is_done.set()
 
     with suppress(RuntimeError):
-        if _resolving.start(resolve):
+        if _resolving.start(look):
             is_done.wait(MAX_SECONDS)
-    return found[0] if found else path
+    return found[0] if found else LookedUp(path)
+
+
+class Descriptor(NamedTuple):
+    """A descriptor of a process, by the process's folder in /proc."""
+
+    process: str
+    number: int
+
+    @property
+    def is_own(self) -> bool:
+        """Tell whether it is one of this process."""
+        return self.process == "self"
+
+    @property
+    def target(self) -> str:
+        """Return what it stands for, as the kernel writes it; the file is not touched. Raises OSError."""
+        return os.readlink(f"/proc/{self.process}/fd/{self.number}")  # noqa: PTH115 - no pathlib in a rank
+
+    @property
+    def stream(self) -> str:
+        """Return `` (its standard input)`` of the first three, and nothing of others."""
+        return f" ({_STREAMS[self.number]})" if self.number in _STREAMS else ""
 
 
 def _once(pids: Iterable[int]) -> list[int]:
@@ -131,16 +168,45 @@ Waited = tuple[WaitKind, str] | tuple[WaitKind, str, int | None]
 _STREAMS = {0: "its standard input", 1: "its standard output", 2: "its standard error"}
 
 
+def does(pid: int) -> Waited:
+    """Return what the main thread of another process does, as far as the kernel tells this one."""
+    state = state_of(pid)
+    if state in STATES:
+        return WaitKind.UNKNOWN, STATES[state]
+    call = system_call(pid, str(pid))
+    told = waits_in(call) if call is not None else None
+    if told is not None:
+        return told
+    if call is not None and call.name.startswith("futex"):
+        return WaitKind.LOCK, "waits for a lock or for another of its threads"
+    if call is not None:
+        return WaitKind.UNKNOWN, f"is in the system call {call.name}"
+    if state == "R":
+        return WaitKind.NATIVE, "computes"
+    return WaitKind.UNKNOWN, "waits for what can't be read from here"
+
+
+STATES = {
+    "": "has ended",
+    "Z": "has ended",
+    "X": "has ended",
+    "T": "is suspended",
+    "t": "is suspended by a tracer",
+    "D": "waits for a disk or a file system",
+}
+"""What a process does in a state of the kernel that says it all."""
+
+
 def waits_in(call: SystemCall) -> Waited | None:
     """Return what a thread in this call waits for; None if the call does not tell."""
-    name, descriptor = call.name, call.arguments[0] & 0x7FFFFFFF
+    name, descriptor = call.name, Descriptor(call.process, call.arguments[0] & 0x7FFFFFFF)
     if name in _READS:
         return _subject("reads", descriptor)
     if name in _WRITES:
         return _subject("writes to", descriptor)
     if name in _POLLS:
         found = polled(call)
-        return _polled(found) if found else None
+        return _polled(call.process, found) if found else None
     if name in _LOCKS:
         return _locked(descriptor)
     if name in _ON_FILES:
@@ -160,29 +226,39 @@ def waits_in(call: SystemCall) -> Waited | None:
     if name in ("pause", "rt_sigsuspend", "rt_sigtimedwait"):
         return WaitKind.UNKNOWN, "waits for a signal"
     path = path_of(call)
-    if path:
-        return WaitKind.FILE, f"{'opens' if name.startswith('open') else 'looks at'} {printable(path)}"
-    return None
+    if path and name.startswith("open"):
+        return _opened(call, path)
+    return (WaitKind.FILE, f"looks at {printable(path)}") if path else None
 
 
-def _polled(descriptors: list[int]) -> Waited:
-    kind, text, *_ = _subject("waits for", descriptors[0])
+def _opened(call: SystemCall, path: str) -> Waited:
+    """Return whom a thread waits for that opens a file: who opens a named pipe waits for the other end."""
+    found = looked_up(path) if path.startswith("/") or call.process == "self" else None
+    if found is None or not found.is_pipe:
+        return WaitKind.FILE, f"opens {printable(path)}"
+    others = [pid for pid in openers(found.path) if str(pid) != call.process and pid != os.getpid()]
+    whom = f", which {_processes(others)} ha{'s' if len(others) == 1 else 've'} open" if others else ""
+    return WaitKind.FILE, f"opens the pipe {printable(path)}{whom or ', which nobody else has open'}"
+
+
+def _polled(process: str, descriptors: list[int]) -> Waited:
+    kind, text, *_ = _subject("waits for", Descriptor(process, descriptors[0]))
     more = len(descriptors) - 1
     return kind, f"{text} and {more} more" if more else text
 
 
-def _child(call: SystemCall) -> tuple[WaitKind, str]:
+def _child(call: SystemCall) -> Waited:
     # waitid() has a kind of id before it, of which 1 is a process and 3 a descriptor of one.
     pid = call.arguments[0] if call.name == "wait4" else call.arguments[1] if call.arguments[0] == 1 else 0
     if not 0 < pid < 2**31:
         return WaitKind.CHILD, "waits for the end of any child process"
-    return WaitKind.CHILD, f"waits for the process {command_of(pid)}"
+    return WaitKind.CHILD, f"waits for the process {command_of(pid)}", pid
 
 
-def _locked(descriptor: int) -> Waited:
+def _locked(descriptor: Descriptor) -> Waited:
     kind, text, *_ = _subject("waits for the lock of", descriptor)
     try:
-        return (kind, *held_by(text, lock_holders(os.readlink(f"/proc/self/fd/{descriptor}"))))  # noqa: PTH115
+        return (kind, *held_by(text, lock_holders(descriptor.target)))
     except OSError:
         return kind, text
 
@@ -202,56 +278,89 @@ def _processes(pids: list[int]) -> str:
     return f"{' and '.join(named[:MAX_NAMED])}{more}"
 
 
-def _subject(verb: str, descriptor: int) -> Waited:
+def _subject(verb: str, descriptor: Descriptor) -> Waited:
     """Return what is done to a descriptor."""
     try:
-        # The link's text is made by the kernel; the file is not touched, since its file system may hang.
-        target = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - no pathlib in a rank
+        target = descriptor.target
     except OSError:
-        return WaitKind.UNKNOWN, f"{verb} descriptor {descriptor}"
-    stream = f" ({_STREAMS[descriptor]})" if descriptor in _STREAMS else ""
+        return WaitKind.UNKNOWN, f"{verb} descriptor {descriptor.number}"
+    stream = descriptor.stream
     if target.startswith("socket:"):
-        here, there = _addresses(descriptor)
-        ends = f"{here or '?'} → {there or '?'}" if here or there else f"{descriptor} (of one host)"
-        return WaitKind.SOCKET, f"{verb} the socket {ends}{stream}"
+        here, there = _addresses(descriptor) if descriptor.is_own else ("", "")
+        ends = f" {here or '?'} → {there or '?'}" if here or there else f" {descriptor.number} (of one host)"
+        return WaitKind.SOCKET, f"{verb} {'the socket' + ends if descriptor.is_own else 'a socket'}{stream}"
     if target.startswith("pipe:"):
-        return _pipe(verb, descriptor, target, stream)
+        return _pipe(verb, descriptor, target)
     if target.startswith("anon_inode:"):
         return WaitKind.UNKNOWN, f"{verb} {target.partition(':')[2]}"
+    if descriptor.number == 0 and verb in _FROM and target.startswith(("/dev/pts/", "/dev/tty")):
+        return WaitKind.FILE, f"waits for a person to type at its standard input ({printable(target)})"
     what = "the device" if target.startswith("/dev/") else "the file"
+    if verb in _FROM or verb == "writes to":
+        return _named_pipe(verb, descriptor, target) or (WaitKind.FILE, f"{verb} {what} {printable(target)}{stream}")
     return WaitKind.FILE, f"{verb} {what} {printable(target)}{stream}"
 
 
-def _pipe(verb: str, descriptor: int, target: str, stream: str) -> Waited:
+_FROM = ("reads", "waits for")
+"""Verbs for what a process gets from a descriptor."""
+
+
+def _named_pipe(verb: str, descriptor: Descriptor, target: str) -> Waited | None:
+    """Return who has the other end of a pipe that has a path; None for another file."""
+    if target.startswith("/dev/") or not looked_up(target).is_pipe:
+        return None
+    others = other_ends(target, reads=verb in _FROM)
+    only = others[0] if len(others) == 1 else None
+    way = "from" if verb in _FROM else "to"
+    whom = f" {way} {_processes(others)}" if others else ", which nobody else has open"
+    return WaitKind.FILE, f"{verb} the pipe {printable(target)}{descriptor.stream}{whom}", only
+
+
+def _pipe(verb: str, descriptor: Descriptor, target: str) -> Waited:
     if verb == "writes to":
-        return _written(descriptor, target, stream)
+        return _written(descriptor, target)
+    if not descriptor.is_own:
+        return _read_by_other(verb, descriptor, target)
     others = children()
     knows_all = len(others) < MAX_CHILDREN
     for child in others:
         targets, are_all = _targets(str(child), MAX_DESCRIPTORS)
         if target in targets:
-            return WaitKind.CHILD, f"{verb} the output of the process {command_of(child)}{stream}"
+            text = f"{verb} the output of the process {command_of(child)}{descriptor.stream}"
+            return WaitKind.CHILD, text, child
         knows_all = knows_all and are_all
     targets, are_all = _targets("self", MAX_OWN_DESCRIPTORS)
     writers = other_ends(target, reads=True) if targets.count(target) == 1 else []
     if writers:
         only = writers[0] if len(writers) == 1 else None
-        return WaitKind.CHILD, f"{verb} a pipe from {_processes(writers)}{stream}", only
+        return WaitKind.CHILD, f"{verb} a pipe from {_processes(writers)}{descriptor.stream}", only
     elsewhere = " whose other end is in no child process" if knows_all and are_all else ""
     whose = " of its own process" if targets.count(target) > 1 else elsewhere
-    return WaitKind.UNKNOWN, f"{verb} {_STREAMS.get(descriptor, 'a pipe' + whose)}"
+    return WaitKind.UNKNOWN, f"{verb} {_STREAMS.get(descriptor.number, 'a pipe' + whose)}"
 
 
-def _written(descriptor: int, target: str, stream: str) -> Waited:
+def _read_by_other(verb: str, descriptor: Descriptor, target: str) -> Waited:
+    writers = other_ends(target, reads=True)
+    whom = f" from {_processes(writers)}" if writers else ""
+    return WaitKind.CHILD, f"{verb} a pipe{descriptor.stream}{whom}", writers[0] if len(writers) == 1 else None
+
+
+def _written(descriptor: Descriptor, target: str) -> Waited:
     """Return who should read the pipe that a thread writes to: whoever has its other end, here or elsewhere."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLOUT)
-    pipe = f"a pipe{stream}" if poll.poll(0) else f"a full pipe{stream}"
+    # Another process is in this call for so long only if the pipe is full.
+    is_full = not (descriptor.is_own and _has_room(descriptor.number))
+    pipe = f"a {'full ' * is_full}pipe{descriptor.stream}"
     readers = other_ends(target, reads=False)
     if not readers:
-        kind = WaitKind.UNKNOWN if pipe.startswith("a pipe") else WaitKind.CHILD
+        kind = WaitKind.CHILD if is_full else WaitKind.UNKNOWN
         return kind, f"writes to {pipe}; who reads it is not known"
     return WaitKind.CHILD, f"writes to {pipe} to {_processes(readers)}", readers[0] if len(readers) == 1 else None
+
+
+def _has_room(number: int) -> bool:
+    poll = select.poll()
+    poll.register(number, select.POLLOUT)
+    return bool(poll.poll(0))
 
 
 def children() -> list[int]:
@@ -283,14 +392,17 @@ def _targets(process: str, most: int) -> tuple[list[str], bool]:
     return found, len(names) <= most
 
 
-def _addresses(descriptor: int) -> tuple[str, str]:
-    """Return a socket's own address and its peer's; empty where it has none."""
+def _addresses(descriptor: Descriptor) -> tuple[str, str]:
+    """Return the own address of a socket of this process and its peer's; empty where it has none."""
     import _socket
+
+    if not descriptor.is_own:
+        return "", ""
 
     # The family is asked of the kernel, since addresses are read by it. The type makes no difference, but without
     # SOCK_NONBLOCK a program with a default time-out of sockets would have the descriptor made non-blocking.
     try:
-        asked = _socket.socket(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor)
+        asked = _socket.socket(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor.number)
     except OSError:
         return "", ""
     found = []

@@ -11,7 +11,7 @@ from dbg_agent.evidence.code import code_parts, code_seen
 from dbg_agent.evidence.mpi import LIBRARY as MPI
 from dbg_agent.evidence.mpi import mpi_seen
 from dbg_agent.evidence.process import process_seen
-from dbg_agent.evidence.threads import threads_seen
+from dbg_agent.evidence.threads import processes_seen, threads_seen
 from dbg_agent.evidence.torch_collectives import torch_seen
 from dbg_wire.messages import Look
 from dbg_wire.recorder.seen import LIBRARY as TORCH
@@ -62,7 +62,8 @@ def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tu
     """
     records: list[EvidenceRecord] = [*collectives_seen(is_still=is_still)]
     if look in (Look.EVIDENCE, Look.CODE):
-        records += [*threads_seen(halted), process_seen(), code_seen()]
+        waits = threads_seen(halted)
+        records += [*waits, *processes_seen(waits), process_seen(), code_seen()]
     if look is Look.CODE:
         records += code_parts()
     # A rank that has nothing to tell says so.

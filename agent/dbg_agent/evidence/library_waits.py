@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.descriptors import held_by, lock_holders, openers, resolved
+from dbg_agent.evidence.descriptors import STATES, held_by, lock_holders, looked_up, openers
 from dbg_agent.evidence.ended_threads import who_used
 from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import import_lock_owner
@@ -23,11 +23,14 @@ MAX_WORKERS = 32
 """Worker processes that one sentence names."""
 
 
+LOOP_TEXT = "waits for events of its asyncio loop"
+
+
 class Wait(NamedTuple):
     """What a thread waits for; ``others`` are the threads without whose going on it will not end.
 
     ``holder`` is the process that holds it. ``ask`` returns a better text and the holder, for which it asks the kernel:
-    while it does, other threads take the interpreter.
+    while it does, other threads take the interpreter. ``is_sure`` says that the kernel or the interpreter tells it.
     """
 
     kind: WaitKind
@@ -35,6 +38,9 @@ class Wait(NamedTuple):
     others: frozenset[int] = frozenset()
     ask: Callable[[], tuple[str, int | None]] | None = None
     holder: int | None = None
+    is_sure: bool = False
+    loop: Any = None
+    """The event loop of asyncio in which the thread waits."""
 
 
 class Inside(NamedTuple):
@@ -128,7 +134,7 @@ def _join(inside: Inside) -> Wait:
     others: frozenset[int] = frozenset()
     if type(ident) is int and inside.local("timeout") is None:
         others = frozenset({ident})
-    return Wait(WaitKind.LOCK, f"waits for the end of {title}", others)
+    return Wait(WaitKind.LOCK, f"waits for the end of {title}", others, is_sure=bool(others))
 
 
 def _shutdown(inside: Inside) -> Wait:
@@ -138,7 +144,7 @@ def _shutdown(inside: Inside) -> Wait:
         return Wait(WaitKind.LOCK, "is at the end of the program, and waits for other threads")
     what = "thread" if len(awaited) == 1 else "threads"
     text = f"is at the end of the program, and waits for the end of {what} {names}"
-    return Wait(WaitKind.LOCK, text, frozenset(one.ident for one in awaited))
+    return Wait(WaitKind.LOCK, text, frozenset(one.ident for one in awaited), is_sure=True)
 
 
 def _import(inside: Inside) -> Wait:
@@ -146,7 +152,7 @@ def _import(inside: Inside) -> Wait:
     module = f"the module {printable(name)}"
     if owner is None or owner == inside.thread.ident:
         return Wait(WaitKind.LOCK, f"waits for the import of {module}")
-    return Wait(WaitKind.LOCK, f"waits for {inside.title(owner)} to import {module}", frozenset({owner}))
+    return Wait(WaitKind.LOCK, f"waits for {inside.title(owner)} to import {module}", frozenset({owner}), is_sure=True)
 
 
 def _popen(inside: Inside) -> Wait:
@@ -163,49 +169,65 @@ def _process(inside: Inside) -> Wait:
 def _of_process(verb: str, pid: Any) -> Wait:
     if type(pid) is not int:
         return Wait(WaitKind.CHILD, f"{verb} a child process")
-    return Wait(
-        WaitKind.CHILD, f"{verb} the process {pid}", ask=lambda: (f"{verb} the process {command_of(pid)}", None)
-    )
+    return Wait(WaitKind.CHILD, f"{verb} the process {pid}", ask=lambda: (f"{verb} the process {command_of(pid)}", pid))
 
 
 def _loader(inside: Inside) -> Wait:
-    workers = attribute(inside.local("self"), "_workers")
+    """Name the worker process from which the next batch is to come, or all of them where any may bring it."""
+    loader = inside.local("self")
+    workers = attribute(loader, "_workers")
     pids = [attribute(attribute(item(workers, at), "_popen"), "pid") for at in range(MAX_WORKERS)]
     known = [pid for pid in pids if type(pid) is int]
     if not known:
         return Wait(WaitKind.DATA, "waits for a batch of DataLoader's worker processes")
-    what = "worker process" if len(known) == 1 else "worker processes"
-    text = f"waits for a batch of DataLoader's {what} {', '.join(map(str, known))}"
+    # Batches come in the order of their numbers: each has the number of its worker, before it is there.
+    task = item(attribute(loader, "_task_info"), attribute(loader, "_rcvd_idx"))
+    at = item(task, 0) if type(task) is tuple and len(task) == 1 else UNKNOWN
+    if attribute(loader, "_in_order") is False:
+        at = UNKNOWN
+    at = 0 if len(known) == 1 else at
+    if type(at) is int and 0 <= at < len(known):
+        pid = known[at]
+        text = f"waits for a batch of DataLoader's worker {at} (the process {pid})"
+        return Wait(WaitKind.DATA, text, ask=lambda: (text, pid))
+    text = f"waits for a batch of DataLoader's worker processes {', '.join(map(str, known))}"
     return Wait(WaitKind.DATA, text, ask=lambda: (f"{text}{_odd_states(known)}", None))
 
 
 def _odd_states(pids: Sequence[int]) -> str:
-    states = {pid: _ODD_STATES.get(state_of(pid), "") for pid in pids}
+    states = {pid: STATES.get(state_of(pid), "") for pid in pids}
     told = ", ".join(f"{pid} {state}" for pid, state in states.items() if state)
     return f" ({told})" if told else ""
-
-
-_ODD_STATES = {
-    "": "has ended",
-    "Z": "has ended",
-    "X": "has ended",
-    "T": "is suspended",
-    "t": "is suspended by a tracer",
-    "D": "waits for a disk or a file system",
-}
 
 
 def _loop(inside: Inside) -> Wait | None:
     outer = inside.thread.frames[inside.at + 1 : inside.at + 2]
     if outer and outer[0].f_code.co_name == "_run_once":
-        return Wait(WaitKind.SOCKET, "waits for events of its asyncio loop")
+        return Wait(WaitKind.LOOP, LOOP_TEXT, loop=local(outer[0], "self") if inside.thread.is_readable else None)
     return None
 
 
 def _future(inside: Inside) -> Wait:
-    state = attribute(inside.local("self"), "_state")
+    future = inside.local("self")
+    state = attribute(future, "_state")
     told = f", which is {printable(state.lower())}" if type(state) is str else ""
-    return Wait(WaitKind.LOCK, f"waits for the result of the future{inside.named}{told}")
+    text = f"waits for the result of the future{inside.named}{told}"
+    worker = next((one for one in inside.threads if _works_for(one, future)), None)
+    if worker is None or inside.local("timeout") is not None:
+        return Wait(WaitKind.LOCK, text)
+    return Wait(WaitKind.LOCK, f"{text} in thread {worker.name}", frozenset({worker.ident}), is_sure=True)
+
+
+def _works_for(thread: SeenThread, future: object) -> bool:
+    """Tell whether a thread of a pool runs the work whose result a future will have."""
+    if future is UNKNOWN or not thread.is_readable:
+        return False
+    return any(
+        frame.f_code.co_name == "run"
+        and module_of(frame) == "concurrent.futures.thread"
+        and attribute(local(frame, "self"), "future") is future
+        for frame in thread.frames
+    )
 
 
 def _file_lock(inside: Inside) -> Wait:
@@ -219,7 +241,13 @@ def _file_lock(inside: Inside) -> Wait:
     text = f"waits for the lock of the file {printable(path)}"
     is_soft = "SoftFileLock" in type(inside.local("self")).__name__
     find = openers if is_soft else lock_holders
-    return Wait(WaitKind.FILE, text, ask=lambda: held_by(text, find(resolved(path))))
+
+    def ask() -> tuple[str, int | None]:
+        found = looked_up(path)
+        told, holder = held_by(text, find(found.path))
+        return (told, holder) if told != text else (f"{text}{_nobodys(found.age) if is_soft else ''}", None)
+
+    return Wait(WaitKind.FILE, text, ask=ask)
 
 
 def _baton(inside: Inside) -> Wait:
@@ -230,11 +258,25 @@ def _baton(inside: Inside) -> Wait:
     text = f"waits until the file {printable(path)} is gone (torch's FileBaton)"
 
     def ask() -> tuple[str, int | None]:
-        told, holder = held_by(text, openers(resolved(path)))
-        nobody = ", which no process seen from here has open; a killed build leaves it"
-        return (told, holder) if told != text else (f"{text}{nobody}", None)
+        found = looked_up(path)
+        told, holder = held_by(text, openers(found.path))
+        return (told, holder) if told != text else (f"{text}{_nobodys(found.age)}", None)
 
     return Wait(WaitKind.FILE, text, ask=ask)
+
+
+def _nobodys(age: float | None) -> str:
+    """Say that nobody has a file, by which a lock is held as long as it exists."""
+    old = f", made {_duration(age)} ago" if age is not None else ""
+    return f"{old}; no process seen from here has it: who was killed leaves it"
+
+
+def _duration(seconds: float) -> str:
+    whole = int(seconds)
+    return next((f"{whole // unit} {name}" for unit, name in _UNITS if whole >= 2 * unit), f"{whole} s")
+
+
+_UNITS = ((86400, "days"), (3600, "hours"), (60, "min"))
 
 
 _EVENT = _says(WaitKind.LOCK, "waits for the event{} to be set")

@@ -124,26 +124,3 @@ def import_lock_owner(lock: object) -> tuple[str, int | None]:
     """Return the module that an import lock is for, and the ident of the thread that imports it."""
     name, owner = attribute(lock, "name"), attribute(lock, "owner")
     return name if type(name) is str else "a module", owner if type(owner) is int else None
-
-
-def mutual(edges: dict[int, frozenset[int]]) -> dict[int, int]:
-    """Return for each thread that waits for itself, perhaps through others, the number of its circle, from 1 on."""
-    reached = {ident: _reachable(ident, edges) for ident in edges}
-    numbers: dict[int, int] = {}
-    for ident in edges:
-        if ident in numbers or ident not in reached[ident]:
-            continue
-        number = 1 + max(numbers.values(), default=0)
-        numbers.update({other: number for other in reached[ident] if ident in reached.get(other, ())})
-    return numbers
-
-
-def _reachable(ident: int, edges: dict[int, frozenset[int]]) -> set[int]:
-    found: set[int] = set()
-    to_go = list(edges.get(ident, ()))
-    while to_go:
-        one = to_go.pop()
-        if one not in found:
-            found.add(one)
-            to_go += edges.get(one, ())
-    return found

@@ -24,24 +24,30 @@ MAX_COMMAND = 80
 
 
 class SystemCall(NamedTuple):
-    """A call with its six arguments; ``name`` is its number's text if the number is not in the table."""
+    """A call with its six arguments; ``name`` is its number's text if the number is not in the table.
+
+    ``process`` is the folder in /proc of the process that is in it.
+    """
 
     name: str
     arguments: tuple[int, ...]
+    process: str = "self"
 
 
 _NAMES = call_names(os.uname().machine)
 
 
-def system_call(thread: int) -> SystemCall | None:
+def system_call(thread: int, process: str = "self") -> SystemCall | None:
     """Return the call that a thread, by its kernel's id, is in; None if it runs, or if the kernel does not tell."""
-    fields = read_proc(f"/proc/self/task/{thread}/syscall").split()
+    fields = read_proc(f"/proc/{process}/task/{thread}/syscall").split()
     try:
         # A thread that is blocked outside of any call has the number -1.
         if len(fields) < 7 or int(fields[0]) < 0:
             return None
         number = int(fields[0])
-        return SystemCall(_NAMES.get(number, f"number {number}"), tuple(int(field, 16) for field in fields[1:7]))
+        return SystemCall(
+            _NAMES.get(number, f"number {number}"), tuple(int(field, 16) for field in fields[1:7]), process
+        )
     except ValueError:
         return None
 
@@ -64,7 +70,7 @@ def path_of(call: SystemCall) -> str:
         address = call.arguments[1]
     else:
         return ""
-    return os.fsdecode(_memory(address, _MAX_PATH).partition(b"\0")[0])
+    return os.fsdecode(_memory(call, address, _MAX_PATH).partition(b"\0")[0])
 
 
 def polled(call: SystemCall) -> list[int]:
@@ -72,7 +78,7 @@ def polled(call: SystemCall) -> list[int]:
     if call.name not in ("poll", "ppoll"):
         return []
     count = min(call.arguments[1], MAX_POLLED)
-    raw = _memory(call.arguments[0], 8 * count)
+    raw = _memory(call, call.arguments[0], 8 * count)
     return [descriptor for descriptor, _, _ in struct.iter_unpack("=ihh", raw[: len(raw) // 8 * 8]) if descriptor >= 0]
 
 
@@ -80,7 +86,7 @@ def peer_of(call: SystemCall) -> str:
     """Return the address to which a connect() goes; empty if it can't be read."""
     import socket
 
-    raw = _memory(call.arguments[1], min(call.arguments[2], 128))
+    raw = _memory(call, call.arguments[1], min(call.arguments[2], 128))
     if len(raw) < 8:
         return ""
     family = int.from_bytes(raw[:2], "little")
@@ -92,10 +98,10 @@ def peer_of(call: SystemCall) -> str:
     return os.fsdecode(raw[2:].rstrip(b"\0")) if family == socket.AF_UNIX else ""
 
 
-def _memory(address: int, count: int) -> bytes:
-    """Return memory of this process; less than ``count``, or nothing, where there is none."""
+def _memory(call: SystemCall, address: int, count: int) -> bytes:
+    """Return memory of a call's process; less than ``count``, or nothing, where there is none or it may not be read."""
     try:
-        descriptor = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"/proc/{call.process}/mem", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:

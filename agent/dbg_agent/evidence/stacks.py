@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -37,10 +38,7 @@ class SeenThread:
     is_readable: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.places = tuple(
-            _place(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name)
-            for frame in reversed(self.frames)
-        )
+        self.places = places_of(self.frames[::-1])
         self.is_readable = not is_traced(self.frames)
 
 
@@ -63,6 +61,11 @@ def seen_threads(halted: int | None) -> list[SeenThread]:
             )
         )
     return found
+
+
+def places_of(frames: Sequence[FrameType]) -> tuple[Place, ...]:
+    """Return where frames stand."""
+    return tuple(_place(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name) for frame in frames)
 
 
 @lru_cache(4096)

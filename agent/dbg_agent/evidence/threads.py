@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dbg_agent.evidence.descriptors import waits_in
+from dbg_agent.evidence.descriptors import does, waits_in
 from dbg_agent.evidence.ended_threads import ended_threads, who_used
 from dbg_agent.evidence.expressions import CallSite, call_site, is_calling
 from dbg_agent.evidence.library_waits import Wait, library_wait
-from dbg_agent.evidence.locks import Holders, mutual, wanted_lock
+from dbg_agent.evidence.locks import Holders, owner_of, wanted_lock
 from dbg_agent.evidence.mpi import is_in_mpi
 from dbg_agent.evidence.polled_files import polled_file
 from dbg_agent.evidence.process import system_call
-from dbg_agent.evidence.stacks import SeenThread, seen_threads, short_place
+from dbg_agent.evidence.stacks import SeenThread, places_of, seen_threads, short_place
 from dbg_agent.evidence.variables import UNKNOWN, class_of
 from dbg_agent.stop.stacks import all_frames
 from dbg_wire.errors import printable
-from dbg_wire.records.evidence import MAX_WAIT_FRAMES, ThreadWait, WaitKind
+from dbg_wire.records.evidence import MAX_AWAITED, MAX_WAIT_FRAMES, OtherProcess, ThreadWait, WaitKind
 from dbg_wire.records.record import fitted
 from dbg_wire.tables.collectives import collective_of
 
@@ -34,12 +35,18 @@ _STORES = frozenset(
 )
 """torch's stores, by module and name: `get` waits until some rank has set the key."""
 
+MAX_NAMED_TASKS = 3
+"""Tasks of a loop that one sentence names."""
+
+MAX_OTHERS = 8
+"""Other processes of which one look tells what they do."""
+
 MAX_FRAMES_TEXT = 300_000
 """Characters of the frames of all threads, as JSON: an answer may have three times as many."""
 
 
 def threads_seen(halted: int | None) -> list[ThreadWait]:
-    """Return what each thread is in, the main thread first; ``halted`` is the thread that stands in a stop.
+    """Return what each thread and task is in, the main thread first; ``halted`` is the thread that stands in a stop.
 
     It is for the link's thread. It takes no lock and runs no code of the program.
     """
@@ -48,9 +55,69 @@ def threads_seen(halted: int | None) -> list[ThreadWait]:
     by_frames = {thread.ident: _by_frames(thread, threads, holders, halted) for thread in threads}
     until = time.monotonic() + MAX_SECONDS
     waits = {thread.ident: _by_kernel(thread, by_frames[thread.ident], until) for thread in threads}
-    circles = mutual({ident: wait.others for ident, wait in waits.items()})
-    told = [_record(thread, waits[thread.ident], circles.get(thread.ident, 0)) for thread in threads]
-    return [*_bounded(told), *_ended()]
+    numbers = {thread.ident: number for number, thread in enumerate(threads, 1)}
+    tasks = list(_tasks(threads, waits, len(threads)))
+    told = [_record(thread, waits[thread.ident], numbers) for thread in threads]
+    told = [_of_loop(one, tasks, waits[thread.ident]) for one, thread in zip(told, threads, strict=True)]
+    return [*_bounded([*told, *(task for _, _, task in tasks)]), *_ended()]
+
+
+def _tasks(
+    threads: Sequence[SeenThread], waits: Mapping[int, Wait], count: int
+) -> Iterator[tuple[object, bool, ThreadWait]]:
+    """Yield the tasks of each loop in which a thread waits, with the loop, and whether no other task waits for it."""
+    for thread in threads:
+        loop = waits[thread.ident].loop
+        if loop is None or loop is UNKNOWN:
+            continue
+        try:
+            # Few programs have a loop, and all of them look.
+            from dbg_agent.evidence.tasks import roots, seen_tasks
+
+            found = seen_tasks(loop)
+        except Exception:  # noqa: S112 - another release of Python keeps its tasks in another way
+            continue
+        numbers = {id(task.task): count + at for at, task in enumerate(found, 1)}
+        first = {id(task.task) for task in roots(found)}
+        count += len(found)
+        for task in found:
+            seen = fitted(
+                ThreadWait,
+                thread=f"task {task.name}",
+                kind=task.kind,
+                text=task.text,
+                number=numbers[id(task.task)],
+                awaits=tuple(numbers[id(one)] for one in task.awaits if id(one) in numbers)[:MAX_AWAITED],
+                frames=places_of(task.frames)[-MAX_WAIT_FRAMES:],
+            )
+            yield loop, id(task.task) in first, seen
+
+
+def _of_loop(told: ThreadWait, tasks: Sequence[tuple[object, bool, ThreadWait]], wait: Wait) -> ThreadWait:
+    """Return the wait of a thread that is in an event loop as one for the tasks that no other task waits for."""
+    first = [task for loop, is_first, task in tasks if loop is wait.loop and is_first] if wait.loop is not None else []
+    if not first:
+        return told
+    names = list(dict.fromkeys(task.thread.removeprefix("task ") for task in first))
+    what = "its task" if len(first) == 1 else f"{len(first)} tasks:"
+    more = f" and {len(names) - MAX_NAMED_TASKS} more" if len(names) > MAX_NAMED_TASKS else ""
+    text = f"waits for {what} {', '.join(names[:MAX_NAMED_TASKS])}{more}"
+    return told.replace(text=text, awaits=tuple(task.number for task in first)[:MAX_AWAITED])
+
+
+def processes_seen(told: Sequence[ThreadWait]) -> Iterator[OtherProcess]:
+    """Yield what the processes do for which threads wait, and those for which these wait in turn."""
+    until = time.monotonic() + MAX_SECONDS
+    to_go = [wait.holder for wait in told if wait.holder is not None]
+    seen = {os.getpid()}
+    while to_go and len(seen) <= MAX_OTHERS and time.monotonic() < until:
+        pid = to_go.pop(0)
+        if pid not in seen:
+            seen.add(pid)
+            _, text, *holder = does(pid)
+            found = fitted(OtherProcess, pid=pid, text=text, holder=holder[0] if holder else None)
+            to_go += [found.holder] if found.holder is not None else []
+            yield found
 
 
 def _ended() -> list[ThreadWait]:
@@ -59,10 +126,10 @@ def _ended() -> list[ThreadWait]:
 
 
 def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:
-    """Return the threads without the frames that one answer has no room for: those of circles need it most."""
+    """Return the threads without the frames that one answer has no room for: who waits for others needs it most."""
     left = MAX_FRAMES_TEXT
     without = set()
-    for at in sorted(range(len(told)), key=lambda at: (told[at].deadlock == 0, not told[at].is_main, at)):
+    for at in sorted(range(len(told)), key=lambda at: (not told[at].awaits, not told[at].is_main, at)):
         left -= sum(len(place.file) + len(place.function) + 50 for place in told[at].frames)
         if left < 0:
             without.add(at)
@@ -103,7 +170,7 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
         if known.ask is None or not is_in_time:
             return known
         text, holder = known.ask()
-        return known._replace(text=text, holder=holder)
+        return known._replace(text=text, holder=holder, is_sure=known.is_sure or holder is not None)
     if known is not None and _is_sleep(known):
         return _sleeping(thread, known)
     before = thread.frames[0].f_lasti
@@ -114,7 +181,7 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
         return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
     if told is not None:
         kind, text, *held = told
-        return Wait(kind, text, holder=held[0] if held else None)
+        return Wait(kind, text, holder=held[0] if held else None, is_sure=True)
     called = f"{printable(known.called.text)} called at" if known is not None else "called at"
     inside = f", in the system call {call.name}" if call is not None else ""
     return Wait(WaitKind.NATIVE, f"is in C code ({called} {short_place(thread.frames)}){inside}")
@@ -136,7 +203,9 @@ def _in_lock(thread: SeenThread, threads: Sequence[SeenThread], holders: Holders
         text = f"waits for {title} that this thread holds already ({short_place(owner.frames)})"
     else:
         text = f"waits for {title} that thread {owner.name} holds ({short_place(owner.frames)})"
-    return Wait(WaitKind.LOCK, text, frozenset({owner.ident}) if is_bound else frozenset())
+    # Of a lock that knows its owner; of others the frames tell.
+    is_sure = owner_of(wanted.lock) == owner.ident
+    return Wait(WaitKind.LOCK, text, frozenset({owner.ident}) if is_bound else frozenset(), is_sure=is_sure)
 
 
 def _title(text: str) -> str:
@@ -184,14 +253,16 @@ def _call_text(site: CallSite) -> str:
     return f"time.sleep({given!r})" if type(given) in (int, float) else "time.sleep"
 
 
-def _record(thread: SeenThread, wait: Wait, circle: int) -> ThreadWait:
+def _record(thread: SeenThread, wait: Wait, numbers: Mapping[int, int]) -> ThreadWait:
     return fitted(
         ThreadWait,
         thread=thread.name,
         kind=wait.kind,
         text=wait.text,
         is_main=thread.is_main,
-        deadlock=circle,
+        number=numbers[thread.ident],
+        awaits=tuple(sorted(numbers[ident] for ident in wait.others if ident in numbers))[:MAX_AWAITED],
+        is_sure=wait.is_sure,
         holder=wait.holder,
         frames=thread.places[-MAX_WAIT_FRAMES:],
     )

@@ -27,7 +27,9 @@ def evidence_rows(
     if look not in (Look.EVIDENCE, Look.CODE):
         return ()
     inner = tuple(frames)[-MAX_WAIT_FRAMES:]
-    wait = fitted(ThreadWait, thread="MainThread", kind=WaitKind.NATIVE, text=text, is_main=True, frames=inner)
+    wait = fitted(
+        ThreadWait, thread="MainThread", kind=WaitKind.NATIVE, text=text, is_main=True, is_sure=True, frames=inner
+    )
     records: list[EvidenceRecord] = [wait, process_of(pid, memory)]
     return fitting(records)
 

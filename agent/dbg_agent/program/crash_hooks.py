@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_agent.process.stderr import say
 from dbg_agent.process.threads import own_thread
-from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.stop.inbox import unharmed
 from dbg_agent.stop.stacks import is_own
 from dbg_agent.stop.stops import Crash
 from dbg_wire.errors import error_line, printable
@@ -125,24 +125,17 @@ def keep(
     """
     if isinstance(error, PASSING):
         return
-    try:
+
+    def stop() -> None:
         rank = connect() if lease > 0 else None
         frame = _innermost(traceback)
         if rank is None or frame is None:
             return
         rank.stopping.end_step()
-        if rank.stops.is_mine():
-            return
-        _keep(rank, error.with_traceback(traceback), frame, lease, ends)
-    except ProgramRaised as raised:
-        to_raise = raised.error
-    except Exception as fault:
-        # The first promise: no fault of ours changes how a job ends.
-        say(f"the crashed rank can't be kept ({error_line(fault)})")
-        return
-    else:
-        return
-    raise to_raise
+        if not rank.stops.is_mine():
+            _keep(rank, error.with_traceback(traceback), frame, lease, ends)
+
+    unharmed(stop, lambda fault: say(f"the crashed rank can't be kept ({error_line(fault)})"))
 
 
 def _keep(rank: Rank, error: BaseException, frame: FrameType, lease: float, ends: str) -> None:
@@ -230,10 +223,10 @@ class _Terminating:
             signal.signal(signal.SIGTERM, self._former if self._former is not None else signal.SIG_DFL)
 
     def _report(self, _number: int, _frame: FrameType | None) -> None:
-        # The handler may have interrupted our own code while that held a lock that _tell needs.
-        own_thread(self._tell, "dbg-agent-sigterm").start()
+        # The handler may have interrupted our own code while that held a lock that _report_grace needs.
+        own_thread(self._report_grace, "dbg-agent-sigterm").start()
 
-    def _tell(self) -> None:
+    def _report_grace(self) -> None:
         launcher = self._rank.membership.identity.launcher
         grace = GRACE.get(launcher)
         when = f"in about {grace} s" if grace is not None else "soon"
@@ -241,4 +234,4 @@ class _Terminating:
         told = f"got SIGTERM while it is kept after a crash; {who} ends it {when}"
         say(f"{self._rank.address} {told}")
         self._rank.send(fitted(Notice, text=f"{self._rank.address} {told}"))
-        self._rank.stops.note(f"{self._detail}; {told}")
+        self._rank.stops.set_detail(f"{self._detail}; {told}")

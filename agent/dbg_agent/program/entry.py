@@ -26,7 +26,7 @@ from dbg_agent.program.own_rank import (
 )
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
-from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.stop.inbox import ProgramRaised, unharmed
 from dbg_wire.errors import BrokerUnreachable, error_line, printable
 
 MAX_PASSED = 300
@@ -46,7 +46,8 @@ def stop_at(
     With ``before_line`` the stop is before the frame's line, and not a call in it. A stop that is ``asked_for`` from
     outside waits as long as the broker's process lives.
     """
-    try:
+
+    def stop() -> str | None:
         tracer = sys.gettrace()
         # As in Stopping.stop: a step of the debugger must not go into this code.
         sys.settrace(None)
@@ -55,23 +56,22 @@ def stop_at(
             rank = connected_rank(settings, asked_for=asked_for)
             if rank is not None and settings.rc:
                 rank.debuggers.reads_rc = True
+        except AskedForError as asked:
+            raise ProgramRaised(asked.problem) from None
         finally:
             sys.settrace(tracer)
-        if rank is not None:
-            _stop_or_hold(rank, frame, settings, before_line=before_line)
-            return None
-        return _pass_by(frame)
-    except ProgramRaised as raised:
-        to_raise: BaseException = raised.error
-    except AskedForError as asked:
-        to_raise = asked.problem
-    except Exception as error:
-        # The first promise: no fault of ours ends a training job.
-        failure = f"set_trace failed ({error_line(error)})"
-        warn(f"{failure}; going on without a debugger")
-        return failure
-    # The error is raised outside of the except clause, so that it keeps its own cause and context.
-    raise to_raise
+        if rank is None:
+            return _pass_by(frame)
+        _stop_or_hold(rank, frame, settings, before_line=before_line)
+        return None
+
+    return unharmed(stop, _failed)
+
+
+def _failed(error: Exception) -> str:
+    failure = f"set_trace failed ({error_line(error)})"
+    warn(f"{failure}; going on without a debugger")
+    return failure
 
 
 def _pass_by(frame: FrameType) -> str | None:

@@ -22,7 +22,7 @@ from dbg_agent.program.entry import keep_here, stop_at
 _told = False
 
 
-def told_of_streams(patch_stdstreams: object) -> None:
+def warn_of_streams(patch_stdstreams: object) -> None:
     """Say, once in this process, that ``patch_stdstreams`` is ignored, if the program has set it."""
     global _told  # noqa: PLW0603 - one per process
     if patch_stdstreams and not _told:
@@ -40,7 +40,7 @@ def _begin(
 ) -> None:
     """Initialize a stock object without the listening and waiting of the stock ``__init__``."""
     if type(debugger).__name__ == "RemotePdb":
-        told_of_streams(patch_stdstreams)
+        warn_of_streams(patch_stdstreams)
     from bdb import Bdb
 
     Bdb.__init__(debugger)
@@ -197,7 +197,7 @@ def _stop_where_called(frame: FrameType | None = None, *_where: object, **_how: 
 def _stop_as_remote_pdb(
     _host: object = None, _port: object = None, patch_stdstreams: object = False, *_how: object, **_more: object
 ) -> None:
-    told_of_streams(patch_stdstreams)
+    warn_of_streams(patch_stdstreams)
     stop_at(sys._getframe(1), {}, ())
 
 

@@ -5,20 +5,17 @@ Nothing of this is loaded before the first such question.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dbg_agent.breakpoints.log_points import LogPace
-from dbg_agent.breakpoints.rank_breakpoints import BreakpointHost, LineBreakpoints
 from dbg_agent.process.threads import BoundedThreads
+from dbg_agent.rank.line_breakpoints import LineBreakpoints
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.values.source_text import NotLoaded, source_text
-from dbg_wire.errors import error_line, printable
-from dbg_wire.messages import Ask, Kind, Notice
+from dbg_wire.errors import error_line
+from dbg_wire.messages import Ask, Kind
 from dbg_wire.records.breakpoints import BreakpointsWish
 from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
-from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
@@ -65,48 +62,6 @@ def answer_source(ask: Ask, question: Inspection, answer: Answer) -> None:
 def _rows(question: Inspection) -> tuple[InspectionRecord, ...]:
     # The stopped thread has its own record of sources, which no other thread may touch.
     return cut_to_fit(source_text(question.text, question.begin, question.count, (), Loaded()))
-
-
-class _LogOutput:
-    """The job's output and the broker, which get the texts of log points."""
-
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
-        self._pace = LogPace(rank.membership.identity.world_size or 1)
-
-    def print(self, text: str) -> None:
-        """Print a text; never raise."""
-        try:
-            print(text, flush=True)  # noqa: T201 - the job's output is where a user looks for it
-        except Exception as error:
-            self._rank.warn(f"a log point can't print ({type(error).__name__})")
-        shown = self._pace.line(printable(text), time.monotonic())
-        if shown is not None:
-            self._report(shown)
-        elif self._pace.is_last_due():
-            self._rank.call_later(1.0, self._report_last)
-
-    def _report_last(self) -> None:
-        last = self._pace.last()
-        if last is not None:
-            self._report(last)
-
-    def _report(self, text: str) -> None:
-        self._rank.send(fitted(Notice, text=text, is_log=True))
-
-
-def _host_of(rank: Rank) -> BreakpointHost:
-    return BreakpointHost(
-        number=lambda: rank.number,
-        warn=rank.warn,
-        stop=lambda frame: rank.stopping.stop(frame, "breakpoint", before_line=True),
-        has_just_halted=rank.stopping.has_just_halted,
-        note_halt=rank.stopping.note_halt,
-        call_later=rank.call_later,
-        halted_thread=lambda: rank.stops.owner,
-        print_log=_LogOutput(rank).print,
-        has_commands=lambda number: any(getattr(one, "commands", {}).get(number) for one in rank.debuggers.loaded),
-    )
 
 
 class FirstToAnswer:
@@ -157,9 +112,9 @@ def _grant(rank: Rank, ask: Ask, answer: Answer) -> bool:
     wish = ask.inquiry if isinstance(ask.inquiry, BreakpointsWish) else BreakpointsWish()
     known = rank.breakpoints
     if known.wished is None:
-        known.wished = LineBreakpoints(_host_of(rank), known.lines)
+        known.wished = LineBreakpoints(rank)
     states = known.wished.grant(wish)
     if wish.set or wish.clear:
-        known.look()
+        known.update()
     answer(ask, Kind.VALUE, f"{len(states)} breakpoints", rows=tuple(states))
     return bool(wish.set or wish.clear)

@@ -12,10 +12,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.stop.inbox import unharmed
 from dbg_agent.stop.room import make_room
 from dbg_agent.stop.stacks import NoSuchFrame, is_at_end, is_under_ours, thread_frame
 from dbg_wire.errors import error_line
@@ -99,19 +100,16 @@ class BreakIn:
             # A stop here could wait for ever for a lock of that code.
             self._rank.call_later(AGAIN_SECONDS, self._again)
             return
-        try:
-            with make_room():
-                self._carry_out(frame)
-            return
-        except ProgramRaised as raised:
-            to_raise = raised.error
-        except Exception as error:
-            # The first promise: no fault of ours ends a training job.
-            self._rank.warn(f"the break-in failed ({error_line(error)}); going on")
-            return
-        raise to_raise
+        unharmed(partial(self._carry_out, frame), self._failed)
+
+    def _failed(self, error: Exception) -> None:
+        self._rank.warn(f"the break-in failed ({error_line(error)}); going on")
 
     def _carry_out(self, frame: FrameType) -> None:
+        with make_room():
+            self._answer_or_stop(frame)
+
+    def _answer_or_stop(self, frame: FrameType) -> None:
         self._answer_live(frame)
         if not self._wanted:
             return

@@ -158,7 +158,7 @@ class Console(io.TextIOBase):
     def begin(self) -> None:
         """Begin the log of a new session."""
         with self._lock:
-            self._take_written()
+            self._receive_written()
             self._log, self._tail = PromptLog(), ""
 
     def writable(self) -> bool:
@@ -185,11 +185,11 @@ class Console(io.TextIOBase):
         # A flag or a context manager in Python can't say so: Ctrl-C may come between any two of its instructions.
         if not self._lock._is_owned():  # type: ignore[attr-defined] # what `threading.Condition` asks its lock, too
             with self._lock:
-                self._take_written()
+                self._receive_written()
             self._show_later()
         return len(text)
 
-    def _take_written(self) -> None:
+    def _receive_written(self) -> None:
         # Text that a finalizer writes meanwhile waits for the next call: else this loop might never end.
         for _ in range(len(self._written)):
             text = self._written.popleft()
@@ -268,7 +268,7 @@ class Console(io.TextIOBase):
             self._is_interrupted = prompt is None or begins
             return self._is_interrupted
 
-    def take_interrupt(self) -> bool:
+    def consume_interrupt(self) -> bool:
         """Tell, once, whether an interrupt is noted; from any thread."""
         with self._lock:
             is_interrupted, self._is_interrupted = self._is_interrupted, False
@@ -281,13 +281,13 @@ class Console(io.TextIOBase):
     def ask(self, state: PromptState) -> str:
         """Make the unfinished line the prompt, and wait for the reply; meanwhile do what the inbox asks."""
         with self._lock:
-            self._take_written()
+            self._receive_written()
             # The prompt's text is taken first, because a timer may show it as output.
             text, self._tail = self._tail, ""
         self._rank.stopping.start_reporting()
-        self._rank.breakpoints.look()
+        self._rank.breakpoints.update()
         with self._lock:
-            self._take_written()
+            self._receive_written()
             self._number += 1
             self._prompt = fitted(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
             # The command that was to be interrupted has ended.

@@ -21,9 +21,9 @@ from dbg_wire.states import StopPhase
 from dbg_wire.tables.engines import DEFAULT_ENGINE, PDB, PUDB
 
 if TYPE_CHECKING:
-    from dbg_agent.breakpoints.rank_breakpoints import LineBreakpoints
     from dbg_agent.rank.engine import Engine
     from dbg_agent.rank.evaluate import Evaluated
+    from dbg_agent.rank.line_breakpoints import LineBreakpoints
     from dbg_agent.rank.rank import Rank
     from dbg_agent.stop.inbox import WantedMove
     from dbg_wire.messages import Ask
@@ -33,9 +33,9 @@ PASSING_PDB = "dbg_agent.engines.passing_pdb"
 
 
 class UserBreakpoints:
-    """The breakpoints as of the last :meth:`look`; ``known`` may be read from any thread.
+    """The breakpoints as of the last :meth:`update`; ``known`` may be read from any thread.
 
-    ``changed`` is called when :meth:`look` finds a difference.
+    ``changed`` is called when :meth:`update` finds a difference.
     """
 
     def __init__(self, loaded: Loaded, changed: Callable[[], None]) -> None:
@@ -62,7 +62,7 @@ class UserBreakpoints:
         """Return how many lines have breakpoints; from any thread."""
         return sum(len(lines) for lines in list(self.lines.values()))
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Note the breakpoints now, and call ``changed`` if they differ; in the stopped thread.
 
         A debugger's screen or prompt calls this after each key or command, and the stop when a debugger was left.
@@ -83,13 +83,13 @@ def _user_breakpoints(breaks: Mapping[str, Sequence[int]], loaded: Loaded) -> li
     for one in list(bdb.Breakpoint.bpbynumber):
         # bdb's list also holds the breakpoints of the program's own debugger.
         if one is not None and one.enabled and not one.temporary and one.line in breaks.get(one.file, ()):
-            told = _told(one, loaded)
+            told = _reported(one, loaded)
             if told is not None:
                 found[told] = None
     return list(found)[:MAX_BREAKPOINTS]
 
 
-def _told(one: Any, loaded: Loaded) -> Breakpoint | None:
+def _reported(one: Any, loaded: Loaded) -> Breakpoint | None:
     """Return a breakpoint of bdb in reportable form; None if it can't be set again in another process."""
     file, line = one.file, one.line
     condition = str(one.cond).strip() if one.cond is not None else ""

@@ -255,7 +255,7 @@ class Engine(bdb.Bdb):
 
     def let_go(self) -> None:
         """Go on without breakpoints. Terminals keep the list of them, since no user has cleared them one by one."""
-        self._rank.breakpoints.look()
+        self._rank.breakpoints.update()
         self.has_let_go = True
         self.clear_all_breaks()
         self.set_continue()

@@ -104,7 +104,7 @@ class FromBroker:
         if engine is not None and INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == PUDB:
             engine.interrupt()
         self._rank.limits.lease.use()
-        self._rank.tell_loss(self._rank.inbox.type(frame, lambda: self._rank.stops.current))
+        self._rank.report_loss(self._rank.inbox.type(frame, lambda: self._rank.stops.current))
 
     def on_disconnect(self) -> None:
         """Note that no terminal looks any more; the stop stays as it is."""
@@ -160,10 +160,10 @@ class FromBroker:
         self._rank.questions.on_ask(ask)
 
     def _on_audience(self, audience: Audience) -> None:
-        self._rank.limits.note(audience)
+        self._rank.limits.note_audience(audience)
         resized = self._rank.debuggers.terminal.seat(audience)
         before, _ = self._rank.inbox.settled()
-        self._rank.tell_loss(self._rank.inbox.change_driver(audience.generation))
+        self._rank.report_loss(self._rank.inbox.change_driver(audience.generation))
         if audience.generation != before:
             # Only a report of this generation says what became of the former driver's reply.
             self._rank.publish()

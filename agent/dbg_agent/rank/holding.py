@@ -306,10 +306,10 @@ class Holding:
         if verdict.again is not None:
             self._rank.call_later(max(0.0, verdict.again - time.monotonic()), self._judge)
         if verdict.lost and verdict.lost != self._lost_told:
-            self._tell_lost(verdict.lost)
+            self._report_lost(verdict.lost)
         self._lost_told = verdict.lost
 
-    def _tell_lost(self, lost: tuple[int, ...]) -> None:
+    def _report_lost(self, lost: tuple[int, ...]) -> None:
         waiting = self.waiting
         if waiting is not None:
             address, limit = self._rank.address, self.counts.lost_seconds

@@ -117,12 +117,12 @@ class Membership:
         """Note the broker's welcome with this rank's address; in the link's thread."""
         is_first, self.welcome = self.welcome is None, welcome
         if is_first:
-            self._look_again()
+            self._poll_identity()
 
     def _has_moved(self) -> bool:
         return self.identify().key != self.identity.key
 
-    def _look_again(self) -> None:
+    def _poll_identity(self) -> None:
         """Register anew if the identity has changed, and look again later; in the link's thread.
 
         A launcher sets the identity before the start. Without a launcher, a library that starts or connects ranks
@@ -135,4 +135,4 @@ class Membership:
         is_watched = rank.stops.current[0] is not None or rank.debuggers.terminal.viewers > 0
         if not is_watched and self._has_moved():
             self._rank.link.reconnect()
-        self._rank.call_later(IDENTITY_SECONDS, self._look_again)
+        self._rank.call_later(IDENTITY_SECONDS, self._poll_identity)

@@ -69,7 +69,7 @@ class Unmoved:
         self._seen: Seen | None = None
         self._since = self._used = 0.0
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         """Look at the main thread; return for how many seconds it has not moved, None if that is unknown."""
         now, used, seen = time.monotonic(), self._processor_time(), _main_thread_frames()
         elapsed = now - self._since
@@ -126,7 +126,7 @@ class Position:
             return time.monotonic() - self._rank.stops.stands_since, False
         if self._rank.stops.owner not in (None, threading.main_thread().ident):
             return None, False
-        seconds = self._unmoved.look()
+        seconds = self._unmoved.poll()
         return seconds, seconds is not None
 
     def _stands(self) -> bool:

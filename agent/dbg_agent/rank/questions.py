@@ -214,7 +214,7 @@ class Questions:
 
     def _eval(self, ask: Ask) -> None:
         if isinstance(ask.inquiry, PartsQuestion):
-            self._work.at_stop(ask, partial(self._tell_parts, ask, ask.inquiry))
+            self._work.at_stop(ask, partial(self._answer_parts, ask, ask.inquiry))
         elif ask.live and self._rank.stops.current[0] is None:
             asked = time.monotonic()
             self._rank.break_in.ask(
@@ -230,9 +230,9 @@ class Questions:
             if (question := source_question(ask)) is not None:
                 answer_source(ask, question, self.answer)
                 return
-        self._work.at_stop(ask, partial(self._tell_inspected, ask))
+        self._work.at_stop(ask, partial(self._answer_inspection, ask))
 
-    def _tell_inspected(self, ask: Ask) -> None:
+    def _answer_inspection(self, ask: Ask) -> None:
         from dbg_agent.values.inspector import inspected
 
         if self._inspector is None:
@@ -247,7 +247,7 @@ class Questions:
             kind, text, rows = inspected(self._inspector, ask, at, self._rank.debuggers.locals_of(at[0]))
             self.answer(ask, kind, text, rows=rows, frame=place_at(at))
 
-    def _tell_parts(self, ask: Ask, question: PartsQuestion) -> None:
+    def _answer_parts(self, ask: Ask, question: PartsQuestion) -> None:
         from dbg_agent.values.parts import parts_of
 
         kept = self._kept
@@ -289,7 +289,7 @@ class Questions:
 
         at = self._found(ask, find)
         if at is not None:
-            self._say(ask, evaluate(ask, at[0], self._rank.debuggers.locals_of(at[0])), at)
+            self._answer_evaluated(ask, evaluate(ask, at[0], self._rank.debuggers.locals_of(at[0])), at)
 
     def _found(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> FrameAt | None:
         """Return the frame that a question is about; answer and return None if there is none."""
@@ -302,7 +302,7 @@ class Questions:
             self.answer(ask, Kind.RUNNING, "running")
         return at
 
-    def _say(self, ask: Ask, evaluated: Evaluated, at: FrameAt) -> None:
+    def _answer_evaluated(self, ask: Ask, evaluated: Evaluated, at: FrameAt) -> None:
         """Answer with the outcome of an expression or a command, and keep its value available for a while."""
         if evaluated.kept is not None:
             self._keep(evaluated.kept[0], evaluated.exact)
@@ -350,11 +350,11 @@ class Questions:
         if at is None:
             return
         outcome = self._rank.debuggers.run_command(ask, at[0], self._rank.stopping.looked_at())
-        self._rank.breakpoints.look()
+        self._rank.breakpoints.update()
         if isinstance(outcome, tuple):
             self._put_move(ask, self._rank.stops.number, *outcome)
         else:
-            self._say(ask, outcome, at)
+            self._answer_evaluated(ask, outcome, at)
 
     # ----------------------------------------------------------------------------------------------------------- moves
 

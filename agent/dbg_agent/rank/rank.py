@@ -115,7 +115,7 @@ class Rank:
         """Queue a report of this rank's state."""
         self.link.outgoing.put_report()
 
-    def tell_loss(self, loss: Loss | None) -> None:
+    def report_loss(self, loss: Loss | None) -> None:
         """Tell which keys the debugger will never get, if any."""
         if loss is not None:
             self.send(

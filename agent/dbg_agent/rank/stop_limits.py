@@ -31,13 +31,11 @@ from dbg_wire.records.record import fitted
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
 
-HOUR, MINUTE = 3600.0, 60.0
-
 SOON_SECONDS = 120.0
 """Seconds before a deadline from which on the time left is given in seconds, not in minutes."""
 
-MINUTE = 60.0
-"""Seconds after which the time left is updated."""
+HOUR, MINUTE = 3600.0, 60.0
+"""Units of a time limit; the time left is updated each minute."""
 
 SOON_AGAIN_SECONDS = 10.0
 """Seconds after which the time left is updated within SOON_SECONDS of the deadline."""
@@ -95,7 +93,7 @@ class Lease:
         self._used = self._clock()
         self._rank.stops.note_lease(self._present())
 
-    def note(self, audience: Audience) -> None:
+    def note_audience(self, audience: Audience) -> None:
         """Note whether a terminal drives the rank, not only watches it; in the link's thread."""
         before = self._is_driven, self._generation
         self._is_driven, self._generation = audience.driven, audience.generation
@@ -147,9 +145,9 @@ class Lease:
 
     def _put_off(self, seconds: float) -> None:
         self._armed = armed = self._armed + 1
-        self._rank.call_later(seconds, lambda: self._look(armed))
+        self._rank.call_later(seconds, lambda: self._check(armed))
 
-    def _look(self, armed: int) -> None:
+    def _check(self, armed: int) -> None:
         rank = self._rank
         number, _ = rank.stops.current
         if armed != self._armed or number is None:
@@ -266,14 +264,14 @@ class Deadlines:
         first = self._deadline()
         if first is None:
             return ""
-        self._tell(self._stop)
+        self._report(self._stop)
         return first.text(time.monotonic())
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Tell the first deadline again, which the broker or a terminal may have moved; in the link's thread."""
         number, _ = self._rank.stops.current
         if number is not None and number == self._stop:
-            self._tell(number)
+            self._report(number)
 
     def end(self) -> None:
         """Take in that the stop is about to end; in the stopped thread.
@@ -294,7 +292,7 @@ class Deadlines:
             return first
         return Deadline("unless somebody types, it goes on", "nobody has typed, so it goes on", end)
 
-    def _tell(self, number: int) -> None:
+    def _report(self, number: int) -> None:
         """Have the report name the first deadline, unless another detail took its place, and look again in time."""
         deadline = self._deadline()
         if self._rank.stops.current[0] != number or (deadline is None and self._said == self._base):
@@ -303,7 +301,7 @@ class Deadlines:
         text = deadline.text(now) if deadline is not None else ""
         said = "; ".join(filter(None, (self._base, text)))
         left = max(0.0, deadline.at - now) if deadline is not None else None
-        if self._rank.stops.note(said, instead_of=self._said, limit=text, limit_seconds=left):
+        if self._rank.stops.set_detail(said, instead_of=self._said, limit=text, limit_seconds=left):
             self._said = said
             if deadline is not None and now < deadline.at:
                 pause = MINUTE if deadline.at - now > SOON_SECONDS else SOON_AGAIN_SECONDS
@@ -312,7 +310,7 @@ class Deadlines:
 
     def _again(self, armed: int, number: int) -> None:
         if armed == self._armed:
-            self._tell(number)
+            self._report(number)
 
     def _restore(self, stops: int) -> None:
         """Give groups their timeouts back, unless this rank has stopped again."""
@@ -340,9 +338,9 @@ class StopLimits:
     def allow(self, most: float | None) -> None:
         """Note the longest lease that the broker allows."""
         self.lease.allow(most)
-        self._deadlines.look()
+        self._deadlines.update()
 
-    def note(self, audience: Audience) -> None:
+    def note_audience(self, audience: Audience) -> None:
         """Note whether a terminal drives the rank."""
-        self.lease.note(audience)
-        self._deadlines.look()
+        self.lease.note_audience(audience)
+        self._deadlines.update()

@@ -210,9 +210,9 @@ class Stopping:
         if isinstance(work, RunJob):
             work.job()
 
-    def take_keys(self, count: int) -> None:
+    def acknowledge_keys(self, count: int) -> None:
         """Acknowledge that the debugger took this many bytes."""
-        generation, offset = self._rank.inbox.take_keys(count)
+        generation, offset = self._rank.inbox.consume_keys(count)
         self._rank.send(fitted(Applied, generation=generation, offset=offset))
 
     # ---------------------------------------------------------------------------------------------------- a stop begins
@@ -336,9 +336,9 @@ class Stopping:
             self.end()
             raise
         if not engine.has_let_go:
-            rank.breakpoints.look()
+            rank.breakpoints.update()
         if way is WayOut.SWITCH:
-            rank.tell_loss(rank.inbox.close(rank.stops.close_session, "another debugger was opened"))
+            rank.report_loss(rank.inbox.close(rank.stops.close_session, "another debugger was opened"))
             rank.inbox.put(rank.stops.number, OpenDebugger(rank.debuggers.wanted()))
             return False
         if self.crash is not None:
@@ -386,13 +386,13 @@ class Stopping:
             return
         self._complete_sites()
         rank.limits.end()
-        rank.tell_loss(rank.inbox.end(rank.stops.number, rank.stops.end, "the stop ended"))
+        rank.report_loss(rank.inbox.end(rank.stops.number, rank.stops.end, "the stop ended"))
         rank.questions.moved("running")
 
     def _end_pass(self) -> None:
         """End an unreported stop; report if it has removed the last breakpoint, a temporary one."""
         rank = self._rank
-        rank.tell_loss(rank.inbox.end(rank.stops.number, rank.stops.end, "the stop ended"))
+        rank.report_loss(rank.inbox.end(rank.stops.number, rank.stops.end, "the stop ended"))
         if not rank.breakpoints.lines:
             rank.publish()
         interrupted, self.is_interrupted = self.is_interrupted, False

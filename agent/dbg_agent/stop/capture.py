@@ -40,7 +40,7 @@ class Capture(io.TextIOBase):
         """Return the end of input: no user is asked."""
         return ""
 
-    def take_interrupt(self) -> bool:
+    def consume_interrupt(self) -> bool:
         """Return False: the question that a command answers has its own deadline."""
         return False
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Union
+from typing import TypeVar, Union
 
 from dbg_agent.process.threads import wait_for
 from dbg_wire.codec import Input
@@ -96,7 +96,7 @@ class TypedKeys:
         """Return up to ``count`` waiting bytes."""
         return bytes(self._pending[:count])
 
-    def take(self, count: int) -> None:
+    def consume(self, count: int) -> None:
         """Count the first ``count`` bytes as applied."""
         del self._pending[:count]
 
@@ -206,6 +206,25 @@ class ProgramRaised(BaseException):
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error
+
+
+Result = TypeVar("Result")
+
+
+def unharmed(work: Callable[[], Result], failed: Callable[[Exception], Result]) -> Result:
+    """Do work of ours in a thread of the program: what ProgramRaised carries comes out, and no fault of ours does.
+
+    ``failed`` takes the fault.
+    """
+    try:
+        return work()
+    except ProgramRaised as raised:
+        to_raise = raised.error
+    except Exception as error:
+        # The first promise: no fault of ours ends a training job.
+        return failed(error)
+    # Outside of the except block the exception keeps its own cause and context.
+    raise to_raise
 
 
 class LeaveDebugger(BaseException):
@@ -336,10 +355,10 @@ class Inbox:
         with self._changed:
             return self._keys.peek(count)
 
-    def take_keys(self, count: int) -> tuple[int, int]:
+    def consume_keys(self, count: int) -> tuple[int, int]:
         """Count keys as applied; return generation and offset to acknowledge."""
         with self._changed:
-            self._keys.take(count)
+            self._keys.consume(count)
             return self._keys.generation, self._keys.applied
 
     def settled(self) -> tuple[int, int]:

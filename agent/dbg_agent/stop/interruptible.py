@@ -154,7 +154,7 @@ class Interruptible:
         with self._lock:
             is_over = self._sent.get(thread, 0) not in (0, *left)
         if is_over and thread != threading.main_thread().ident:
-            _take_back(thread)
+            _withdraw_interrupt(thread)
 
     def on_signal(self, _number: int, _frame: FrameType | None) -> None:
         """Raise KeyboardInterrupt if an interrupt of the work in this thread is wanted; the handler of the signal."""
@@ -173,7 +173,7 @@ def _raise_in(thread: int, error: type[BaseException]) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
 
 
-def _take_back(thread: int) -> None:
+def _withdraw_interrupt(thread: int) -> None:
     """Take back an interrupt that the calling thread, ``thread``, has not raised yet.
 
     Another exception is raised and caught in its place. CPython up to 3.12 keeps a flag for the whole process until a

@@ -385,7 +385,7 @@ class Stops:
             self._changed()
         logger.info("stop %d ends", number)
 
-    def note(
+    def set_detail(
         self, detail: str, instead_of: str | None = None, *, limit: str = "", limit_seconds: float | None = None
     ) -> bool:
         """Replace the detail of the current stop; return False, without a change, if a given ``instead_of`` differs.

@@ -15,7 +15,7 @@ from typing import Any
 from dbg_agent.stop.capture import Capture, talking_to
 from dbg_agent.stop.frame_locals import write_back
 from dbg_agent.values.objects import in_order
-from dbg_agent.values.part import Opened, Part, is_name
+from dbg_agent.values.part import Opened, ShownPart, is_name
 from dbg_wire.limits import MAX_COMPLETIONS
 from dbg_wire.records.inspection import Completion, Scope
 from dbg_wire.records.record import fitted
@@ -59,9 +59,9 @@ class Namespaces:
         name: str,
         *,
         shadowed: MutableMapping[str, Any],
-    ) -> Part:
+    ) -> ShownPart:
         is_seen = is_name(name) and (shadowed is self.globals or name not in shadowed)
-        return Part(name, partial(values.__getitem__, name), name if is_seen else "", partial(put, name))
+        return ShownPart(name, partial(values.__getitem__, name), name if is_seen else "", partial(put, name))
 
     def _put_global(self, name: str, value: Any) -> None:
         self.globals[name] = value

@@ -20,7 +20,7 @@ from dbg_agent.values.describe import describe
 from dbg_agent.values.evaluation import Evaluation, Namespaces, completions
 from dbg_agent.values.listing import Handles, Listing, NoSuchHandle
 from dbg_agent.values.opening import Opening
-from dbg_agent.values.part import Opened, Part, root_of
+from dbg_agent.values.part import Opened, ShownPart, root_of
 from dbg_agent.values.record import abridged, error_text
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.messages import Ask, Kind
@@ -86,7 +86,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InspectedFrame:
     """The frame that a question is about, the locals that an open debugger has of it, and the seconds for the work."""
 
     frame: FrameType
@@ -123,7 +123,7 @@ class Inspector:
         read, self._read = self._read, {}
         release(read.values())
 
-    def answer(self, question: Inspection, place: Place) -> Iterable[InspectionRecord]:
+    def answer(self, question: Inspection, place: InspectedFrame) -> Iterable[InspectionRecord]:
         """Return the records of an answer. Raises Refused, NoSuchHandle, and what code of the program raises."""
         names = Namespaces(place.frame, place.known_locals)
         self._read[id(place.frame)] = place.frame
@@ -163,8 +163,8 @@ class Inspector:
         if not evaluation.is_expression or (printed and value is None):
             return fitted(Variable, name="", text=abridged(printed.rstrip("\n")), is_fixed=True)
         text = abridged(printed + describe(value, stats=False, seconds=seconds).text)
-        part = Part("", lambda: value, root_of(question.text))
-        return self._listing.told(part, value, text)
+        part = ShownPart("", lambda: value, root_of(question.text))
+        return self._listing.row_of(part, value, text)
 
     def _assign(self, question: Inspection, names: Namespaces, seconds: float) -> Variable:
         part = self._opened(question, names).find(question.name)
@@ -214,7 +214,7 @@ def inspected(
     if not isinstance(question, Inspection):
         return Kind.ERROR, "no question about values", ()
     try:
-        place = Place(at[0], known_locals, ask.seconds / 2)
+        place = InspectedFrame(at[0], known_locals, ask.seconds / 2)
         return Kind.VALUE, "", cut_to_fit(inspector.answer(question, place))
     except (Refused, NoSuchHandle, NotLoaded) as error:
         return Kind.ERROR, str(error), ()

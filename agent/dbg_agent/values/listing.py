@@ -11,7 +11,7 @@ from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.values.children import name_of
 from dbg_agent.values.describe import beginning_of
 from dbg_agent.values.opening import LazyPart, Opening, Statistics
-from dbg_agent.values.part import Opened, Part
+from dbg_agent.values.part import Opened, ShownPart
 from dbg_agent.values.record import sentence_of
 from dbg_wire.records.inspection import MAX_VARIABLE_TEXT, Variable
 from dbg_wire.records.record import fitted
@@ -23,7 +23,7 @@ NOT_READ = "(read when it is opened)"
 """The text of a part that is not read before somebody asks for it: a property, or figures of a tensor."""
 
 SHARE = 0.5
-"""Part of the time that is left which one value may take."""
+"""ShownPart of the time that is left which one value may take."""
 
 
 MAX_HANDLES = 10_000
@@ -93,7 +93,7 @@ class Listing:
         self._handles = handles
         self.opening = opening
 
-    def variables(self, parts: Iterable[Part], seconds: float) -> list[Variable]:
+    def variables(self, parts: Iterable[ShownPart], seconds: float) -> list[Variable]:
         """Return the variables of these parts within about ``seconds``.
 
         A value that takes more than its share is told as such, and the next ones are looked at all the same.
@@ -105,7 +105,7 @@ class Listing:
             self._some(waiting, made, end)
         return made
 
-    def _some(self, waiting: list[Part], made: list[Variable], end: float) -> None:
+    def _some(self, waiting: list[ShownPart], made: list[Variable], end: float) -> None:
         """Look at parts until all are done or one takes too long; the next one is the last of ``waiting``."""
         left = end - time.monotonic()
         if left <= 0:
@@ -127,7 +127,7 @@ class Listing:
         elif waiting:
             made.append(self._untold(waiting.pop(), f"interrupted after {share:.3g} s"))
 
-    def variable(self, part: Part, seconds: float) -> Variable:
+    def variable(self, part: ShownPart, seconds: float) -> Variable:
         """Return one part as a variable."""
         if part.is_lazy:
             lazy = LazyPart(replace(part, is_lazy=False))
@@ -145,7 +145,7 @@ class Listing:
             value = part.read()
         except Exception as error:
             return self._untold(part, sentence_of(error))
-        return self.told(part, value, self.text_of(value, seconds))
+        return self.row_of(part, value, self.text_of(value, seconds))
 
     def text_of(self, value: Any, seconds: float) -> str:
         """Return the text of a value in a list."""
@@ -153,7 +153,7 @@ class Listing:
             return value.text
         return beginning_of(value, most=MAX_VARIABLE_TEXT, seconds=seconds)
 
-    def told(self, part: Part, value: Any, text: str) -> Variable:
+    def row_of(self, part: ShownPart, value: Any, text: str) -> Variable:
         """Return a variable with this value and text."""
         try:
             opened = self.opening.opened(value, part.expression)
@@ -173,7 +173,7 @@ class Listing:
             is_fixed=part.write is None,
         )
 
-    def _untold(self, part: Part, why: str) -> Variable:
+    def _untold(self, part: ShownPart, why: str) -> Variable:
         return fitted(
             Variable,
             name=part.name[:MAX_NAME],

@@ -17,7 +17,7 @@ from types import (
 from typing import Any
 
 from dbg_agent.values.children import field_names, module_of, torch_module
-from dbg_agent.values.part import Part, attribute, item, literal_of
+from dbg_agent.values.part import ShownPart, attribute, item, literal_of
 
 _mro = type.__dict__["__mro__"].__get__
 class_dict = type.__dict__["__dict__"].__get__
@@ -140,7 +140,7 @@ ModuleParts = ("_modules", "_parameters", "_buffers")
 """The dicts in which a torch module keeps what users know as its attributes."""
 
 
-def attributes_of(value: Any, expression: str, surveys: Surveys) -> list[Callable[[], Part]]:
+def attributes_of(value: Any, expression: str, surveys: Surveys) -> list[Callable[[], ShownPart]]:
     """Return what makes a part of each attribute of an object, in the order in which they are shown."""
     kind = type(value)
     if issubclass(kind, ModuleType):
@@ -172,7 +172,7 @@ def _is_shown(value: Any, name: str, dictionary: dict[Any, Any]) -> bool:
     return name not in dictionary and not isinstance_of(value, (BaseException, tuple))  # type: ignore[arg-type]
 
 
-def _of_namespace(owner: Any, values: dict[Any, Any], expression: str) -> list[Callable[[], Part]]:
+def _of_namespace(owner: Any, values: dict[Any, Any], expression: str) -> list[Callable[[], ShownPart]]:
     names = in_order([name for name in values if type(name) is str])
     return [partial(_in_dictionary, owner, values, name, attribute(expression, name)) for name in names]
 
@@ -182,9 +182,9 @@ def in_order(names: list[str]) -> list[str]:
     return sorted(names, key=lambda name: name.startswith("__") and name.endswith("__"))
 
 
-def _of_class(value: Any, expression: str) -> list[Callable[[], Part]]:
+def _of_class(value: Any, expression: str) -> list[Callable[[], ShownPart]]:
     values = class_dict(value)
-    made: list[Callable[[], Part]] = []
+    made: list[Callable[[], ShownPart]] = []
     for name in in_order([name for name in values if type(name) is str]):
         is_plain = type(values[name]) is FunctionType or not hasattr(type(values[name]), "__get__")
         own = attribute(expression, name) if is_plain else item(attribute(expression, "__dict__"), literal_of(name))
@@ -194,8 +194,8 @@ def _of_class(value: Any, expression: str) -> list[Callable[[], Part]]:
 
 def _of_dictionary(
     owner: Any, values: dict[Any, Any], expression: str, survey: Survey, *, is_torch: bool = False
-) -> list[Callable[[], Part]]:
-    made: list[Callable[[], Part]] = []
+) -> list[Callable[[], ShownPart]]:
+    made: list[Callable[[], ShownPart]] = []
     for name in in_order([name for name in values if type(name) is str]):
         if is_torch and (name in ModuleParts or _is_of_torch(name)):
             continue
@@ -205,18 +205,18 @@ def _of_dictionary(
     return made
 
 
-def _in_dictionary(owner: Any, values: Any, name: str, expression: str) -> Part:
-    return Part(name, partial(values.__getitem__, name), expression, partial(setattr, owner, name))
+def _in_dictionary(owner: Any, values: Any, name: str, expression: str) -> ShownPart:
+    return ShownPart(name, partial(values.__getitem__, name), expression, partial(setattr, owner, name))
 
 
-def _of_slots(owner: Any, expression: str, survey: Survey) -> list[Callable[[], Part]]:
+def _of_slots(owner: Any, expression: str, survey: Survey) -> list[Callable[[], ShownPart]]:
     return [
         partial(_slot, owner, name, slot, expression) for name, slot in survey.slots.items() if _is_set(slot, owner)
     ]
 
 
-def _slot(owner: Any, name: str, slot: Any, expression: str) -> Part:
-    return Part(name, partial(slot.__get__, owner), attribute(expression, name), partial(setattr, owner, name))
+def _slot(owner: Any, name: str, slot: Any, expression: str) -> ShownPart:
+    return ShownPart(name, partial(slot.__get__, owner), attribute(expression, name), partial(setattr, owner, name))
 
 
 def _is_set(slot: Any, owner: Any) -> bool:
@@ -227,32 +227,32 @@ def _is_set(slot: Any, owner: Any) -> bool:
     return True
 
 
-def _shared(owner: Any, name: str, expression: str) -> Part:
-    return Part(
+def _shared(owner: Any, name: str, expression: str) -> ShownPart:
+    return ShownPart(
         name, partial(object.__getattribute__, owner, name), attribute(expression, name), partial(setattr, owner, name)
     )
 
 
-def _lazy(owner: Any, name: str, expression: str) -> Part:
+def _lazy(owner: Any, name: str, expression: str) -> ShownPart:
     read = partial(getattr, owner, name)
-    return Part(name, read, attribute(expression, name), partial(setattr, owner, name), is_lazy=True)
+    return ShownPart(name, read, attribute(expression, name), partial(setattr, owner, name), is_lazy=True)
 
 
-def _fields_of_tuple(value: Any, expression: str) -> list[Callable[[], Part]]:
+def _fields_of_tuple(value: Any, expression: str) -> list[Callable[[], ShownPart]]:
     names = field_names(type(value))
     if names is None or len(names) != tuple.__len__(value):
         return []
     return [partial(_field, value, index, str(name), expression) for index, name in enumerate(names)]
 
 
-def _field(value: Any, index: int, name: str, expression: str) -> Part:
-    return Part(name, partial(tuple.__getitem__, value, index), attribute(expression, name))
+def _field(value: Any, index: int, name: str, expression: str) -> ShownPart:
+    return ShownPart(name, partial(tuple.__getitem__, value, index), attribute(expression, name))
 
 
-def _of_error(value: Any, expression: str) -> list[Callable[[], Part]]:
+def _of_error(value: Any, expression: str) -> list[Callable[[], ShownPart]]:
     if not isinstance_of(value, BaseException):
         return []
-    made: list[Callable[[], Part]] = []
+    made: list[Callable[[], ShownPart]] = []
     for name in _ERROR_ATTRIBUTES:
         own = BaseException.__dict__.get(name)
         if own is not None and hasattr(own, "__get__"):
@@ -268,8 +268,8 @@ def _is_of_torch(name: str) -> bool:
     return name.startswith("_") and ("hook" in name or name == "_non_persistent_buffers_set")
 
 
-def _of_torch_module(value: Any, dictionary: dict[Any, Any], expression: str) -> list[Callable[[], Part]]:
-    made: list[Callable[[], Part]] = []
+def _of_torch_module(value: Any, dictionary: dict[Any, Any], expression: str) -> list[Callable[[], ShownPart]]:
+    made: list[Callable[[], ShownPart]] = []
     for group in ModuleParts:
         values: dict[str, Any] | None = dictionary.get(group)
         for name in list(values or ()):

@@ -14,7 +14,7 @@ from dbg_agent.values.arrays import is_array
 from dbg_agent.values.children import VIEWS, container_of, field_names
 from dbg_agent.values.describe import beginning_of, describe
 from dbg_agent.values.objects import Survey, attributes_of, survey_of
-from dbg_agent.values.part import Opened, Part, attribute, call, item, literal_of
+from dbg_agent.values.part import Opened, ShownPart, attribute, call, item, literal_of
 from dbg_agent.values.tensors import is_tensor, local_shard, why_unreadable
 
 STATISTICS_SECONDS = 5.0
@@ -54,7 +54,7 @@ def _tensor(value: Any, expression: str) -> Opened:
     own = expression if type(value).__torch_function__ in usual else ""
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         local = local_shard(value)
-        names: list[Callable[[], Part]] = [
+        names: list[Callable[[], ShownPart]] = [
             partial(_of_tensor, value, name, attribute(own, name)) for name in TENSOR_ATTRIBUTES
         ]
         if value.is_leaf:
@@ -68,8 +68,8 @@ def _tensor(value: Any, expression: str) -> Opened:
             return Opened(names, _made)
         size = int(local.shape[0]) if local.ndim and not why_unreadable(torch, local) else 0
 
-    def row(index: int) -> Part:
-        return Part(
+    def row(index: int) -> ShownPart:
+        return ShownPart(
             str(index),
             partial(_row, torch, local, index),
             item(own, str(index)),
@@ -79,8 +79,8 @@ def _tensor(value: Any, expression: str) -> Opened:
     return Opened(names, _made, size, lambda begin, end: map(row, range(begin, end)), _finder(row, size))
 
 
-def _finder(row: Callable[[int], Part], size: int) -> Callable[[str], Part | None]:
-    def find(name: str) -> Part | None:
+def _finder(row: Callable[[int], ShownPart], size: int) -> Callable[[str], ShownPart | None]:
+    def find(name: str) -> ShownPart | None:
         return row(int(name)) if name.isascii() and name.isdecimal() and len(name) < 20 and int(name) < size else None
 
     return find
@@ -96,29 +96,29 @@ def _put_row(torch: Any, tensor: Any, index: int, value: Any) -> None:
         tensor[index] = value
 
 
-def _of_tensor(tensor: Any, name: str, expression: str) -> Part:
+def _of_tensor(tensor: Any, name: str, expression: str) -> ShownPart:
     torch: Any = sys.modules["torch"]
 
     def read() -> Any:
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             return getattr(tensor, name)
 
-    return Part(name, read, expression)
+    return ShownPart(name, read, expression)
 
 
-def _local(local: Any, expression: str) -> Part:
-    return Part("_local_tensor", lambda: local, expression)
+def _local(local: Any, expression: str) -> ShownPart:
+    return ShownPart("_local_tensor", lambda: local, expression)
 
 
-def _statistics(value: Any) -> Part:
-    return Part("statistics", partial(Statistics, value), is_lazy=True)
+def _statistics(value: Any) -> ShownPart:
+    return ShownPart("statistics", partial(Statistics, value), is_lazy=True)
 
 
 def _array(value: Any, expression: str) -> Opened:
     numpy: Any = sys.modules["numpy"]
     kind = type(value)
     is_numpys = kind.__module__.partition(".")[0] == "numpy"
-    names: list[Callable[[], Part]] = [
+    names: list[Callable[[], ShownPart]] = [
         partial(_of_array, value, name, attribute(expression, name)) for name in ARRAY_ATTRIBUTES
     ]
     fields = value.dtype.names
@@ -132,20 +132,20 @@ def _array(value: Any, expression: str) -> Opened:
     size = int(value.shape[0]) if value.ndim else 0
     own = expression if is_numpys else ""
 
-    def row(index: int) -> Part:
-        return Part(
+    def row(index: int) -> ShownPart:
+        return ShownPart(
             str(index), partial(rows.__getitem__, index), item(own, str(index)), partial(rows.__setitem__, index)
         )
 
     return Opened(names, _made, size, lambda begin, end: map(row, range(begin, end)), _finder(row, size))
 
 
-def _of_array(array: Any, name: str, expression: str) -> Part:
-    return Part(name, partial(getattr, array, name), expression)
+def _of_array(array: Any, name: str, expression: str) -> ShownPart:
+    return ShownPart(name, partial(getattr, array, name), expression)
 
 
-def _field(value: Any, name: str, expression: str) -> Part:
-    return Part(name, lambda: value[name], expression)
+def _field(value: Any, name: str, expression: str) -> ShownPart:
+    return ShownPart(name, lambda: value[name], expression)
 
 
 def items_of(value: Any, expression: str) -> Opened | None:
@@ -182,11 +182,11 @@ def _by_key(value: Any, expression: str) -> Opened:
         indexed = partial(item, expression)
     opened = partial(_item_of_mapping, value, indexed)
 
-    def items(begin: int, end: int) -> Iterable[Part]:
+    def items(begin: int, end: int) -> Iterable[ShownPart]:
         # One call of C code: another thread may change the dict between two.
         return [opened(key) for key in list(islice(dict.keys(value), begin, end))]
 
-    def find(name: str) -> Part | None:
+    def find(name: str) -> ShownPart | None:
         return next((opened(key) for key in list(dict.keys(value)) if _name_of(key) == name), None)
 
     return Opened(size=dict.__len__(value), items=items, find_item=find)
@@ -196,8 +196,8 @@ def _is_known(kind: type) -> bool:
     return kind.__module__ in ("collections", "builtins")
 
 
-def _item_of_mapping(value: Any, indexed: Callable[[str], str], key: Any) -> Part:
-    return Part(
+def _item_of_mapping(value: Any, indexed: Callable[[str], str], key: Any) -> ShownPart:
+    return ShownPart(
         _name_of(key),
         partial(dict.__getitem__, value, key),
         indexed(literal_of(key)),
@@ -220,9 +220,9 @@ def _in_order(value: Any, base: Any, expression: str) -> Opened:
         indexed = partial(call, f"{base.__name__}.__getitem__", expression)
     is_fixed = base in (tuple, range)
 
-    def at(index: int) -> Part:
+    def at(index: int) -> ShownPart:
         write = None if is_fixed else partial(operator.setitem, value, index)
-        return Part(str(index), partial(base.__getitem__, value, index), indexed(str(index)), write)
+        return ShownPart(str(index), partial(base.__getitem__, value, index), indexed(str(index)), write)
 
     size: int = base.__len__(value)
     return Opened(
@@ -235,9 +235,9 @@ def _in_order(value: Any, base: Any, expression: str) -> Opened:
 def _in_a_row(iterate: Callable[[], Iterator[Any]], size: int, listed: str) -> Opened:
     """Return items that have no index of their own, in the order in which they come."""
 
-    def items(begin: int, end: int) -> Iterable[Part]:
+    def items(begin: int, end: int) -> Iterable[ShownPart]:
         found = list(islice(iterate(), begin, end))
-        return [Part(str(n), partial(_same, one), item(listed, str(n))) for n, one in enumerate(found, begin)]
+        return [ShownPart(str(n), partial(_same, one), item(listed, str(n))) for n, one in enumerate(found, begin)]
 
     return Opened(
         size=size,
@@ -259,7 +259,7 @@ _CLOSED: frozenset[type] = frozenset(
 class LazyPart:
     """Takes the place of a value that is not read before somebody asks for it: it has one part, the value."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: ShownPart) -> None:
         self.part = part
 
 
@@ -283,7 +283,7 @@ class Opening:
             own = self._own_attributes(value, expression)
             return Opened([*special.names, *own], _made, special.size, special.items, special.find_item)
         items = items_of(value, expression)
-        names: list[Callable[[], Part]]
+        names: list[Callable[[], ShownPart]]
         if items is None:
             return Opened(attributes_of(value, expression, self._survey), _made)
         is_plain = kind.__module__ in ("builtins", "collections", "array") and not issubclass(
@@ -292,7 +292,7 @@ class Opening:
         names = [] if is_plain else self._own_attributes(value, expression)
         return Opened(names, _made, items.size, items.items, items.find_item)
 
-    def _own_attributes(self, value: Any, expression: str) -> list[Callable[[], Part]]:
+    def _own_attributes(self, value: Any, expression: str) -> list[Callable[[], ShownPart]]:
         """Return the attributes that the program has given to a value of a class that is known otherwise."""
         survey = self._survey(type(value))
         if survey.dictionary is None:
@@ -308,5 +308,5 @@ class Opening:
         return known[1]
 
 
-def _made(make: Callable[[], Part]) -> Part:
+def _made(make: Callable[[], ShownPart]) -> ShownPart:
     return make()

@@ -17,7 +17,7 @@ MAX_KEY = 200
 
 
 @dataclass(slots=True)
-class Part:
+class ShownPart:
     """A part: ``read`` returns its value and ``write`` assigns one, None if nothing can be assigned.
 
     Both may raise what the value's own code raises. ``is_lazy`` tells that ``read`` runs code of the program.
@@ -30,14 +30,14 @@ class Part:
     is_lazy: bool = False
 
 
-Find = Callable[[str], "Part | None"]
+Find = Callable[[str], "ShownPart | None"]
 
 
-def _no_items(_begin: int, _end: int) -> Iterable[Part]:
+def _no_items(_begin: int, _end: int) -> Iterable[ShownPart]:
     return ()
 
 
-def _find_none(_name: str) -> Part | None:
+def _find_none(_name: str) -> ShownPart | None:
     return None
 
 
@@ -47,22 +47,22 @@ class Opened:
 
     names: Sequence[Any] = ()
     """What ``named`` makes a part of."""
-    named: Callable[[Any], Part] = field(default=lambda part: part)
+    named: Callable[[Any], ShownPart] = field(default=lambda part: part)
     size: int = 0
     """The number of parts in a row."""
-    items: Callable[[int, int], Iterable[Part]] = _no_items
+    items: Callable[[int, int], Iterable[ShownPart]] = _no_items
     """Yields those from one number to before another one."""
     find_item: Find = _find_none
     """Returns the part in a row that has this name; the first one, if several have it."""
 
-    def page(self, begin: int, end: int) -> Iterator[Part]:
+    def page(self, begin: int, end: int) -> Iterator[ShownPart]:
         """Yield parts, counted from 0: first those with a name, then those in a row."""
         yield from (self.named(name) for name in self.names[begin:end])
         before = len(self.names)
         if end > before:
             yield from self.items(max(0, begin - before), min(end - before, self.size))
 
-    def find(self, name: str) -> Part | None:
+    def find(self, name: str) -> ShownPart | None:
         """Return the part of this name; None if there is none."""
         for one in self.names:
             part = self.named(one)

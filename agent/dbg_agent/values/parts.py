@@ -82,7 +82,7 @@ def _tensor_node(value: Any, effort: Effort, *, exact: bool) -> _Parted | None:
         return _TensorElements(local.reshape(-1), tuple(local.shape), effort, exact=exact)
 
 
-def _told(value: object, effort: Effort, *, exact: bool) -> tuple[str, str]:
+def _digest_and_text(value: object, effort: Effort, *, exact: bool) -> tuple[str, str]:
     """Return the digest of a value, or "" if it can't be compared, and the beginning of its text."""
     effort.check()
     described = describe(value, stats=False, seconds=effort.seconds)
@@ -92,7 +92,7 @@ def _told(value: object, effort: Effort, *, exact: bool) -> tuple[str, str]:
 
 
 def _digest(value: object, effort: Effort, *, exact: bool) -> str:
-    return _told(value, effort, exact=exact)[0]
+    return _digest_and_text(value, effort, exact=exact)[0]
 
 
 class _Parted:
@@ -115,7 +115,7 @@ class _Parted:
         return _node_of(value, self.effort, exact=self.exact)
 
     def part(self, step: str, label: str, value: object) -> Part:
-        digest, text = _told(value, self.effort, exact=self.exact)
+        digest, text = _digest_and_text(value, self.effort, exact=self.exact)
         return fitted(Part, step=step, label=label, digest=digest, text=text)
 
 
@@ -145,7 +145,7 @@ class _MappingKeys(_Parted):
     def parts(self) -> Iterator[Part]:
         if len(self._keys) <= MAX_PARTS:
             for digest, key in self._in_order():
-                label = _told(key, self.effort, exact=self.exact)[1]
+                label = _digest_and_text(key, self.effort, exact=self.exact)[1]
                 yield self.part(digest, f"[{label}]", dict.__getitem__(self.whole, key))
             return
         for begin in sorted({digest[: self._depth + 2] for digest, _ in self._keys}):

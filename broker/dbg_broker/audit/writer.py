@@ -205,7 +205,7 @@ class LogQuota:
     def _spend(self, key: Key, size: int) -> bool:
         now = self._timers.clock()
         bucket = self._buckets.use(key, lambda: TokenBucket(now, QUOTA_BYTES_PER_SECOND, QUOTA_BYTES))
-        return bucket.take(size, now)
+        return bucket.try_spend(size, now)
 
 
 def _key_of(entry: Entry) -> Key | None:

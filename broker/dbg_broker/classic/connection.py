@@ -312,10 +312,10 @@ class ClassicConnection(asyncio.Protocol):
 
     def _later(self, item: Message | Input) -> None:
         if not self._waiting:
-            self._owner.loop.call_soon(self._take_waiting)
+            self._owner.loop.call_soon(self._receive_waiting)
         self._waiting.append(item)
 
-    def _take_waiting(self) -> None:
+    def _receive_waiting(self) -> None:
         try:
             while self._waiting:
                 item = self._waiting[0]

@@ -224,6 +224,12 @@ def _add_stops(run: ArgumentParser) -> None:
         metavar="S",
         help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
     )
+    run.add_argument(
+        "--on-hang",
+        metavar="report|end",
+        help="then write a report beside the job's output, also before a time limit ends the job; `end` ends the job, "
+        "too, with status 9 (default: only say why)",
+    )
 
 
 def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:

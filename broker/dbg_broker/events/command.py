@@ -46,7 +46,7 @@ _KEPT_OUT = (TOKEN, "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_")
 
 
 class OnEvent:
-    """The command of one broker; :meth:`tell` may be called from any thread and never waits."""
+    """The command of one broker; :meth:`emit` may be called from any thread and never waits."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class OnEvent:
         for thread in self._threads:
             thread.start()
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """Have the command run for an event; it is left out, and counted, if too many wait."""
         try:
             self._waiting.put_nowait(event)

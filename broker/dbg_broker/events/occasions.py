@@ -54,9 +54,9 @@ class _Told:
 class Occasions:
     """The events of a broker's life; all methods belong to one thread, and take microseconds."""
 
-    def __init__(self, tell: Callable[[Event], None], timers: Timers) -> None:
-        """Call ``tell`` with each event."""
-        self._tell, self._clock, self._wall, self._schedule = tell, timers.clock, timers.wall, timers.schedule
+    def __init__(self, emit: Callable[[Event], None], timers: Timers) -> None:
+        """Call ``emit`` with each event."""
+        self._emit, self._clock, self._wall, self._schedule = emit, timers.clock, timers.wall, timers.schedule
         self._runs: OrderedDict[_Run, _Told] = OrderedDict()
         self._leases: dict[str, int] = {}
         """The stop of each rank whose lease was told to end."""
@@ -72,7 +72,7 @@ class Occasions:
                 self._stopped(rank)
         elif rank.state is RankState.EXITED and has_failed(rank):
             self._crashed(rank)
-        self._look_at_lease(rank)
+        self._check_lease(rank)
 
     def forget(self, key: str) -> None:
         """Forget a rank that is no longer listed."""
@@ -81,12 +81,12 @@ class Occasions:
     def hang(self, message: Hang, says: str = "") -> None:
         """Take in a verdict of ``why``, told by ``says``; empty for the user."""
         if self._is_news(EventKind.HANG, (message.job, message.kind, message.ranks)):
-            self._tell(event.hang(message, says, self._wall()))
+            self._emit(event.hang(message, says, self._wall()))
 
     def refused(self, host: str, why: str) -> None:
         """Take in that a request of ``host`` was refused, for its token."""
         if self._is_news(EventKind.REFUSED, host):
-            self._tell(event.refused(host, why, self._wall()))
+            self._emit(event.refused(host, why, self._wall()))
 
     # --------------------------------------------------------------------------------------------------------- of ranks
 
@@ -101,7 +101,7 @@ class Occasions:
             told.crashed.add(rank.key)
             self._gather(EventKind.CRASH, rank, told)
 
-    def _look_at_lease(self, rank: RankRecord) -> None:
+    def _check_lease(self, rank: RankRecord) -> None:
         stop = rank.report.stop
         lease = stop.lease if stop is not None else None
         left = stop.lease_seconds if stop is not None else None
@@ -126,10 +126,10 @@ class Occasions:
         if gathered is None:
             gathered = told.gathered[kind] = {}
             pause = told.last.get(kind, self._clock() - AGAIN_SECONDS) + AGAIN_SECONDS - self._clock()
-            self._schedule(max(GATHER_SECONDS, pause), partial(self._tell_gathered, kind, told))
+            self._schedule(max(GATHER_SECONDS, pause), partial(self._emit_gathered, kind, told))
         gathered.setdefault(rank.key, RankSnapshot(rank))
 
-    def _tell_gathered(self, kind: EventKind, told: _Told) -> None:
+    def _emit_gathered(self, kind: EventKind, told: _Told) -> None:
         seen = list(told.gathered.pop(kind, {}).values())
         if kind is EventKind.CRASH:
             # A launcher ends the other ranks after a crash, and the broker may hear of these first.
@@ -137,7 +137,7 @@ class Occasions:
         if seen:
             told.last[kind] = self._clock()
             told.has_stopped = told.has_stopped or kind is EventKind.STOP
-            self._tell(event.of_ranks(kind, seen, self._wall()))
+            self._emit(event.of_ranks(kind, seen, self._wall()))
 
     def _is_news(self, kind: EventKind, name: Hashable) -> bool:
         now, told = self._clock(), self._seldom[kind]

@@ -81,9 +81,9 @@ class BrokerUsers:
         # The new descriptor is opened before the old one is closed: a run that comes in between must find a reader.
         self.close()
         self._descriptor = descriptor
-        self._loop.add_reader(descriptor, self._look)
+        self._loop.add_reader(descriptor, self._poll)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         before = self._held
         self._read()
         if self._held != before:
@@ -122,10 +122,10 @@ class Leaving:
         self._leave = leave
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
-        self._users = BrokerUsers(home, loop, self.look)
-        self.look()
+        self._users = BrokerUsers(home, loop, self.poll)
+        self.poll()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Begin to count anew, since a run or connection has come or gone; after :meth:`close` do nothing."""
         if self._timer is not None:
             self._timer.cancel()
@@ -134,7 +134,7 @@ class Leaving:
     def close(self) -> None:
         """Stop counting, and let no run take hold any more."""
         self._seconds = None
-        self.look()
+        self.poll()
         self._users.close()
 
     def _overdue(self) -> None:

@@ -12,6 +12,7 @@ from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import departures
 from dbg_broker.hub.links import RankLink
+from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.frames import CloseCode
@@ -218,7 +219,7 @@ def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
     known = hub.ranks.registry.find(message.identity.key)
     if known is None or known.is_same_process(message.secret):
         return False
-    if _is_connected(hub, known):
+    if _is_connected(hub.ranks, known):
         text = f"another process is {known.address} already, and it is connected"
         refuse(link.connection, RefusalCode.TAKEN, text)
         link.connection.close(CloseCode.DONE, "another process is this rank")
@@ -233,8 +234,8 @@ def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
     return False
 
 
-def _is_connected(hub: Hub, known: RankRecord) -> bool:
-    former = hub.ranks.links.get(known.key)
+def _is_connected(ranks: Ranks, known: RankRecord) -> bool:
+    former = ranks.links.get(known.key)
     return former is not None and former.connection.seconds_since_ack() < limits.SILENT_SECONDS
 
 

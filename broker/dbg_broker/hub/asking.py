@@ -11,6 +11,7 @@ from dbg_broker.audit.entries import What, text_of
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import departures, guards, notices
 from dbg_broker.hub.links import TerminalLink
+from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.frames import pack_message
 from dbg_broker.net.metrics import Budget, Payer
@@ -59,7 +60,7 @@ def receive(hub: Hub, link: TerminalLink, message: Question) -> None:
     now = hub.timers.clock()
     is_too_much = guards.is_too_much(hub.ranks.questions, message)
     try:
-        number, keys = hub.ranks.questions.ask(link.number, message, {}, now)
+        number, keys = hub.ranks.questions.ask(link.number, message, now)
     except TooMuchWaits as error:
         refuse(link.connection, RefusalCode.FULL, str(error), message.request)
         return
@@ -80,7 +81,7 @@ def receive(hub: Hub, link: TerminalLink, message: Question) -> None:
     )
     hub.connections.turns.begin(_asking(hub, asked, keys), link.account)
     if hub.ranks.questions.is_open(number):
-        hub.timers.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
+        hub.timers.schedule(PROGRESS_SECONDS, partial(_report_progress, hub, number))
         # An answer that has come and waits for its turn still counts.
         hub.timers.schedule(
             seconds, partial(hub.connections.turns.call_after_current_queue, partial(hub.end_question, number))
@@ -130,20 +131,20 @@ def _ask(hub: Hub, key: str, asked: _Asked, frame: bytes) -> None:
         _glance(hub, key, asked.ask)
     else:
         if asked.visible is not None:
-            notices.tell_onlookers(hub, asked.link, asked.visible, key)
+            notices.notify_onlookers(hub, asked.link, asked.visible, key)
         _pass_on(hub, asked.ask, key, frame)
 
 
 def _answer_for(hub: Hub, asked: _Asked, known: RankAnswer) -> None:
     if asked.ask.action is Action.INTERRUPT:
         if asked.visible is not None and known.kind is Kind.RUNNING:
-            notices.tell_onlookers(hub, asked.link, asked.visible, known.key)
+            notices.notify_onlookers(hub, asked.link, asked.visible, known.key)
         # A rank that is stuck in C code stops when that returns; its answer is not waited for.
-        hub.ranks.tell(known.key, asked.ask.replace(request=NOBODY))
+        hub.ranks.send(known.key, asked.ask.replace(request=NOBODY))
     hub.settle(asked.ask.request, known)
 
 
-def _tell_progress(hub: Hub, number: int) -> None:
+def _report_progress(hub: Hub, number: int) -> None:
     """Tell who asked how far a question is, as long as it is open; a terminal that is behind needs no such news."""
     progress = hub.ranks.questions.progress(number)
     link = hub.terminals.links.get(progress[0]) if progress is not None else None
@@ -151,21 +152,21 @@ def _tell_progress(hub: Hub, number: int) -> None:
         return
     if link.connection.is_ready:
         link.connection.send_message(progress[1])
-    hub.timers.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
+    hub.timers.schedule(PROGRESS_SECONDS, partial(_report_progress, hub, number))
 
 
 def _pass_on(hub: Hub, ask: Ask, key: str, frame: bytes) -> None:
     """Pass a question on to a rank or its guard; ``frame`` is the question as it is sent."""
-    if ask.action in GUARD_ACTIONS or (ask.action is Action.WHERE and _guard_speaks(hub, key)):
+    if ask.action in GUARD_ACTIONS or (ask.action is Action.WHERE and _guard_speaks(hub.ranks, key)):
         guards.pass_on(hub, key, ask)
     else:
-        hub.ranks.tell_packed(key, ask, frame)
+        hub.ranks.send_packed(key, ask, frame)
         hub.ranks.liveness.probes.asked(key, hub.timers.clock())
 
 
-def _guard_speaks(hub: Hub, key: str) -> bool:
+def _guard_speaks(ranks: Ranks, key: str) -> bool:
     """Tell whether a rank is unresponsive and its guard answers for it."""
-    rank, guard = hub.ranks.registry.find(key), hub.ranks.guards.get(key)
+    rank, guard = ranks.registry.find(key), ranks.guards.get(key)
     is_there = guard is not None and guard.finding is not Finding.CALLED
     return is_there and rank is not None and rank.state is RankState.UNRESPONSIVE
 
@@ -196,7 +197,7 @@ def _known_answer(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
         return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
     if question.action in GUARD_ACTIONS:
         return guards.known_answer(rank, question, is_too_much=asked.is_too_much)
-    if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and not _guard_speaks(hub, key):
+    if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and not _guard_speaks(hub.ranks, key):
         age = hub.timers.clock() - rank.heard
         text = f"unresponsive, last seen {age:.0f} s ago"
         return RankAnswer(key=key, kind=Kind.VALUE, text=text, frames=frames, age=round(age, 3))

@@ -24,7 +24,6 @@ def fell_silent(hub: Hub, rank: RankRecord) -> None:
     if rank.is_live and rank.state is not RankState.UNRESPONSIVE:
         hub.ranks.registry.fell_silent(rank)
         hub.rank_changed(rank)
-        hub.terminals.listing.changed(rank.key)
         hub.ranks.liveness.silent.add(rank.key)
 
 
@@ -63,7 +62,6 @@ def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
     if is_dead(rank.process.pid):
         hub.ranks.registry.found_dead(rank, now)
         hub.rank_changed(rank)
-        hub.terminals.listing.changed(key)
         note_failure(hub, rank)
     else:
         hub.ranks.liveness.deaths.put(key, attempt, now)
@@ -91,7 +89,6 @@ def mark_disconnected(hub: Hub, rank: RankRecord) -> None:
     if rank.state is RankState.LOST:
         look_for_process(hub, rank)
     hub.rank_changed(rank)
-    hub.terminals.listing.changed(rank.key)
 
 
 def give_way(hub: Hub, number: int, why: str) -> None:
@@ -186,9 +183,9 @@ def _guard_left(hub: Hub, link: RankLink) -> None:
         # The rank itself has never connected, and its guard is gone now.
         mark_disconnected(hub, rank)
     elif rank is not None and rank.state is RankState.UNRESPONSIVE:
-        hub.ranks.tell(key, Probe(), "probe")
+        hub.ranks.send(key, Probe(), "probe")
     for unanswered in settle_orphaned_asks(hub, link):
-        hub.ranks.tell(key, unanswered)
+        hub.ranks.send(key, unanswered)
 
 
 def settle_orphaned_asks(hub: Hub, guard: RankLink) -> list[Ask]:

@@ -109,7 +109,6 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
         if (below := hub.ranks.links.get(child.key)) is not None:
             hub.welcome(below.connection, child.address, child.child)
         hub.terminals.listing.changed(child.key)
-    hub.terminals.listing.changed(rank.key)
     hub.ranks.came_back(rank.key)
     hub.rank_changed(rank)
     hub.carry_out(hub.terminals.seats.rank_came(rank.key, message.report.generation))
@@ -134,15 +133,14 @@ def _heard(hub: Hub, rank: RankRecord) -> None:
     hub.ranks.liveness.probes.heard(rank.key, now)
     if hub.ranks.registry.heard(rank, now):
         hub.rank_changed(rank)
-        hub.terminals.listing.changed(rank.key)
 
 
 def _report(hub: Hub, rank: RankRecord, message: Report) -> None:
-    if hub.ranks.registry.report(rank, message.report, hub.timers.clock()):
-        hub.terminals.listing.changed(rank.key)
+    is_listed_anew = hub.ranks.registry.report(rank, message.report, hub.timers.clock())
+    if is_listed_anew:
         hub.ranks.glances.changed(rank.key)
-    hub.rank_changed(rank)
-    hub.terminals.tell(rank.key, message)
+    hub.rank_changed(rank, is_listed_anew=is_listed_anew)
+    hub.terminals.send(rank.key, message)
     if not rank.steps:
         rank.waits_in = ""
     elif (link := hub.ranks.links.get(rank.key)) is not None:
@@ -151,27 +149,27 @@ def _report(hub: Hub, rank: RankRecord, message: Report) -> None:
 
 
 def _pass_on(hub: Hub, rank: RankRecord, message: Applied | Discarded | Replied | Completions) -> None:
-    hub.terminals.tell(rank.key, message)
+    hub.terminals.send(rank.key, message)
 
 
 def _notice(hub: Hub, rank: RankRecord, message: Notice) -> None:
     if message.is_log:
-        notices.tell_log(hub, rank, message)
+        notices.send_log(hub, rank, message)
     else:
-        hub.terminals.tell(rank.key, message)
+        hub.terminals.send(rank.key, message)
 
 
 def _pulse(hub: Hub, rank: RankRecord, message: Pulse) -> None:
-    rank.take_pulse(message)
+    rank.note_pulse(message)
     waits_in = collective_of(message.frames) if rank.steps else ""
     if waits_in != rank.waits_in:
         rank.waits_in = waits_in
         hub.terminals.listing.changed(rank.key)
-    hub.terminals.tell(rank.key, message, "pulse")
+    hub.terminals.send(rank.key, message, "pulse")
 
 
 def _source(hub: Hub, rank: RankRecord, message: Source) -> None:
-    hub.terminals.tell(rank.key, message, "source")
+    hub.terminals.send(rank.key, message, "source")
 
 
 def _answer(hub: Hub, rank: RankRecord, message: Answer) -> None:
@@ -187,7 +185,6 @@ def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
     for finished in hub.ranks.questions.rank_ended(rank.key, "the process has ended"):
         hub.deliver(finished)
     hub.rank_changed(rank)
-    hub.terminals.listing.changed(rank.key)
     departures.note_failure(hub, rank)
 
 

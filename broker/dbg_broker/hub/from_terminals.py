@@ -81,7 +81,7 @@ def _pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt
             hub.journal.note(link, What.INPUT, [viewer.key], text=message.text)
         if isinstance(message, Reply):
             hub.journal.recorded.typed(viewer.key, f"{message.text}\r".encode("utf-8", "replace"))
-        hub.ranks.tell(viewer.key, message)
+        hub.ranks.send(viewer.key, message)
 
 
 def _replay(hub: Hub, link: TerminalLink, message: Replay) -> None:
@@ -93,7 +93,7 @@ def _replay(hub: Hub, link: TerminalLink, message: Replay) -> None:
     seconds = link.rate.spend(REPLAY_COST, hub.timers.clock())
     if seconds > 0:
         link.connection.rest(seconds)
-    hub.ranks.tell(viewer.key, message)
+    hub.ranks.send(viewer.key, message)
 
 
 def _verdict(hub: Hub, link: TerminalLink, message: Hang) -> None:
@@ -200,7 +200,7 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         name = link.name or "?"
         hub.journal.note(link, What.ATTACH, [message.key], action=message.mode.value)
         hub.carry_out(hub.terminals.seats.attach(link.number, name, message, rank.report.generation))
-        hub.journal.recorded.tell(link.number, message.key)
+        hub.journal.recorded.notify(link.number, message.key)
         if rank.report.session is not None:
             hub.ranks.want_repaint(rank.key)
 

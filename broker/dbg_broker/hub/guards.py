@@ -104,7 +104,7 @@ def pass_on(hub: Hub, key: str, ask: Ask) -> None:
     """Ask the guard of a rank, or the rank to call its guard."""
     guard = hub.ranks.guards.get(key)
     if guard is None:
-        hub.ranks.tell(key, ask)
+        hub.ranks.send(key, ask)
     elif not give(guard, ask):
         text = f"{MAX_ASKS} questions to its guard are open already"
         hub.settle(ask.request, RankAnswer(key=key, kind=Kind.ERROR, text=text))
@@ -151,7 +151,7 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
         _note_signal(rank, message)
     elif spoke_for_rank:
         # The rank goes on, and its guard stays for what it was asked.
-        hub.ranks.tell(rank.key, Probe(), "probe")
+        hub.ranks.send(rank.key, Probe(), "probe")
     _take_over(hub, link, message.key)
     hub.ranks.registry.last_words(rank, message.frames or rank.frames, rank.end.detail)
     if message.kind is Finding.ENDED:
@@ -167,7 +167,6 @@ def _enter_unregistered(hub: Hub, message: Testimony) -> RankRecord | None:
     for child in registered.renamed:
         hub.terminals.listing.changed(child.key)
     hub.rank_changed(registered.rank)
-    hub.terminals.listing.changed(registered.rank.key)
     return registered.rank
 
 

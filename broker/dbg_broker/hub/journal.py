@@ -115,7 +115,7 @@ class RecordedStops:
         """Record terminal bytes that were sent to these terminals, and tell them so if a session begins with them."""
         if self.recorder is not None and self.recorder.shown(key, frame):
             for number in numbers:
-                self.tell(number, key)
+                self.notify(number, key)
 
     def typed(self, key: str, keys: bytes) -> None:
         """Record keys that were passed on to a rank, if that is asked for."""
@@ -127,7 +127,7 @@ class RecordedStops:
         if self.recorder is not None:
             self.recorder.seated(key, self._typing_at(key))
 
-    def tell(self, number: int, key: str) -> None:
+    def notify(self, number: int, key: str) -> None:
         """Tell a terminal at a rank that the session there is recorded, if it is."""
         if self.recorder is not None and (text := self.recorder.notice(key)):
             self._terminals[number].connection.send_message(Notice(text=text))

@@ -10,6 +10,7 @@ from functools import partial
 
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
+from dbg_broker.hub.terminals import Terminals
 from dbg_broker.net import tcp
 from dbg_broker.net.frames import pack_message
 from dbg_broker.net.metrics import Budget, Payer
@@ -25,17 +26,17 @@ LAST_SECONDS = 0.5
 """Seconds after which the last text of a flood is sent if it was left out, so that the count of the others is told."""
 
 
-def tell_onlookers(hub: Hub, link: TerminalLink, action: VisibleAction, key: str) -> None:
+def notify_onlookers(hub: Hub, link: TerminalLink, action: VisibleAction, key: str) -> None:
     """Tell all other terminals at a rank what one does there, within the pace of each."""
     numbers = [number for number in hub.terminals.seats.viewers(key) if not _is_same(link, hub.terminals.links[number])]
     if not numbers:
         return
     hub.connections.charge(link.connection, link.rate, DEED_COST * len(numbers))
     for number in numbers:
-        _tell(hub, hub.terminals.links[number], key, link, action)
+        _notify(hub, hub.terminals.links[number], key, link, action)
 
 
-def _tell(hub: Hub, onlooker: TerminalLink, key: str, link: TerminalLink, action: VisibleAction) -> None:
+def _notify(hub: Hub, onlooker: TerminalLink, key: str, link: TerminalLink, action: VisibleAction) -> None:
     now, sentence = hub.timers.clock(), f"{_who(link)} {action.text}"
     if onlooker.notices is None or onlooker.notices.key != key:
         onlooker.notices = NoticePaces(key)
@@ -47,16 +48,16 @@ def _tell(hub: Hub, onlooker: TerminalLink, key: str, link: TerminalLink, action
     hub.connections.meters.budgets.hit(Payer.DRIVER, Budget.DEEDS)
     wait = pace.count(sentence, now)
     if wait is not None:
-        hub.timers.schedule(wait, partial(_tell_more, hub, onlooker, onlooker.notices, pace))
+        hub.timers.schedule(wait, partial(_notify_more, hub, onlooker, onlooker.notices, pace))
 
 
-def _tell_more(hub: Hub, onlooker: TerminalLink, notices: NoticePaces, pace: NoticePace) -> None:
+def _notify_more(hub: Hub, onlooker: TerminalLink, notices: NoticePaces, pace: NoticePace) -> None:
     viewer = hub.terminals.seats.viewer(onlooker.number)
     if viewer is None or onlooker.notices is not notices or viewer.key != notices.key:
         # It has left the rank, and what was counted there is of no use elsewhere.
         return
     if not onlooker.connection.is_ready:
-        hub.timers.schedule(SECONDS_FOR_ONE, partial(_tell_more, hub, onlooker, notices, pace))
+        hub.timers.schedule(SECONDS_FOR_ONE, partial(_notify_more, hub, onlooker, notices, pace))
     elif (sentence := pace.more(hub.timers.clock())) is not None:
         onlooker.connection.send_message(Notice(text=sentence))
 
@@ -76,7 +77,7 @@ def _is_same(link: TerminalLink, other: TerminalLink) -> bool:
     return link.bearer == other.bearer and tcp.host_of(link.connection.peer) == tcp.host_of(other.connection.peer)
 
 
-def tell_log(hub: Hub, rank: RankRecord, notice: Notice) -> None:
+def send_log(hub: Hub, rank: RankRecord, notice: Notice) -> None:
     """Send the text of a rank's log point to the terminals at the rank, and to the clients that ask for such texts."""
     seated = [
         number for number in hub.terminals.seats.viewers(rank.key) if number not in hub.terminals.log_listeners.behind
@@ -87,14 +88,14 @@ def tell_log(hub: Hub, rank: RankRecord, notice: Notice) -> None:
             hub.terminals.links[number].connection.send_control(frame)
     if hub.terminals.log_listeners.behind:
         text = notice.text
-        _tell_listeners(hub, rank, text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…")
+        _send_to_listeners(hub, rank, text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…")
 
 
-def _tell_listeners(hub: Hub, rank: RankRecord, text: str) -> None:
+def _send_to_listeners(hub: Hub, rank: RankRecord, text: str) -> None:
     now = hub.timers.clock()
     pace = hub.terminals.log_listeners.pace(rank.identity.job, now)
     if hub.terminals.log_listeners.may_send(pace, now):
-        _send(hub, rank.key, text, pace.left_out())
+        _send(hub.terminals, rank.key, text, pace.left_out())
         return
     hub.connections.meters.budgets.hit(Payer.RANK, Budget.LOGS)
     if pace.leave_out(rank.key, text):
@@ -103,14 +104,14 @@ def _tell_listeners(hub: Hub, rank: RankRecord, text: str) -> None:
 
 def _send_last(hub: Hub, pace: LogPace) -> None:
     if (last := pace.last()) is not None:
-        _send(hub, last.key, last.text, last.before)
+        _send(hub.terminals, last.key, last.text, last.before)
 
 
-def _send(hub: Hub, key: str, text: str, left_out: int) -> None:
-    behind = hub.terminals.log_listeners.behind
+def _send(terminals: Terminals, key: str, text: str, left_out: int) -> None:
+    behind = terminals.log_listeners.behind
     for number, missed in tuple(behind.items()):
-        link = hub.terminals.links.get(number)
-        if link is None or not hub.terminals.listing.may_see(link, key):
+        link = terminals.links.get(number)
+        if link is None or not terminals.listing.may_see(link, key):
             continue
         left_out_here = left_out + missed
         # A client that is behind gets its list and its answers before the texts of log points.

@@ -48,13 +48,13 @@ class Ranks:
         self.crashed = CrashedRanks()
         self.broadcasts = Broadcasts((self.held.news, self.crashed.news), pack_message, self._broadcast, timers)
 
-    def tell(self, key: str, message: Message, instead_of: Hashable = None) -> None:
+    def send(self, key: str, message: Message, instead_of: Hashable = None) -> None:
         """Send a message to a rank, if it is connected."""
         link = self.links.get(key)
         if link is not None:
             link.connection.send_message(message, instead_of)
 
-    def tell_packed(self, key: str, message: Message, frame: bytes, instead_of: Hashable = None) -> None:
+    def send_packed(self, key: str, message: Message, frame: bytes, instead_of: Hashable = None) -> None:
         """Send a rank a message that many ranks get, and of which ``frame`` is the form on the wire."""
         link = self.links.get(key)
         if link is not None:

@@ -50,8 +50,8 @@ class Reception:
             admit=self._admission.admit,
             opened=self._opened,
             types=self._types,
-            text=self._take_text,
-            data=self._take_data,
+            text=self._receive_text,
+            data=self._receive_data,
             frame=self._note_frame,
             drained=self._supply,
             overflowed=self._overflowed,
@@ -134,7 +134,7 @@ class Reception:
             return link.rank is not None and hub.terminals.seats.driver(link.rank.key) is not None
         return link is not None and hub.terminals.seats.generation_of(link.number) is not None
 
-    def _take_text(self, connection: PeerConnection, text: str) -> None:
+    def _receive_text(self, connection: PeerConnection, text: str) -> None:
         """Take a control message: refuse it, or hand it to its function."""
         hub = self._hub
         link = hub.links.get(connection.number)
@@ -143,7 +143,7 @@ class Reception:
         try:
             if isinstance(link, RankLink):
                 hub.connections.charge(connection, link.rate, len(text) + RANK_MESSAGE_COST)
-                self._take_from_rank(connection, link, text)
+                self._receive_from_rank(connection, link, text)
             else:
                 hub.connections.charge(connection, link.rate, len(text) + MESSAGE_COST)
                 from_terminals.receive(hub, link, self._read(connection, text, Sender.CLIENT))
@@ -157,7 +157,7 @@ class Reception:
         logger.debug("connection %d says %s", connection.number, LogForm(message))
         return message
 
-    def _take_from_rank(self, connection: PeerConnection, link: RankLink, text: str) -> None:
+    def _receive_from_rank(self, connection: PeerConnection, link: RankLink, text: str) -> None:
         """Take what a rank or its guard says, and count what is kept of it."""
         kind: type[Message]
         length = len(text)
@@ -182,7 +182,7 @@ class Reception:
         if key is not None and self._hub.ranks.live_bytes.note(key, kind.__name__, length):
             departures.bound_ranks(self._hub, key)
 
-    def _take_data(self, connection: PeerConnection, data: bytes) -> None:
+    def _receive_data(self, connection: PeerConnection, data: bytes) -> None:
         """Take terminal bytes."""
         hub = self._hub
         link = hub.links.get(connection.number)

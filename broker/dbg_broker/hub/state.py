@@ -131,8 +131,10 @@ class Hub:
 
     # ------------------------------------------------------------------------------------------- ranks with terminals
 
-    def rank_changed(self, rank: RankRecord) -> None:
-        """Tell other ranks, and those outside, what a change of this one means for them."""
+    def rank_changed(self, rank: RankRecord, *, is_listed_anew: bool = True) -> None:
+        """Tell terminals, other ranks, and those outside, what a change of this one means for them."""
+        if is_listed_anew:
+            self.terminals.listing.changed(rank.key)
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
         self.journal.rank_changed(rank)
         self.ranks.changed(rank)
@@ -160,7 +162,7 @@ class Hub:
             rank = self.ranks.registry.find(key)
             if rank is not None:
                 audience = self.terminals.seats.audience(key, rank.report.generation)
-                self.ranks.tell(key, audience, "audience")
+                self.ranks.send(key, audience, "audience")
                 self.update_probe_rate(key)
                 self.terminals.listing.changed(key)
                 self.journal.recorded.seated(key)

@@ -122,7 +122,7 @@ class Sweeper:
         hub = self._hub
         due = hub.ranks.liveness.probes.due(now)
         for key in due.probe:
-            hub.ranks.tell_packed(key, PROBE, PROBE_FRAME, "probe")
+            hub.ranks.send_packed(key, PROBE, PROBE_FRAME, "probe")
         for key in due.silent:
             rank = hub.ranks.registry.find(key)
             if rank is not None:

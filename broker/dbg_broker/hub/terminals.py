@@ -197,7 +197,7 @@ class Terminals:
         self.listing = Listing(registry, self.seats, self.links, questions, timers=timers, turns=turns)
         self._seats_due: dict[int, None] = {}
 
-    def tell(self, key: str, message: Message, instead_of: Hashable = None) -> None:
+    def send(self, key: str, message: Message, instead_of: Hashable = None) -> None:
         """Send a message to all terminals at a rank."""
         numbers = self.seats.viewers(key)
         if numbers:

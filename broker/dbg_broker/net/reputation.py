@@ -122,7 +122,7 @@ class Reputation:
         """Count a request for a page, and tell whether it may be answered."""
         standing = self._of(network, now)
         standing.pages = standing.pages or TokenBucket(now, PAGES_PER_SECOND, PAGES_AT_ONCE)
-        return standing.pages.take(1, now)
+        return standing.pages.try_spend(1, now)
 
     def _of(self, network: str, now: float) -> _Record:
         standing = self._standings.use(network, partial(_Record, now))

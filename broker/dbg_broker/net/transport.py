@@ -46,6 +46,18 @@ class Step(enum.Enum):
     DONE = enum.auto()
 
 
+TCP_ESTABLISHED = 1
+"""The state of a TCP connection whose peer has ended nothing."""
+
+
+def _has_gone(connected: socket.socket) -> bool:
+    """Tell whether the peer has closed its end, behind bytes that nobody has read."""
+    try:
+        return connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) != bytes([TCP_ESTABLISHED])
+    except OSError:
+        return False
+
+
 class SocketTransport:
     """Transport of an accepted socket; with a context, it speaks TLS as the server.
 
@@ -102,6 +114,10 @@ class SocketTransport:
     def lend(self) -> bool:
         """Leave the socket to a thread, which calls :meth:`shake`; :meth:`take_back` follows. False if it has ended."""
         if self._is_closing or self._context is None:
+            return False
+        if _has_gone(self.socket):
+            # It waited too long, or wanted this: the answer is worth a hundred looks.
+            self.abort()
             return False
         try:
             if not isinstance(self.socket, ssl.SSLSocket):

@@ -35,7 +35,7 @@ class _WaitingGroup:
     """Held ranks that wait for the same ranks at the same place.
 
     ``informed`` are the keys of held ranks that have been told everything, ``newcomers`` those of the others.
-    ``changed`` are numbers of ranks that all have to be told of, and ``said`` is what was told last of each.
+    ``changed`` are numbers of ranks that all have to be told of, and ``sent`` is what was told last of each.
     """
 
     run: _Run
@@ -44,7 +44,7 @@ class _WaitingGroup:
     informed: dict[str, None] = field(default_factory=dict)
     newcomers: dict[str, None] = field(default_factory=dict)
     changed: dict[int, None] = field(default_factory=dict)
-    said: dict[int, _HoldStatus] = field(default_factory=dict)
+    sent: dict[int, _HoldStatus] = field(default_factory=dict)
 
     @property
     def name(self) -> tuple[_Run, str, tuple[int, ...]]:
@@ -92,12 +92,12 @@ class HeldRanks:
                 some = changed[begin : begin + RANKS_AT_ONCE]
                 news = [number for number in some if self._is_news(group, number)]
                 if news and informed:
-                    yield from self._tellings(group, news, informed, None)
+                    yield from self._broadcasts(group, news, informed, None)
             for begin in range(0, len(group.ranks) if newcomers else 0, RANKS_AT_ONCE):
                 some = group.ranks[begin : begin + RANKS_AT_ONCE]
                 for number in some:
                     self._is_news(group, number)
-                yield from self._tellings(group, some, newcomers, ("chosen", group.site, begin))
+                yield from self._broadcasts(group, some, newcomers, ("chosen", group.site, begin))
 
     def heaviest(self) -> str | None:
         """Return the held rank that takes most memory for the ranks it waits for, if all together take too much.
@@ -176,9 +176,9 @@ class HeldRanks:
     def _is_news(self, group: _WaitingGroup, number: int) -> bool:
         """Tell whether a rank differs from what was told of it last, and note its state as told."""
         said = self._status(group, number)
-        if group.said.get(number) == said:
+        if group.sent.get(number) == said:
             return False
-        group.said[number] = said
+        group.sent[number] = said
         return True
 
     def _status(self, group: _WaitingGroup, number: int) -> _HoldStatus:
@@ -190,7 +190,7 @@ class HeldRanks:
         status = ChosenRank(rank=number, arrived=arrived, completed=completed, state=rank.state)
         return status, 0.0 if rank.is_live else rank.end.at
 
-    def _tellings(
+    def _broadcasts(
         self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], name: Hashable
     ) -> Iterator[Broadcast]:
         """Return how far these ranks are, for each of these keys; ranks that are told the same share a telling."""

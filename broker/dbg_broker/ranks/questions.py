@@ -147,23 +147,19 @@ class OpenQuestions:
         """Return how many answers are waited for, over all questions for these actions."""
         return sum(question.missing for question in self._open.values() if question.question.action in actions)
 
-    def ask(
-        self, client: int, question: Question, known: Mapping[str, RankAnswer], now: float
-    ) -> tuple[int, list[str]]:
-        """Open a question, and return its number and the ranks that are to be asked.
+    def ask(self, client: int, question: Question, now: float) -> tuple[int, list[str]]:
+        """Open a question, and return its number and the ranks that are to be asked, each once.
 
-        ``known`` holds what the broker can say itself. Close the question with :meth:`finish` if no rank is to be
-        asked. Raise TooMuchWaits if the terminal has to read other answers first.
+        Close the question with :meth:`finish` if no rank is to be asked. Raise TooMuchWaits if the terminal has to read
+        other answers first.
         """
         size = sum(map(getsizeof, question.keys)) + RANK_COST * len(question.keys)
         if not self._count(client, size):
             raise TooMuchWaits
         self._last += 1
         seconds = max(MIN_SECONDS, min(question.seconds, limits.MAX_ASK_SECONDS))
-        answers: dict[str, bytes | None] = {}
-        for key in question.keys:
-            answers[key] = text_of(known[key]) if key in known else None
-        to_ask = [key for key, answer in answers.items() if answer is None]
+        answers: dict[str, bytes | None] = dict.fromkeys(question.keys)
+        to_ask = list(answers)
         self._open[self._last] = _OpenQuestion(question, client, seconds, now + seconds, answers, len(to_ask), size)
         for key in to_ask:
             self._asked.setdefault(key, set()).add(self._last)
@@ -306,7 +302,7 @@ class AskRates:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = TokenBucket(now, ASKS_PER_SECOND)
-        if not bucket.take(1, now):
+        if not bucket.try_spend(1, now):
             return f"this rank has been asked more than {ASKS_PER_SECOND} times in a second; ask again in a moment"
         return None
 

@@ -130,7 +130,7 @@ class RankRecord:
         self._unread = encode_record(Pulse(where=frames[-1], frames=frames))
         return len(self._unread)
 
-    def take_pulse(self, pulse: Pulse) -> None:
+    def note_pulse(self, pulse: Pulse) -> None:
         """Take note of where it is."""
         self._unread, self._place, self._frames = "", pulse.where, pulse.frames
 
@@ -139,7 +139,7 @@ class RankRecord:
             return
         text, self._unread = self._unread, ""
         try:
-            self.take_pulse(decode_record(Pulse, text))
+            self.note_pulse(decode_record(Pulse, text))
         except InvalidMessage as error:
             logger.info("the stack of %s is not known: %s", printable(self.key), printable(str(error)))
 

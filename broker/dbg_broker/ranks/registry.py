@@ -165,7 +165,7 @@ class Registry:
         self._forget_lost(old)
         old.heard, old.registration = now, message
         renamed = self.children.join(old, old.child if same_family and old.child is not None else message.child)
-        self._take_report(old, message.report, now)
+        self._note_report(old, message.report, now)
         self._ended.drop(old.key)
         return Registration(old, renamed)
 
@@ -201,7 +201,7 @@ class Registry:
         if rank.state is RankState.EXITED:
             raise PeerError("a report after the goodbye")
         listed = rank.listed_state()
-        self._take_report(rank, report, now)
+        self._note_report(rank, report, now)
         rank.heard = now
         return rank.listed_state() != listed
 
@@ -258,7 +258,7 @@ class Registry:
 
     # ----------------------------------------------------------------------------------------------------------- moves
 
-    def _take_report(self, rank: RankRecord, report: RankReport, now: float) -> None:
+    def _note_report(self, rank: RankRecord, report: RankReport, now: float) -> None:
         if _occasion(rank.report) != _occasion(report):
             rank.since = _began(report, now)
         rank.report = report

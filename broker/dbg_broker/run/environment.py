@@ -137,3 +137,13 @@ def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None
     if serving is None or "rank" not in serving.tokens:
         return None
     return str(write_job_token(Path(home), job, job_token(serving.tokens["rank"], job)))
+
+
+def end_by_scheduler(environ: Mapping[str, str], now: float) -> float | None:
+    """Return when SLURM ends the job that this process is in, in seconds since 1970; None if it has told no time."""
+    try:
+        end = int(environ.get("SLURM_JOB_END_TIME", ""))
+    except ValueError:
+        return None
+    # A variable that was inherited from an older job is in the past.
+    return float(end) if end > now else None

@@ -24,6 +24,7 @@ from dbg_broker.audit.writer import note
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import job_is_over
 from dbg_broker.run.environment import (
+    end_by_scheduler,
     is_for_many_hosts,
     job_environment,
     job_name,
@@ -44,6 +45,9 @@ from dbg_wire.messages.run_terminal import Task, Told
 
 LONG_SECONDS = 10.0
 """Seconds after which a job's ranks have registered, even if the job fails."""
+
+HUNG_STATUS = 9
+"""Exit status of a run that has ended its job because that hung; none of dbg-attach means something else by it."""
 
 PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """Signals that are meant for the job: Ctrl-C and Ctrl-\\ are typed at it, and a scheduler ends it by SIGTERM."""
@@ -125,6 +129,7 @@ class _RunLife:
         self._terminal: TerminalProcess | None = None
         self._screen = Screen()
         self._left = False
+        self._is_hung = False
         self.again = False
         self.remembered: Remembered | None = None
         passed_on = dict.fromkeys(PASSED_ON, self._job.pass_on)
@@ -172,6 +177,8 @@ class _RunLife:
             stops=tuple(stop.place for stop in plan.stops),
             tmux=self._around.tmux,
             hang_after=float(plan.options.hang_after or 0) or None,
+            on_hang=plan.options.on_hang,
+            ends_at=end_by_scheduler(self._around.environ, time.time()),
         )
         self._tell_beginning(task)
         return TerminalProcess(task, self._around.environ, self._around.home)
@@ -203,7 +210,7 @@ class _RunLife:
                 self._wait()
         if self._left and self._job.status is None:
             return 128 + signal.SIGHUP
-        return self._job.status or 0
+        return HUNG_STATUS if self._is_hung else self._job.status or 0
 
     def _begin(self) -> None:
         self._broker.find()
@@ -251,9 +258,12 @@ class _RunLife:
         self._broker.reap()
 
     def _take_wish(self, terminal: TerminalProcess) -> None:
-        """End the job if that is asked for, so that it can run again; the terminal ends after it."""
+        """End the job if that is asked for, so that it can run again or since it hangs; the terminal ends after it."""
         if terminal.told.again and not self.again:
             self.again = True
+            self._job.end()
+        if terminal.told.hung and not self._is_hung and self._job.status is None:
+            self._is_hung = True
             self._job.end()
 
     def _terminal_ended(self, terminal: TerminalProcess) -> None:

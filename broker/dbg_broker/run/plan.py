@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dbg_broker.run.remembered import KeptStop, NothingToRepeat, Remembered
-from dbg_broker.run.settings import RunOptions, RunSettings, typed_stops
+from dbg_broker.run.settings import RunOptions, RunSettings, check_on_hang, typed_stops
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_LINE_TEXT
 from dbg_wire.records.ranks import Breakpoint
@@ -99,6 +99,7 @@ def _again(settings: RunSettings, last: Remembered) -> Plan:
         if before.line != now.line
     ]
     options = replace(last.options, stop_at=tuple(_typed(kept.stop) for kept in typed)).with_changes(given)
+    check_on_hang(options)
     plan = Plan(
         directory=directory,
         command=last.command,

@@ -6,6 +6,7 @@ All of it lies in the broker's home, a folder for each directory that runs were 
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import zlib
@@ -122,8 +123,10 @@ class Folder:
         ended = [path for path in self.path.glob(f"*{OUTPUT_SUFFIX}") if path != newest and not _is_written(path)]
         ended.sort(key=_changed, reverse=True)
         for path in ended[OUTPUTS_KEPT:]:
-            with contextlib.suppress(OSError):
-                path.unlink()
+            # The reports of its hangs, which `run --on-hang` has had written beside it, go with it.
+            for old in (path, *self.path.glob(f"{glob.escape(path.stem)}.hang*.txt")):
+                with contextlib.suppress(OSError):
+                    old.unlink()
 
 
 def folder_of(home: Path, directory: str) -> Folder:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from dbg_broker.settings import parse_command, parse_listen
 from dbg_wire.errors import BadInput, printable
+from dbg_wire.messages.run_terminal import ON_HANG
 from dbg_wire.records.stop_points import MAX_STOPS, StopAt, StopIn, parse_stop_at, parse_stop_in
 from dbg_wire.tables.engines import ENGINES
 
@@ -51,6 +52,7 @@ class RunOptions:
     output: str | None = None
     pty: bool | None = None
     hang_after: str | None = None
+    on_hang: str | None = None
     broker: Options = ()
 
     def with_changes(self, given: RunOptions) -> RunOptions:
@@ -85,6 +87,8 @@ def check(settings: RunSettings) -> RunSettings:
         )
     if not settings.again and not settings.command:
         raise BadInput("there is no command to run", "write it behind `--`, such as dbg-broker run -- python train.py")
+    if not settings.again:
+        check_on_hang(settings.options)
     return replace(settings, options=_check(settings.options, settings.directory))
 
 
@@ -102,6 +106,8 @@ def _check(options: RunOptions, directory: str) -> RunOptions:
     if options.engine not in (None, *ENGINES):
         raise BadInput(f"--engine {printable(options.engine or '')!r} is no debugger of ours", "take pudb or pdb")
     _check_times(options)
+    if options.on_hang not in (None, *ON_HANG):
+        raise BadInput(f"--on-hang {printable(options.on_hang or '')!r} is not known", f"take {' or '.join(ON_HANG)}")
     if options.rank_filter is not None:
         _check_filter(options.rank_filter)
     if options.listen is not None:
@@ -148,6 +154,12 @@ def _check_times(options: RunOptions) -> None:
             f"--hang-after {printable(hang or '')!r} is not a number of seconds",
             f"give one up to {LONGEST_SECONDS:.0f}",
         )
+
+
+def check_on_hang(options: RunOptions) -> None:
+    """Raise BadInput if a hang is to have consequences, and nothing says what a hang is."""
+    if options.on_hang is not None and options.hang_after is None:
+        raise BadInput("--on-hang needs to know what a hang is", "add --hang-after S, such as --hang-after 300")
 
 
 def _is_time(text: str | None) -> bool:

@@ -121,7 +121,7 @@ class NoticePace:
 
     def may_tell(self, now: float) -> bool:
         """Take one action off the pace, and tell whether it is to be told now and by itself."""
-        return not self._counted and self._bucket.take(1, now)
+        return not self._counted and self._bucket.try_spend(1, now)
 
     def count(self, sentence: str, now: float) -> float | None:
         """Count a action that is not told; return after how many seconds to call :meth:`more`, None if that is due."""
@@ -185,7 +185,7 @@ class LogPace:
 
     def may_send(self, now: float, rate: float) -> bool:
         """Tell whether a text may be sent now, at ``rate`` texts a second, and count it as sent if so."""
-        return self._bucket.take(1 / rate, now)
+        return self._bucket.try_spend(1 / rate, now)
 
     def leave_out(self, key: str, text: str) -> bool:
         """Count a text that is not sent, and tell whether :meth:`last` is to be called for it after a while."""

@@ -140,7 +140,7 @@ class BrokerProbe(BlockingDial):
         """Return the seconds that a ping takes there and back."""
         began = time.monotonic()
         self.send_ping()
-        while not self._take_frame():
+        while not self._receive_frame():
             pass
         return time.monotonic() - began
 
@@ -176,10 +176,10 @@ class BrokerProbe(BlockingDial):
 
     def _next(self) -> Message:
         while not self._messages:
-            self._take_frame()
+            self._receive_frame()
         return self._messages.pop(0)
 
-    def _take_frame(self) -> bool:
+    def _receive_frame(self) -> bool:
         """Take the next frame, a message perhaps; return whether it answers a ping."""
         frame = self.next_frame()
         if frame.opcode is Opcode.TEXT:

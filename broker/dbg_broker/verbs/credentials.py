@@ -125,7 +125,7 @@ class Credentials:
             return error
         return self.tokens
 
-    async def look_each_day(self, tell: Callable[[float], None], use: Callable[[Tokens], None]) -> None:
+    async def check_each_day(self, tell: Callable[[float], None], use: Callable[[Tokens], None]) -> None:
         """Look at the certificate now and each day until cancelled; ``tell`` gets its end, in seconds since the epoch.
 
         Files that the user has named and that were renewed are taken. The tokens are read anew with them, and ``use``

@@ -198,11 +198,11 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         credentials.write()
         ending.callback(remove_rendezvous, home, pid=os.getpid(), host=socket.gethostname())
         leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
-        hub.on_unused = leaving.look
+        hub.on_unused = leaving.poll
         ending.callback(leaving.close)
         if memory is not None:
             ending.callback(memory.close)
-        ending.callback(loop.create_task(credentials.look_each_day(hub.note_certificate_end, reception.use)).cancel)
+        ending.callback(loop.create_task(credentials.check_each_day(hub.note_certificate_end, reception.use)).cancel)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
         ending.callback(manager.stopping)
         announce()
@@ -235,7 +235,7 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     if settings.on_event:
         on_event = OnEvent(settings.on_event, os.environ, directory=settings.event_directory)
         ending.callback(on_event.close)
-        hub.journal.occasions = Occasions(on_event.tell, hub.timers)
+        hub.journal.occasions = Occasions(on_event.emit, hub.timers)
     audit = AuditLog(setup.home)
     ending.callback(audit.close)
     ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))

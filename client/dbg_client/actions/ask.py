@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from dbg_client.actions.many import ShownAnswers, ask_question, ask_stops, run_beside, show_stacks_of
-from dbg_client.actions.slow import show_slow
-from dbg_client.actions.why import show_groups_of, show_why
 from dbg_client.core.asking import Asker
 from dbg_client.core.patience import Show, show_nobody
 from dbg_client.core.roll_call import RollCall
@@ -45,11 +43,16 @@ async def ask(
         return await ask_question(settings, asker, ranks, saved, calls=calls)
     if isinstance(settings, Where):
         return await show_stacks_of(settings, asker, ranks, calls=calls, known=known)
-    if isinstance(settings, Why):
-        return await show_why(settings, asker, ranks, known, show=show)
     if isinstance(settings, Slow):
+        from dbg_client.actions.slow import show_slow  # hardly any verb judges samples
+
         return await show_slow(settings, asker, ranks, known)
-    if isinstance(settings, Collectives):
+    if isinstance(settings, (Why, Collectives)):
+        # What explains a hang is a fifth of all that a question needs.
+        from dbg_client.actions.why import show_groups_of, show_why
+
+        if isinstance(settings, Why):
+            return await show_why(settings, asker, ranks, known, show=show)
         return await show_groups_of(settings, asker, ranks, known)
     if isinstance(settings, Exec):
         return await run_beside(settings, asker, ranks)

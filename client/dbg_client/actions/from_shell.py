@@ -15,7 +15,6 @@ from dbg_client.actions.ask import ask, show_list
 from dbg_client.actions.consent import agrees, unless_given_up
 from dbg_client.actions.many import PARTIAL, ShownAnswers, break_in, read_saved
 from dbg_client.actions.output import repeat, show_result
-from dbg_client.actions.report import make_report, refuse_existing, write_report
 from dbg_client.actions.streams import has_cursor, show_waiting, tell, terminal_size, write_result
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
@@ -167,6 +166,9 @@ class _Acting:
         return found
 
     async def _report_on(self, settings: Report, target: Target | None) -> int:
+        # Of the words of a shell, this one alone needs all that explains a hang, and all that is shown.
+        from dbg_client.actions.report import make_report, refuse_existing, write_report
+
         path, now = settings.path, time.time()
         if path is not None and not settings.yes:
             await asyncio.to_thread(refuse_existing, path)

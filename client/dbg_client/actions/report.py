@@ -11,10 +11,12 @@ from pathlib import Path
 
 from dbg_client.actions.many import show_stacks_of
 from dbg_client.core.asking import Asker
+from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.dumps.case import Case
 from dbg_client.dumps.report_file import MAX_REPORT, TITLE, case_lines
-from dbg_client.hang.explain import show_verdicts
+from dbg_client.hang.collectives_table import show_collectives
+from dbg_client.hang.shown import show_verdicts
 from dbg_client.questions.cause import BETWEEN_SECONDS, gather_case
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import Where
@@ -55,6 +57,7 @@ async def make_report(
     verdict = ""
     code: Sequence[str] = ()
     evidence: Sequence[str] = ()
+    collectives: Sequence[str] = ()
     try:
         case = case if case is not None or not ranks else await gather_case(asker, ranks, longest=BETWEEN_SECONDS)
     except DbgError as error:
@@ -63,6 +66,9 @@ async def make_report(
         evidence, case = case_lines(case, MAX_EVIDENCE)
         found = case.explanation()
         verdict, code = show_verdicts(found.verdicts, color=False), found.differences
+        matched = match_collectives(case.looks[-1].everybody)
+        if any(one.groups for one in matched):
+            collectives = show_collectives(matched, color=False).rstrip("\n").split("\n")
     text = show_report(
         Asked(
             ranks=ranks,
@@ -74,6 +80,7 @@ async def make_report(
             target=target,
             now=now,
             moment=time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now)),
+            collectives=collectives,
             output=output,
         ),
         Terminal(python=platform.python_version(), system=f"{platform.system()} {platform.release()}"),
@@ -106,12 +113,22 @@ def write_report(path: str, text: str, *, replace_it: bool) -> None:
         if replace_it and os.path.lexists(path):
             _replace(Path(path), text)
             return
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
+        _write_new(path, text)
     except FileExistsError:
         refuse_existing(path)
     except OSError as error:
         raise CantWriteReport(path, error.strerror or type(error).__name__) from None
+
+
+def _write_new(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        # Half a report on a full disk would only be mistaken for one.
+        Path(path).unlink(missing_ok=True)
+        raise
 
 
 def _replace(path: Path, text: str) -> None:

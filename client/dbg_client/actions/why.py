@@ -11,10 +11,12 @@ from dbg_client.actions.many import PARTIAL, ShownAnswers, remember
 from dbg_client.actions.streams import terminal_size
 from dbg_client.core.asking import Asker
 from dbg_client.core.patience import Show, show_nobody
+from dbg_client.dumps.case import Case
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
-from dbg_client.hang.explain import show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation
+from dbg_client.hang.shown import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind, exit_status
-from dbg_client.questions.cause import ask_collectives, find_cause
+from dbg_client.questions.cause import ask_collectives, find_case
 from dbg_client.views.stacks import MISSING, missing_from_collectives
 from dbg_client.words.settings import Collectives, Format, Why
 from dbg_wire.errors import printable
@@ -54,6 +56,26 @@ def tell_of_hang(
             )
 
 
+async def judge(
+    asker: Asker,
+    chosen: Sequence[RankInfo],
+    known: Sequence[RankInfo],
+    *,
+    show: Show = show_nobody,
+    stands: bool = False,
+) -> tuple[Case, Explanation]:
+    """Return the evidence and the verdicts on the runs of the chosen ranks; remember who is missing.
+
+    The broker is told of a hang; with ``stands`` it is known that no rank moves, whatever the reason.
+
+    Raises DbgError if the broker fails.
+    """
+    case, found = await find_case(asker, chosen, known, show=show)
+    tell_of_hang(asker.send, found.verdicts, known, stands=stands)
+    await asyncio.to_thread(remember, {MISSING: tuple(rank.key for rank in found.missing)})
+    return case, found
+
+
 async def show_why(
     settings: Why,
     asker: Asker,
@@ -61,18 +83,13 @@ async def show_why(
     known: Sequence[RankInfo],
     *,
     show: Show = show_nobody,
-    stands: bool = False,
 ) -> ShownAnswers:
     """Return the verdicts on the runs of the chosen ranks, as far as they are about these; remember who is missing.
 
-    The broker is told of a hang; with ``stands`` it is known that no rank moves, whatever the reason.
-
-    Raises DbgError if the broker fails.
+    The broker is told of a hang. Raises DbgError if the broker fails.
     """
-    found = await find_cause(asker, chosen, known, show=show)
-    tell_of_hang(asker.send, found.verdicts, known, stands=stands)
+    _, found = await judge(asker, chosen, known, show=show)
     groups = {MISSING: tuple(rank.key for rank in found.missing)}
-    await asyncio.to_thread(remember, groups)
     if settings.output.format is Format.JSON:
         text = json.dumps(verdicts_document(found)) + "\n"
     else:

@@ -10,9 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dbg_client.actions.streams import show_waiting, tell, terminal_size, write_result
+from dbg_client.dumps.case import with_lines
 from dbg_client.dumps.files import Found, find_in
 from dbg_client.dumps.recorder_dumps import explain_dumps
-from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
+from dbg_client.dumps.run_home import audit_lines
+from dbg_client.hang.explain import Explanation
+from dbg_client.hang.shown import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import exit_status, worst_first
 from dbg_client.words.settings import Format, Why
 from dbg_client.words.verbs import is_target
@@ -97,10 +100,16 @@ def _explanations(found: Found) -> Iterator[Explanation]:
     if found.dumps:
         yield explain_dumps([dump for dump, _ in found.dumps.values()])
     for report, _ in found.reports:
-        explanation = report.case.explanation()
+        further = audit_lines(found.audits, report.job)
+        explanation = with_lines(report.case.explanation(), (report.job, ""), further)
         # The ranks that a command would be about are gone by the time at which a report is read.
         verdicts = tuple(replace(verdict, next=None, purpose="") for verdict in explanation.verdicts)
         yield replace(explanation, verdicts=verdicts)
+
+    for job, told in found.outputs.items():
+        if job not in {report.job for report, _ in found.reports}:
+            verdict = told.verdict(audit_lines(found.audits, job))
+            yield Explanation(verdicts=(verdict,), asked=0, answered=0, missing=(), is_settled=True)
 
 
 def _nothing(found: Found, files: Sequence[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dbg_client.adopt.errors import CantAdopt, NoSuchProcess
@@ -13,7 +12,6 @@ from dbg_client.adopt.found import is_guard, is_ours
 from dbg_client.adopt.gdb import find_gdb, is_our_gdb
 from dbg_client.adopt.inject import can_remote_exec
 from dbg_client.adopt.process import (
-    Mapping,
     ProcessInfo,
     all_pids,
     is_dumpable,
@@ -46,11 +44,10 @@ class Ready:
     gdb: str | None
 
 
-def examine(pid: int, *, has_package: Collection[str] = ()) -> Ready:
+def examine(pid: int) -> Ready:
     """Return what is needed to make the process a rank. Blocks for files of ``/proc``.
 
-    Raises CantAdopt with the first thing that forbids it. ``has_package`` are interpreters that were seen to have our
-    package.
+    Raises CantAdopt with the first thing that forbids it.
     """
     seen = _look_alone(pid)
     who = f"process {pid}"
@@ -137,7 +134,7 @@ def _forbidden(seen: ProcessInfo, who: str) -> CantAdopt:
     return CantAdopt(who, why, "start the container with `--cap-add SYS_PTRACE`, or ask an administrator")
 
 
-def _read_mappings(seen: ProcessInfo, who: str) -> Sequence[Mapping]:
+def _read_mappings(seen: ProcessInfo, who: str) -> dict[str, int]:
     try:
         return mappings(seen.pid)
     except OSError:

@@ -1,4 +1,4 @@
-"""A conversation with gdb about one process, in gdb's language for programs.
+"""A client of gdb's machine interface (MI), for one process.
 
 gdb gets no symbols: what it calls is named by address, so that it starts in a quarter of a second and reads no file of
 the program but its C library. Its own session keeps a Ctrl-C at the terminal away from it: a debugger that ends while a
@@ -173,18 +173,16 @@ class Gdb:
         """Let a thread run; the answer to the next command comes when the process stands again."""
         self.ask(f"-exec-continue --thread {thread}")
 
-    def registers(
-        self, thread: int, names: Sequence[str], *, seconds: float | None = COMMAND_SECONDS
-    ) -> dict[str, int]:
-        """Return what registers of a thread hold, without a sign."""
+    def registers(self, thread: int, *, seconds: float | None = COMMAND_SECONDS) -> dict[str, int]:
+        """Return what the registers of a thread hold that a function may change, without a sign."""
         if not self._register_names:
             self._register_names = re.findall(r'"(\w*)"', self.ask("-data-list-register-names"))
         try:
-            numbers = [self._register_names.index(name) for name in names]
+            numbers = [self._register_names.index(name) for name in _GENERAL]
             wanted = " ".join(map(str, numbers))
             answer = self.ask(f"-data-list-register-values --thread {thread} --frame 0 x {wanted}", seconds=seconds)
             values = {int(number): int(value, 16) for number, value in _VALUE.findall(answer)}
-            return {name: values[number] for name, number in zip(names, numbers, strict=True)}
+            return {name: values[number] for name, number in zip(_GENERAL, numbers, strict=True)}
         except (ValueError, KeyError):
             raise DebuggerFailed("it does not show all registers") from None
 
@@ -313,7 +311,7 @@ class _OwnCalls(Calls):
         """Run instructions until their trap, put the general registers back, and return what one of them held."""
         gdb = self._gdb
         gdb.run_alone(alone)
-        kept = gdb.registers(thread, _GENERAL)
+        kept = gdb.registers(thread)
         # With a number in orig_rax the kernel would restart the system call in which the thread may be, here and now.
         changed = {"orig_rax": -1, "rip": begin, "rsp": (kept["rsp"] - _RED_ZONE) & ~0xF, "eflags": _EFLAGS}
         try:
@@ -322,7 +320,7 @@ class _OwnCalls(Calls):
             # Something else may stop the process meanwhile. gdb shows the trap itself, or what is behind it.
             while reached["rip"] not in (end - 1, end):
                 gdb.go_on(thread)
-                reached = gdb.registers(thread, _GENERAL, seconds=None)
+                reached = gdb.registers(thread, seconds=None)
             gdb.set_registers(thread, {name: value for name, value in kept.items() if value != reached[name]})
         except DebuggerFailed as error:
             self.is_left = True

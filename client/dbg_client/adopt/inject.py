@@ -1,4 +1,4 @@
-"""Run code in a process that runs: in which thread, by which call, and at which moment.
+"""Code injection into a process that runs: in which thread, by which call, and at which moment.
 
 The interpreter must be in order where the code runs, and so must the C library:
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-MAX_ANSWER = 4096
-"""Bytes of an answer: a pipe takes so many at once or none."""
+import msgspec
 
 OURS = (
     "dbg_agent",
@@ -118,8 +116,7 @@ class Outcome(enum.Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What the code answers; ``key`` is the rank's, ``text`` says why it failed, ``main`` whether it ran in the main
     thread, without which nobody can break into the rank."""
 
@@ -147,12 +144,6 @@ def as_expression(code: str) -> str:
 def read_answer(line: str) -> Answer | None:
     """Return what a line of the pipe says, None for one that is no answer: the process may be of anybody's making."""
     try:
-        told = json.loads(line)
-        return Answer(
-            outcome=Outcome(told["outcome"]),
-            key=str(told.get("key", "")),
-            text=str(told.get("text", ""))[:1000],
-            main=bool(told.get("main", True)),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return msgspec.json.decode(line, type=Answer)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None

@@ -26,14 +26,6 @@ SYS_PTRACE = 1 << 19
 """The bit of the capability that lets a process trace those of other users."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
-    """A file in a process's memory: its path there and the address of its first byte."""
-
-    path: str
-    start: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInfo:
     """What is known of a process.
@@ -87,14 +79,17 @@ def all_pids() -> list[int]:
     return sorted(int(entry.name) for entry in PROC.iterdir() if entry.name.isdecimal())
 
 
-def mappings(pid: int) -> list[Mapping]:
-    """Return the files in a process's memory, each once. Raises OSError where that is forbidden."""
+def mappings(pid: int) -> dict[str, int]:
+    """Return the files in a process's memory and the address of each one's first byte.
+
+    Raises OSError where that is forbidden.
+    """
     found: dict[str, int] = {}
     for line in (PROC / str(pid) / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
         parts = line.split(maxsplit=5)
         if len(parts) == 6 and parts[5].startswith("/") and int(parts[2], 16) == 0:
             found.setdefault(parts[5], int(parts[0].split("-")[0], 16))
-    return [Mapping(path, start) for path, start in found.items()]
+    return found
 
 
 def same_files(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""The Python of a process: its version, and where the functions are that a debugger calls in it.
+"""The Python of a process: its version, and the addresses of its functions by the symbol tables of its ELF files.
 
 An ELF file says which functions an executable or a library offers.
 """
@@ -8,17 +8,18 @@ from __future__ import annotations
 import mmap
 import re
 import struct
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from dbg_client.adopt.process import PROC, Mapping
+from dbg_client.adopt.process import PROC
 
 _MAGIC = b"\x7fELF\x02\x01"
 """The beginning of a file for a little-endian machine of 64 bits; ours run on no other."""
 
 _DYNSYM, _SYMTAB = 11, 2
-_LOAD, _INTERP = 1, 3
+_LOAD = 1
 
 _SYMBOL = struct.Struct("<I2xHQQ")
 
@@ -40,24 +41,18 @@ class NotElf(ValueError):
     """Say that a file is no program or library for this kind of machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
+class _Section(NamedTuple):
     kind: int
     offset: int
     size: int
     link: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    kind: int
-    offset: int
-    address: int
-    size: int
-
-
 class Elf:
-    """One file's tables. Raises NotElf for other files, and for those that are cut off or damaged."""
+    """One file's tables. Raises NotElf for other files, and for those that are cut off or damaged.
+
+    ``lowest`` is the address that the file wants for its first byte; 0 where it may be loaded anywhere.
+    """
 
     def __init__(self, data: bytes | mmap.mmap) -> None:
         if data[: len(_MAGIC)] != _MAGIC:
@@ -66,23 +61,11 @@ class Elf:
         try:
             head = struct.unpack_from("<QQIHHHHHH", data, 0x20)
             segments, sections, _, _, segment_size, segment_count, section_size, section_count, _ = head
-            self._segments = [self._segment(segments + at * segment_size) for at in range(segment_count)]
+            parts = [struct.unpack_from("<IIQQ", data, segments + at * segment_size) for at in range(segment_count)]
             self._sections = [self._section(sections + at * section_size) for at in range(section_count)]
         except (struct.error, OverflowError):
             raise NotElf from None
-
-    @property
-    def loader(self) -> str:
-        """Return the path of the program that loads this one, empty for a library and for a static program."""
-        found = next((segment for segment in self._segments if segment.kind == _INTERP), None)
-        if found is None:
-            return ""
-        return self._data[found.offset : found.offset + found.size].rstrip(b"\0").decode("utf-8", "replace")
-
-    @property
-    def lowest(self) -> int:
-        """Return the address that the file wants for its first byte; 0 where it may be loaded anywhere."""
-        return min((part.address - part.offset for part in self._segments if part.kind == _LOAD), default=0)
+        self.lowest = min((address - offset for kind, _, offset, address in parts if kind == _LOAD), default=0)
 
     def addresses(self, names: Collection[str]) -> dict[str, tuple[int, int]]:
         """Return address and size of those functions and variables that the file defines, as it counts them."""
@@ -112,10 +95,6 @@ class Elf:
         _, kind, _, _, offset, size, link = struct.unpack_from("<IIQQQQI", self._data, at)
         return _Section(kind, offset, size, link)
 
-    def _segment(self, at: int) -> _Segment:
-        kind, _, offset, address, _, size = struct.unpack_from("<IIQQQQ", self._data, at)
-        return _Segment(kind, offset, address, size)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetPython:
@@ -133,44 +112,41 @@ class TargetPython:
     is_musl: bool
 
 
-def find_python(pid: int, mapped: Sequence[Mapping]) -> TargetPython | None:
+def find_python(pid: int, mapped: Mapping[str, int]) -> TargetPython | None:
     """Return the Python in a process, None if it has none. Blocks while files are read. Raises OSError."""
     executable = str((PROC / str(pid) / "exe").readlink())
-    library = next((part for part in mapped if _LIBRARY.search(part.path)), None)
-    if library is None:
-        library = next((part for part in mapped if part.path == executable), None)
-        if library is None or not _is_interpreter(executable, mapped):
-            return None
-    found = _functions(pid, library, NEEDED)
-    c_library = next((part for part in mapped if _C_LIBRARY.search(part.path)), None)
-    if c_library is not None:
-        found |= _functions(pid, c_library, ("mmap", "munmap"))
+    library = next(filter(_LIBRARY.search, mapped), executable)
+    if library not in mapped or (library == executable and not _is_interpreter(executable, mapped)):
+        return None
+    found = _functions(pid, library, mapped[library], NEEDED)
+    for c_library in filter(_C_LIBRARY.search, mapped):
+        found |= _functions(pid, c_library, mapped[c_library], ("mmap", "munmap"))
     begin, size = found.get("_PyRuntime", (0, 0))
-    version, free_threaded = _version([library.path, executable, *(part.path for part in mapped)])
+    version, free_threaded = _version([library, executable, *mapped])
     return TargetPython(
         version=version,
         free_threaded=free_threaded,
         functions={name: begin for name, (begin, _) in found.items()},
         runtime=range(begin, begin + size),
         missing=tuple(name for name in (*NEEDED, "mmap") if name not in found),
-        is_musl=any("/ld-musl-" in part.path for part in mapped),
+        is_musl=any("/ld-musl-" in path for path in mapped),
     )
 
 
-def _is_interpreter(executable: str, mapped: Sequence[Mapping]) -> bool:
+def _is_interpreter(executable: str, mapped: Mapping[str, int]) -> bool:
     name = executable.rpartition("/")[2]
-    return name.startswith(("python", "pypy")) or any("/lib-dynload/" in part.path for part in mapped)
+    return name.startswith(("python", "pypy")) or any("/lib-dynload/" in path for path in mapped)
 
 
-def _functions(pid: int, part: Mapping, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+def _functions(pid: int, file: str, start: int, names: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return where the functions of a mapped file are in the process; the file's name may be that of a newer one."""
-    path = PROC / str(pid) / "root" / part.path.lstrip("/")
+    path = PROC / str(pid) / "root" / file.lstrip("/")
     if not path.exists():
         path = PROC / str(pid) / "exe"
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with path.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             elf = Elf(data)
-            shift = part.start - elf.lowest
+            shift = start - elf.lowest
             return {name: (address + shift, size) for name, (address, size) in elf.addresses(names).items()}
         except NotElf:
             return {}

@@ -101,6 +101,9 @@ class Blocking(Generic[T]):
         """Return what ``call`` returns, in the loop's thread: what the broker tells is read there alone."""
         return self._thread.do(_called(call))
 
+    def __repr__(self) -> str:
+        return repr(self._twin)
+
 
 class Entered(Blocking[T]):
     """The twin of what a context manager yields, until :meth:`close`; ``with`` closes it at the end."""

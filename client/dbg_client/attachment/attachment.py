@@ -1,4 +1,4 @@
-"""One terminal at one rank: what it knows, and what follows from each thing that happens. Pure.
+"""The state machine of one terminal at one rank: what it knows, and what follows from each event. Pure.
 
 Every method takes the time (monotonic seconds) and returns the effects that its caller carries out, in order.
 """
@@ -98,11 +98,6 @@ class Attachment:
         if session is None or session.engine == LINE_ENGINE:
             return False
         return session.rows > self._offer.rows or session.columns > self._offer.columns
-
-    @property
-    def asks(self) -> bool:
-        """Return whether a seat was asked for, so that a refusal is the answer to that."""
-        return self._asked
 
     @property
     def driving(self) -> bool:

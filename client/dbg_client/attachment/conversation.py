@@ -1,4 +1,4 @@
-"""One terminal at one line debugger: its prompt, what was replied to it, and what waits for the next one. Pure.
+"""One terminal at one line debugger: its prompt, the reply to it, and the queue for the next one. Pure.
 
 A prompt has a number and takes one reply, so a reply may be sent again after a broken link without being applied
 twice. Lines that are entered while no prompt is open wait for the next one of the same stop.

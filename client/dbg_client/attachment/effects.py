@@ -2,93 +2,84 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from dbg_wire.codec import Input
 from dbg_wire.errors import DbgError
 from dbg_wire.messages import Message, Source
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Effect(msgspec.Struct, frozen=True):
+    """What follows from something."""
+
+
+class Send(Effect, frozen=True):
     """Give this to the broker; lost while the link is down."""
 
     item: Message | Input
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(Effect, frozen=True):
     """Show the session: this terminal has a seat. Comes once for each rank attached to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Show:
+class Show(Effect, frozen=True):
     """Give the rank's bytes to the terminal."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Blank:
+class Blank(Effect, frozen=True):
     """Clear the debugger's rows, bring the terminal to a known state, and write this text there."""
 
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Bell:
+class Bell(Effect, frozen=True):
     """Ring: something that was typed had no effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(Effect, frozen=True):
     """The session is over. ``error`` has the sentence and the exit status; None: the rank went on."""
 
     error: DbgError | None
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(Effect, frozen=True):
     """Call ``tick`` in this many seconds: something is due before the next regular call."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class LogText:
+class LogText(Effect, frozen=True):
     """Show what follows in a line debugger's log."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Effect, frozen=True):
     """Say that ``count`` bytes of the log are lost between what was shown and what follows."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Effect, frozen=True):
     """Show a sentence of the client among a line debugger's output."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Effect, frozen=True):
     """Show the lines round the current one, if the user wants to see them."""
 
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Effect, frozen=True):
     """Hand on the rank's answer to the completion with this ``request`` number."""
 
     request: int
     matches: tuple[str, ...]
 
 
-Effect = Send | Open | Show | Blank | Bell | Finish | Wake | LogText | Cut | Note | Look | Completed
 Effects = list[Effect]

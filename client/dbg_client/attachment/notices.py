@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dbg_client.attachment.effects import Bell, Effects
 from dbg_wire.errors import printable
@@ -40,8 +40,7 @@ def why_blank(address: str, report: RankReport | None) -> str:
     return f"{address} is running, {' and '.join(left)}.\nIts debugger comes back here at the next stop."
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What a seat changed. ``had``, ``has`` and ``wished`` are about this terminal and the keyboard."""
 
     first: bool

@@ -1,4 +1,4 @@
-"""What a rank shows, in order: the log of a line debugger, and whether all bytes of a screen have come. Pure."""
+"""Reassembly of a rank's output: a line debugger's log, whose gaps are replayed, and a screen, repainted. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that were typed and that the rank has not settled yet, so that none is lost or applied twice. Pure.
+"""The retransmission buffer of typed keys: none is lost or applied twice. Pure.
 
 Every byte has an offset that counts the bytes of one driver's generation. The rank settles offsets in order. Bytes that
 are not settled when a connection breaks are sent again with the same offset, and the rank drops those that it has.

@@ -1,4 +1,4 @@
-"""The adapter of one IDE's window: which request goes to which part, and in which order a session goes."""
+"""The debug adapter of one IDE: it dispatches requests, and keeps the order in which a session goes."""
 
 from __future__ import annotations
 

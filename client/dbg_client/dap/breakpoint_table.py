@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -225,8 +224,7 @@ class _Told:
         return {**told, "message": text} if text else told
 
     def _usual_line(self) -> int:
-        lines = Counter({line: len(ranks) for line, ranks in self._at.items()})
-        return lines.most_common(1)[0][0] if lines else self._line.wish.line
+        return max(self._at, key=lambda line: len(self._at[line]), default=self._line.wish.line)
 
     def _text(self, usual: int) -> str:
         if not self._ranks:

@@ -1,4 +1,4 @@
-"""The debug console: an expression for the selected frame, and a few commands for many ranks, as the terminal has."""
+"""The debug console, a REPL: an expression in the selected frame, and some of the terminal's commands to many ranks."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Console:
 
 
 class LogTexts:
-    """The texts that have come and are not printed yet; watches the broker."""
+    """Texts of log points, debounced: one that many ranks log at nearly the same time is one line."""
 
     def __init__(self, window: Window) -> None:
         self._window = window

@@ -17,7 +17,7 @@ from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 COALESCE_SECONDS = 0.03
-"""Seconds for which changes of ranks are gathered: a thousand ranks that stop at once are one look."""
+"""Seconds of the debounce: the changes of a thousand ranks that stop at once are told together."""
 
 TYPED_SECONDS = 0.1
 """Seconds after a stop in which nobody can have read of it and typed `continue`: the IDE has sent that by itself."""
@@ -180,7 +180,7 @@ class Threads:
             self._window.event("thread", {"reason": reason, "threadId": told.thread})
         elif isinstance(told, Continued):
             self._window.event("continued", {"threadId": told.thread, "allThreadsContinued": False})
-        else:
+        elif isinstance(told, Stopped):
             self._tell_stop(told)
 
     def _tell_stop(self, told: Stopped) -> None:

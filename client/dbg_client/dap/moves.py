@@ -1,4 +1,4 @@
-"""What a window makes ranks do, each alone whatever the IDE asks for: its keyboard, steps, going on, breaking in."""
+"""Steps, continue and pause, of one rank each whatever the IDE asks for; and the keyboard that they need."""
 
 from __future__ import annotations
 
@@ -215,11 +215,11 @@ class Moves:
             # The broker refuses, and the request is answered with its sentence.
             await self._window.ask_one(Action.COMMAND, rank, STEPS[request])
             return
-        self._threads.table.hush(rank.key, on=True)
+        self._threads.table.mute(rank.key, on=True)
         try:
             has_moved = await self._open_debugger(rank)
         except BaseException:
-            self._threads.table.hush(rank.key, on=False)
+            self._threads.table.mute(rank.key, on=False)
             raise
         self._threads.table.begin_move(rank.key, is_step=True)
         if has_moved and request != "stepOut":
@@ -275,10 +275,6 @@ class Moves:
         switchboard = self._window.switchboard
         with suppress(asyncio.TimeoutError):
             await switchboard.until(left, switchboard.seconds)
-
-    async def settled(self) -> None:
-        """Wait until the ranks have answered to the moves so far, which they do when a step has ended or takes long."""
-        await asyncio.gather(*self._open)
 
     def close(self) -> None:
         """Wait for no answer any more; ranks move on or stand as they are."""

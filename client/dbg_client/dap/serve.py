@@ -51,7 +51,7 @@ STRANGER_SECONDS = 30.0
 
 
 class Admission:
-    """The seat of a port, and the secret by which it is taken: each lets one IDE in once.
+    """The seat of a port, and the one-time secret by which it is taken: each lets one IDE in once.
 
     ``tell`` gets each new secret. Without a ``new_secret`` the seat alone counts.
     """
@@ -61,10 +61,6 @@ class Admission:
         self._new_secret = new_secret
         self._secret: str | None = None
         self._is_taken = False
-
-    def begin(self) -> None:
-        """Make and tell the first secret."""
-        self._renew()
 
     def admit(self, arguments: Message) -> None:
         """Give the seat to the client that sends these arguments to attach. Raises BadInput if it is not let in."""
@@ -77,12 +73,9 @@ class Admission:
             raise BadInput(what, "disconnect it, or run a second `dbg-attach dap --port 0`")
         self._is_taken = True
 
-    def leave(self) -> None:
-        """Free the seat, whose IDE has gone, for the next secret."""
+    def free(self) -> None:
+        """Free the seat for who sends the next secret, which is made and told."""
         self._is_taken = False
-        self._renew()
-
-    def _renew(self) -> None:
         if self._new_secret is not None:
             self._secret = self._new_secret()
             self._tell(self._secret)
@@ -203,7 +196,7 @@ class _Port:
             raise BadInput(f"port {number} can't be served ({why})", "leave it out, and a free one is taken") from None
         self._number = int(server.sockets[0].getsockname()[1])
         tell(f"IDEs of this host are served at {LOOPBACK}:{self._number}; Ctrl-C ends it, and ranks stay as they are.")
-        self._admission.begin()
+        self._admission.free()
         try:
             await asyncio.Event().wait()
         finally:
@@ -227,9 +220,16 @@ class _Port:
         talk.add_done_callback(self._talks.discard)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        visit = _Visit(self._admission)
-        talk = Conversation(reader, writer, lambda send: Adapter(self._connect, self._target, send, visit.admit))
-        watch = asyncio.create_task(self._until_attached(visit, talk.send, writer))
+        attached = asyncio.Event()
+
+        def admit(arguments: Message) -> None:
+            # A client that is in may attach again.
+            if not attached.is_set():
+                self._admission.admit(arguments)
+                attached.set()
+
+        talk = Conversation(reader, writer, lambda send: Adapter(self._connect, self._target, send, admit))
+        watch = asyncio.create_task(self._until_attached(attached, talk.send, writer))
         try:
             await talk.hold()
         except LostFrames as error:
@@ -238,31 +238,17 @@ class _Port:
             self._strangers.pop(writer, None)
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
-            if visit.is_attached.is_set():
-                self._admission.leave()
+            if attached.is_set():
+                self._admission.free()
 
-    async def _until_attached(self, visit: _Visit, send: Send, writer: asyncio.StreamWriter) -> None:
+    async def _until_attached(self, attached: asyncio.Event, send: Send, writer: asyncio.StreamWriter) -> None:
         try:
-            await within(STRANGER_SECONDS, visit.is_attached.wait())
+            await within(STRANGER_SECONDS, attached.wait())
         except asyncio.TimeoutError:
             send(output(f"this client has not attached within {STRANGER_SECONDS:g} s", "important"))
             writer.close()
         finally:
             self._strangers.pop(writer, None)
-
-
-class _Visit:
-    """One client of the port, which may take the seat."""
-
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
-        self.is_attached = asyncio.Event()
-
-    def admit(self, arguments: Message) -> None:
-        """Let the client in, or raise BadInput; a client that is in may attach again."""
-        if not self.is_attached.is_set():
-            self._admission.admit(arguments)
-            self.is_attached.set()
 
 
 async def _standard_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -32,34 +32,28 @@ MAX_COMPARED = 1024 * 1024
 """Bytes of a local file that is compared with the rank's; a longer one counts as the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Mapping:
-    local: str
-    remote: str
-
-
 class Paths:
     """The mappings of one session, the longest first. Without any, a file has the same path on both sides."""
 
     def __init__(self, mappings: Sequence[tuple[str, str]] = ()) -> None:
-        pairs = [_Mapping(_root(local), _root(remote)) for local, remote in mappings]
-        self._by_local = sorted(pairs, key=lambda one: -len(one.local))
-        self._by_remote = sorted(pairs, key=lambda one: -len(one.remote))
+        pairs = [(_root(local), _root(remote)) for local, remote in mappings]
+        self._by_local = sorted(pairs, key=lambda pair: -len(pair[0]))
+        self._by_remote = sorted(pairs, key=lambda pair: -len(pair[1]))
 
     def to_rank(self, path: str) -> str:
         """Return the path by which ranks know a file of the IDE."""
-        for one in self._by_local:
-            rest = _behind(path, one.local)
+        for local, remote in self._by_local:
+            rest = _behind(path, local)
             if rest is not None:
-                return _joined(one.remote, rest)
+                return _joined(remote, rest)
         return path if _is_windows(path) else posixpath.normpath(path)
 
     def to_ide(self, path: str) -> str:
         """Return the path by which the IDE knows a file of the ranks."""
-        for one in self._by_remote:
-            rest = _behind(path, one.remote)
+        for local, remote in self._by_remote:
+            rest = _behind(path, remote)
             if rest is not None:
-                return _joined(one.local, rest)
+                return _joined(local, rest)
         return path
 
 

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from dbg_client.core.choose import is_ready, may_be_picked
 from dbg_client.core.directory import rank_order
 from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState
@@ -28,39 +30,31 @@ _WORDS = {
 """What an IDE shows beside a thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class ThreadEvent(msgspec.Struct, frozen=True):
+    """What the IDE is told of a thread."""
+
+    thread: int
+
+
+class Started(ThreadEvent, frozen=True):
     """A rank is listed now."""
 
-    thread: int
 
-
-@dataclass(frozen=True, slots=True)
-class Exited:
+class Exited(ThreadEvent, frozen=True):
     """A rank is not listed any more: it has ended, or others have taken its place."""
 
-    thread: int
 
-
-@dataclass(frozen=True, slots=True)
-class Continued:
+class Continued(ThreadEvent, frozen=True):
     """A rank has gone on, and this window has not asked for it."""
 
-    thread: int
 
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(ThreadEvent, frozen=True):
     """A rank stands. ``is_ours`` tells that this window has made it move or stop."""
 
-    thread: int
     reason: str
     description: str
     text: str = ""
     is_ours: bool = False
-
-
-ThreadEvent = Started | Exited | Continued | Stopped
 
 
 @dataclass(slots=True)
@@ -99,38 +93,32 @@ class ThreadTable:
         """Return the ranks that are threads, in the order in which an IDE shows them."""
         return tuple(self._listed.values())
 
-    def thread(self, key: str) -> int | None:
-        """Return the number of a rank, None if the window has not met it."""
-        seen = self._seen.get(key)
-        return seen.thread if seen is not None else None
+    def thread(self, key: str) -> int:
+        """Return the number of a rank, 0 if the window has not met it."""
+        return self._of(key).thread
 
     def key(self, thread: object) -> str | None:
         """Return the key of the rank with this number; None if there is none."""
         return self._keys.get(thread) if isinstance(thread, int) else None
 
-    def version(self, key: str) -> int | None:
-        """Return the version of a rank; None if there is no such rank any more."""
-        seen = self._seen.get(key)
-        return seen.version if seen is not None else None
+    def version(self, key: str) -> int:
+        """Return the version of a rank; 0 if there is no such rank any more."""
+        return self._of(key).version
 
     def stands(self, key: str) -> bool:
         """Tell whether the IDE has been told that this rank stands, and has not made it move since."""
-        seen = self._seen.get(key)
-        return seen is not None and seen.moment is not None and not seen.is_moving
+        seen = self._of(key)
+        return seen.moment is not None and not seen.is_moving
 
     # ------------------------------------------------------------------------------------------------- this window acts
 
-    def hush(self, key: str, *, on: bool) -> None:
+    def mute(self, key: str, *, on: bool) -> None:
         """Tell nothing of a rank while its debugger is opened for a move, or after all that has failed tell it."""
-        seen = self._seen.get(key)
-        if seen is not None:
-            seen.is_moving = on
+        self._of(key).is_moving = on
 
     def begin_move(self, key: str, *, is_step: bool) -> None:
         """Note that this window makes a rank move: it is told nothing of that rank until :meth:`end_move`."""
-        seen = self._seen.get(key)
-        if seen is None:
-            return
+        seen = self._of(key)
         seen.left = None if is_step else seen.moment
         seen.version += 1
         seen.is_moving = seen.is_ours = True
@@ -138,22 +126,23 @@ class ThreadTable:
 
     def end_move(self, key: str, *, failed: bool = False) -> None:
         """Note that the rank has answered: its next stop is told of, and with ``failed`` where it still stands."""
-        seen = self._seen.get(key)
-        if seen is not None:
-            seen.is_moving, seen.moment = False, None
-            if failed:
-                seen.left, seen.is_stepping = None, False
+        seen = self._of(key)
+        seen.is_moving, seen.moment = False, None
+        if failed:
+            seen.left, seen.is_stepping = None, False
 
     def expect_stop(self, key: str) -> None:
         """Note that this window breaks into a rank."""
-        seen = self._seen.get(key)
-        if seen is not None:
-            seen.is_ours = True
+        self._of(key).is_ours = True
 
     def is_leaving(self, rank: RankInfo) -> bool:
         """Tell whether a rank that was told to go on is still listed at the stop that it leaves."""
-        seen, moment = self._seen.get(rank.key), moment_of(rank)
-        return seen is not None and moment is not None and moment == seen.left
+        moment = moment_of(rank)
+        return moment is not None and moment == self._of(rank.key).left
+
+    def _of(self, key: str) -> _Seen:
+        """Return what is known of a rank; of one that has ended meanwhile something that nobody keeps."""
+        return self._seen.get(key) or _Seen(0)
 
     # --------------------------------------------------------------------------------------------- what the broker says
 

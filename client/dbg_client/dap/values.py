@@ -30,7 +30,7 @@ _FILTERS = {"named": Parts.NAMED, "indexed": Parts.INDEXED}
 
 
 class Handles(Generic[T]):
-    """Numbers that are valid while an owner stays at one version; a number is never used twice."""
+    """Handle table: numbers that are valid while an owner stays at one version; none is used twice. Bounded, LRU."""
 
     def __init__(self, most: int = MAX_HANDLES) -> None:
         self._most = most
@@ -110,7 +110,7 @@ class Frames:
         if arguments.get("threadId") == REST:
             return {"stackFrames": [], "totalFrames": 0}
         rank = self._threads.stopped_rank(arguments.get("threadId"))
-        version = self._threads.table.version(rank.key) or 0
+        version = self._threads.table.version(rank.key)
         frames = (await self.stack(rank))[::-1]
         if self._threads.table.version(rank.key) != version:
             raise _stale(rank)
@@ -125,7 +125,7 @@ class Frames:
 
     async def stack(self, rank: RankInfo) -> tuple[Place, ...]:
         """Return the frames of a rank, the outermost first; the rank is asked once for each of its stops."""
-        version = self._threads.table.version(rank.key) or 0
+        version = self._threads.table.version(rank.key)
         known = self._stacks.get(rank.key)
         if known is None or known[0] != version or _has_failed(known[1]):
             known = version, asyncio.ensure_future(self._ask(rank))
@@ -141,10 +141,9 @@ class Frames:
 
     def innermost(self, rank: RankInfo) -> int:
         """Return the number of the innermost frame of a rank. Raises BadInput if it runs."""
-        version = self._threads.table.version(rank.key)
-        if version is None or not self._threads.table.stands(rank.key):
+        if not self._threads.table.stands(rank.key):
             raise BadInput(f"{printable(rank.address)} is running", "choose a frame of a stopped rank")
-        return self._numbers.number(rank.key, version, "-1")
+        return self._numbers.number(rank.key, self._threads.table.version(rank.key), "-1")
 
     def close(self) -> None:
         """Give up what is asked."""
@@ -302,7 +301,7 @@ class Values:
         return _present(self._threads, self._numbers, reference, "these values are", remedy)
 
     def _number(self, rank: RankInfo, holder: Holder) -> int:
-        return self._numbers.number(rank.key, self._threads.table.version(rank.key) or 0, holder)
+        return self._numbers.number(rank.key, self._threads.table.version(rank.key), holder)
 
     def _variable(self, rank: RankInfo, frame: str, row: Variable) -> Message:
         hint: Message = {}

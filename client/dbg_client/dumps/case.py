@@ -13,7 +13,7 @@ from dbg_wire.records.evidence import CodePart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What ranks told in the first look and in the last one, and further lines for the worst verdict on a run.
+    """What ranks told in some looks, and further lines for the worst verdict on a run.
 
     ``now`` is when the last look was made, in wall-clock seconds. ``parts`` are files, packages and variables.
     """

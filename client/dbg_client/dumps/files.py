@@ -9,18 +9,29 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from dbg_client.core.roll_call import MAX_WORLD
 from dbg_client.dumps.recorder_dumps import RankDump
 from dbg_client.dumps.report_file import BEGINNING, CantReadReport, SavedReport, read_report
+from dbg_client.dumps.run_home import AUDIT_NAME, ToldHang, hang_in
 from dbg_wire.errors import printable
 from dbg_wire.limits import KIB
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.recorder.plain_pickle import NotPlain
 
-MAX_FILE = 16 * 1024 * KIB
-"""Bytes of a file that is read: a recorder of 20,000 entries with their stacks writes 6 MB, a report has 2 MB."""
+MAX_FILE = 32 * 1024 * KIB
+"""Bytes of a file that is read: a recorder of 100,000 entries with their stacks writes 20 MB, a report has 2 MB."""
+
+TAIL_BYTES = 1024 * KIB
+"""Bytes of the end of a job's output that are read."""
+
+OUTPUT_SUFFIX = ".out"
+"""What the names of jobs' outputs end with in a home."""
+
+NOTHING_KNOWN = "is neither a dump of torch's flight recorder nor a report of dbg-attach"
 
 MAX_FILES = 10_000
 """Files of one directory that are looked at: two for each rank of a job of thousands."""
@@ -45,11 +56,14 @@ _KINDS = {
 class Found:
     """What was found: the newest dump of each rank with its path, reports, and sentences on what could not be read.
 
-    ``others`` counts files of directories that are neither.
+    ``outputs`` are hangs that outputs of jobs tell of, by job, ``audits`` the audit logs of a home. ``others`` counts
+    files of directories that are none of these.
     """
 
     dumps: dict[int, tuple[RankDump, str]] = field(default_factory=dict)
     reports: list[tuple[SavedReport, str]] = field(default_factory=list)
+    outputs: dict[str, ToldHang] = field(default_factory=dict)
+    audits: list[bytes] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     others: int = 0
@@ -108,16 +122,8 @@ def _walk(directory: str, depth: int) -> Iterator[str]:
 
 def _take(found: Found, path: str, *, is_named: bool) -> None:
     try:
-        data, written = _read(path)
-        if data.startswith(BEGINNING):
-            found.reports.append((read_report(data), path))
-        elif data[:1] in (b"\x80", b"{"):
-            _take_dump(found, path, data, written)
-        elif is_named:
-            what = "is empty" if not data else "is neither a dump of torch's flight recorder nor a report of dbg-attach"
-            raise _Unreadable(what)
-        else:
-            found.others += 1
+        with _opened(path) as file:
+            _take_open(found, path, file, is_named=is_named)
     except _NoFile as error:
         if is_named:
             found.problems.append(f"{printable(path)} {error}")
@@ -125,11 +131,44 @@ def _take(found: Found, path: str, *, is_named: bool) -> None:
             found.others += 1
     except (_Unreadable, NotPlain, CantReadReport) as error:
         found.problems.append(f"{printable(path)} {error}")
+    except OSError as error:
+        found.problems.append(f"{printable(path)} can't be read ({error.strerror or type(error).__name__})")
     except WRONG_FORM:
         if is_named:
             found.problems.append(f"{printable(path)} is no dump of torch's flight recorder")
         else:
             found.others += 1
+
+
+def _take_open(found: Found, path: str, file: BinaryIO, *, is_named: bool) -> None:
+    """Take a file by its name or its first bytes; of an output, which may have any length, the end alone is read."""
+    head = file.read(len(BEGINNING))
+    if os.path.basename(path).startswith(AUDIT_NAME):  # noqa: PTH119 - a word may be any text
+        found.audits.append(head + _rest(file))
+    elif head == BEGINNING:
+        _take_report(found, read_report(head + _rest(file)), path, is_named=is_named)
+    elif head[:1] in (b"\x80", b"{"):
+        _take_dump(found, path, head + _rest(file), os.fstat(file.fileno()).st_mtime)
+    elif path.endswith(OUTPUT_SUFFIX) or is_named:
+        told = hang_in(_tail(file))
+        if told is not None:
+            found.outputs[told.job] = told
+        elif is_named:
+            raise _Unreadable("is empty" if not head else NOTHING_KNOWN)
+    else:
+        found.others += 1
+
+
+def _take_report(found: Found, report: SavedReport, path: str, *, is_named: bool) -> None:
+    """Take a report; of several ones of a job in directories the newest one counts."""
+    before = next((one for one in found.reports if one[0].job == report.job), None)
+    if before is None or is_named:
+        found.reports.append((report, path))
+        return
+    older = (report, path) if before[0].case.now >= report.case.now else before
+    found.notes.append(f"{printable(older[1])} is an older report of the same job, and is left out")
+    if older is before:
+        found.reports[found.reports.index(before)] = (report, path)
 
 
 def _take_dump(found: Found, path: str, data: bytes, written: float) -> None:
@@ -154,8 +193,9 @@ def rank_in(path: str) -> int | None:
     return number if number < MAX_WORLD else None
 
 
-def _read(path: str) -> tuple[bytes, float]:
-    """Return the bytes of a regular file, and when it was written. Raise _Unreadable and _NoFile."""
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """Open a regular file. Raise _Unreadable and _NoFile."""
     try:
         # A device may do something when it is opened, and a pipe waits for a writer.
         _require_regular(os.stat(path).st_mode)  # noqa: PTH116 - a word may be any text
@@ -165,15 +205,20 @@ def _read(path: str) -> tuple[bytes, float]:
     except ValueError:
         raise _Unreadable("is no name of a file") from None
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        _require_regular(status.st_mode)
-        try:
-            data = file.read(MAX_FILE + 1)
-        except OSError as error:
-            raise _Unreadable(f"can't be read ({error.strerror or type(error).__name__})") from None
+        _require_regular(os.fstat(descriptor).st_mode)
+        yield file
+
+
+def _rest(file: BinaryIO) -> bytes:
+    data = file.read(MAX_FILE + 1)
     if len(data) > MAX_FILE:
         raise _Unreadable(f"is larger than {MAX_FILE // 1024 // KIB} MiB, and so neither a dump nor a report")
-    return data, status.st_mtime
+    return data
+
+
+def _tail(file: BinaryIO) -> str:
+    file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+    return file.read(TAIL_BYTES).decode("utf-8", "replace")
 
 
 def _require_regular(mode: int) -> None:

@@ -38,6 +38,9 @@ SCHEMA = 1
 MAX_REPORT = 2 * 1024 * KIB
 """Bytes of a report: what a bug tracker takes as an attachment, and a thousand ranks fit in."""
 
+MAX_LOOKS = 20
+"""Looks of one case that are believed: one a second, for some seconds."""
+
 MAX_ROWS = 400_000
 """Rows of all tables that are believed: a rank tells some ten records in each look."""
 
@@ -62,6 +65,11 @@ class SavedReport:
     about: str
     case: Case
 
+    @property
+    def job(self) -> str:
+        """Return the job that it is about, the first of several; empty if it is about none."""
+        return next((one.rank.job for look in self.case.looks for one in look.everybody), "")
+
 
 # ------------------------------------------------------------------------------------------------------------ to lines
 
@@ -72,7 +80,7 @@ def case_lines(case: Case, most: int) -> tuple[list[str], Case]:
     Of one that is larger the stacks are left out first. There are no lines if even the rest does not fit.
     """
     for reduce in _REDUCTIONS:
-        lines = [json.dumps(each) for each in _documents(_reduced(case, reduce))]
+        lines = [json.dumps(each) for each in _documents(reduce(case))]
         if sum(len(line) + 3 for line in lines) <= most:
             return lines, _read(lines)
     return [], case
@@ -109,7 +117,7 @@ def _documents(case: Case) -> Iterator[dict[str, Any]]:
 
 def _records(evidence: Evidence | None) -> Iterator[Record]:
     if evidence is not None:
-        yield from (*evidence.sources, *evidence.groups, *evidence.collectives, *evidence.waits)
+        yield from (*evidence.sources, *evidence.groups, *evidence.collectives, *evidence.waits, *evidence.others)
         yield from (one for one in (evidence.process, evidence.code) if one is not None)
 
 
@@ -144,36 +152,46 @@ def _clean(value: Any) -> Any:
 # --------------------------------------------------------------------------------------------------- what is left out
 
 
-def _all(wait: ThreadWait) -> ThreadWait | None:
-    return wait
+def _all(case: Case) -> Case:
+    return case
 
 
-def _stacks_of_causes(wait: ThreadWait) -> ThreadWait | None:
-    return wait if wait.deadlock else wait.replace(frames=())
+def _first_and_last_look(case: Case) -> Case:
+    return replace(case, looks=[case.looks[0], case.looks[-1]]) if len(case.looks) > 2 else case
 
 
-def _causes(wait: ThreadWait) -> ThreadWait | None:
-    is_cause = wait.is_main or wait.deadlock or wait.kind is WaitKind.ENDED
-    return wait.replace(frames=wait.frames[-MAX_FRAMES:] if wait.deadlock else ()) if is_cause else None
+def _stacks_of_causes(case: Case) -> Case:
+    return _with_less(_first_and_last_look(case), lambda wait, is_edge: wait if is_edge else wait.replace(frames=()))
 
 
-_REDUCTIONS: Sequence[Callable[[ThreadWait], ThreadWait | None]] = (_all, _stacks_of_causes, _causes)
-"""What is left of a thread's wait, the most first."""
+def _causes(case: Case) -> Case:
+    def reduce(wait: ThreadWait, is_edge: bool) -> ThreadWait | None:
+        is_cause = wait.is_main or is_edge or wait.kind is WaitKind.ENDED
+        return wait.replace(frames=wait.frames[-MAX_FRAMES:] if is_edge else ()) if is_cause else None
+
+    return _with_less(_first_and_last_look(case), reduce, MAX_FRAMES)
 
 
-def _reduced(case: Case, reduce: Callable[[ThreadWait], ThreadWait | None]) -> Case:
-    if reduce is _all:
-        return case
-    looks = [JobLook(at=look.at, everybody=[_with_less(one, reduce) for one in look.everybody]) for look in case.looks]
+_REDUCTIONS: Sequence[Callable[[Case], Case]] = (_all, _first_and_last_look, _stacks_of_causes, _causes)
+"""What is kept of a case, the most first."""
+
+
+def _with_less(
+    case: Case, reduce: Callable[[ThreadWait, bool], ThreadWait | None], most_frames: int | None = None
+) -> Case:
+    """Reduce each thread's wait, of which is told whether it is an edge between threads, and cut the stacks."""
+
+    def reduced(one: RankEvidence) -> RankEvidence:
+        evidence = one.evidence
+        if evidence is not None:
+            awaited = {number for wait in evidence.waits for number in wait.awaits}
+            waits = (reduce(wait, bool(wait.awaits) or wait.number in awaited) for wait in evidence.waits)
+            evidence = replace(evidence, waits=tuple(wait for wait in waits if wait is not None))
+        frames = one.answer.frames if most_frames is None else one.answer.frames[-most_frames:]
+        return replace(one, answer=one.answer.replace(frames=frames), evidence=evidence)
+
+    looks = [JobLook(at=look.at, everybody=list(map(reduced, look.everybody))) for look in case.looks]
     return replace(case, looks=looks)
-
-
-def _with_less(one: RankEvidence, reduce: Callable[[ThreadWait], ThreadWait | None]) -> RankEvidence:
-    evidence = one.evidence
-    if evidence is not None:
-        evidence = replace(evidence, waits=tuple(kept for kept in map(reduce, evidence.waits) if kept is not None))
-    frames = one.answer.frames[-MAX_FRAMES:] if reduce is _causes else one.answer.frames
-    return replace(one, answer=one.answer.replace(frames=frames), evidence=evidence)
 
 
 # ---------------------------------------------------------------------------------------------------------- from lines
@@ -200,7 +218,7 @@ def _read(lines: Sequence[str]) -> Case:
 def _case(documents: Sequence[dict[str, Any]]) -> Case:
     head, ranks_line, *others = documents
     counted = sum(_count(line) for line in others if "rows" in line)
-    if head["case"] != SCHEMA or len(head["looks"]) not in (1, 2) or counted > MAX_ROWS:
+    if head["case"] != SCHEMA or not 0 < len(head["looks"]) <= MAX_LOOKS or counted > MAX_ROWS:
         raise ValueError
     ranks = [_record(RankInfo, row) for row in _rows(ranks_line["ranks"], MAX_WORLD)]
     answers: list[list[RankAnswer]] = [[] for _ in head["looks"]]

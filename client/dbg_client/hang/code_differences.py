@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.process_groups import Roster
-from dbg_client.hang.collective_verdicts import Scene
-from dbg_client.hang.verdict import MAX_EVIDENCE, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import MAX_CODE_ROWS, CodeKind, CodePart, CodeSeen
 from dbg_wire.targets.rank_set import format_ranks
@@ -58,34 +56,6 @@ def differing(versions: Sequence[CodeVersion]) -> list[str]:
         if len({getattr(version.code, name) for version in versions} - {""}) > 1:
             found.append(what)
     return found
-
-
-def different_verdict(scene: Scene, parts: Mapping[int, Sequence[CodePart]]) -> Verdict | None:
-    """Return a verdict on the ranks that run other code than most, None if all run the same.
-
-    ``parts`` are those of the ranks that were asked, by their number.
-    """
-    versions = code_versions(scene.matched.roster)
-    unusual = [version for version in versions[1:] if differing([versions[0], version])]
-    if not unusual:
-        return None
-    usual = versions[0].numbers
-    what = differing([versions[0], *unusual])
-    others = tuple(sorted(number for version in unusual for number in version.numbers))
-    run = "runs" if len(others) == 1 else "run"
-    with_what = " and ".join(filter(None, [", ".join(what[:-1]), what[-1]]))
-    sentence = f"{scene.names.described(others)} {run} with other {with_what} than {scene.names.ranks(usual)}"
-    table = code_table(scene.matched.roster, parts)
-    left_out = len(table) - MAX_EVIDENCE
-    evidence = [*table[:MAX_EVIDENCE], *([f"and {left_out} more; a report has all"] if left_out > 0 else [])]
-    return Verdict(
-        kind=VerdictKind.DIFFERENT,
-        job=scene.job,
-        sentence=sentence,
-        ranks=others,
-        others=usual,
-        evidence=tuple(evidence),
-    )
 
 
 def code_table(roster: Roster, parts: Mapping[int, Sequence[CodePart]]) -> list[str]:

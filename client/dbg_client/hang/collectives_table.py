@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from dbg_client.core.collective_matching import Matched, PendingCollective
 from dbg_client.core.process_groups import Member, ProcessGroup, RankEvidence, world_size
-from dbg_client.hang.collective_verdicts import Scene
-from dbg_client.hang.own_verdicts import lacks
+from dbg_client.hang.lines import lacks
+from dbg_client.hang.scene import Scene
 from dbg_client.hang.verdict import NamedRanks, show_bytes
 from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip

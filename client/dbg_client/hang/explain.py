@@ -6,50 +6,40 @@ may be, so it takes another look to tell.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbg_client.core.collective_matching import Matched, PendingCollective, match_collectives
 from dbg_client.core.process_groups import RankEvidence, world_size
 from dbg_client.core.roll_call import Run
-from dbg_client.hang.causes import find_causes, is_certain_conflict
-from dbg_client.hang.code_differences import code_table, different_verdict
-from dbg_client.hang.collective_verdicts import Scene, collective_verdicts
+from dbg_client.hang import sentences
+from dbg_client.hang.code_differences import code_table
 from dbg_client.hang.condition import Condition, condition_of
-from dbg_client.hang.moving import Movement, busy_verdict, movement
-from dbg_client.hang.own_verdicts import (
+from dbg_client.hang.moving import Movement, last_of, movement, what_moved
+from dbg_client.hang.roots import Root, awaited_ranks, find_roots, is_certain_conflict
+from dbg_client.hang.scene import set_scene
+from dbg_client.hang.sentences import PATIENT_SECONDS
+from dbg_client.hang.verdict import HARMLESS, IN_COLLECTIVES, Certainty, NamedRanks, Verdict, VerdictKind, worst_first
+from dbg_client.hang.verdicts import (
     OLD_SECONDS,
     absent_verdict,
-    lacks,
+    different_verdict,
     own_verdicts,
     silence_verdict,
     unmoved_verdict,
+    verdict_of,
 )
-from dbg_client.hang.verdict import HARMLESS, IN_COLLECTIVES, NamedRanks, Verdict, VerdictKind, short_name, worst_first
-from dbg_client.views.groups import paint
-from dbg_client.views.waits import show_age
-from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CodePart, WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets.rank_set import format_ranks
-
-PATIENT_SECONDS = 60.0
-"""Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
 
 LAST_LOOK_SECONDS = 5.0
 """Seconds after the first look at which nothing is young any more."""
 
 STANDING_STILL = (RankState.STOPPED, RankState.HELD)
 
-MAX_LINE = 1000
-"""Characters of one line; what ranks tell in it has narrower bounds."""
-
-INDENT = "  "
-
-LEAST_COLUMNS = 40
-"""Columns for which lines are broken at least: in fewer, every line would be a word."""
+_NAMES_CULPRITS = frozenset({*IN_COLLECTIVES, VerdictKind.DEADLOCK}) - {VerdictKind.ORDER, VerdictKind.MISMATCH}
+"""Kinds that tell what their ranks do by themselves as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +70,13 @@ class Explanation:
 class _Judged:
     """The verdicts on one run's collectives: those that hold, and what may be usual work.
 
-    ``young`` are the ranks in collectives that are too young to tell, ``notes`` say who works while others wait, and
-    ``is_open`` says that another look would tell.
+    ``young`` are the ranks in collectives that are too young to tell, ``workers`` those that work while others wait,
+    as ``notes`` say; ``is_open`` says that another look would tell.
     """
 
     certain: list[Verdict] = field(default_factory=list)
     young: set[int] = field(default_factory=set)
+    workers: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     is_open: bool = False
 
@@ -95,10 +86,10 @@ def explain(
 ) -> Explanation:
     """Return the verdicts on the jobs of the last look; ``now`` is wall-clock seconds.
 
-    The first look tells what has moved since. ``parts`` are the files, packages and variables of some ranks of a run.
+    The earlier looks tell what has moved since. ``parts`` are the files, packages and variables of some ranks of a run.
     """
     first, last = looks[0], looks[-1]
-    before = {one.run: one for one in match_collectives(first.everybody)} if len(looks) > 1 else {}
+    earlier = [{one.run: one for one in match_collectives(look.everybody)} for look in looks[:-1]]
     matched = match_collectives(last.everybody)
     several_jobs = len({one.run[0] for one in matched}) > 1
     found: list[Verdict] = []
@@ -106,7 +97,8 @@ def explain(
     differences: list[str] = []
     is_settled = True
     for one in matched:
-        run = _RunVerdicts(one, before.get(one.run), last.at - first.at, now, several_jobs=several_jobs)
+        seen = [look[one.run] for look in earlier if one.run in look]
+        run = _RunVerdicts([*seen, one], last.at - first.at, now, several_jobs=several_jobs)
         verdicts, settled = run.verdicts((parts or {}).get(one.run, {}))
         found += verdicts
         differences += code_table(one.roster, (parts or {}).get(one.run, {}))
@@ -117,7 +109,7 @@ def explain(
         found.append(_nobody())
     # A rank may read what it has recorded only once it is seen to stand still. Other code alone explains no hang.
     telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS - {VerdictKind.DIFFERENT}
-    culprits = any(verdict.kind in telling and verdict.is_certain for verdict in found)
+    culprits = any(verdict.kind in telling and verdict.is_settled for verdict in found)
     return Explanation(
         verdicts=tuple(worst_first(found)),
         asked=sum(max(world_size(one.roster) or 0, len(one.roster)) for one in matched),
@@ -130,7 +122,8 @@ def explain(
 
 def _names_missing(verdict: Verdict) -> bool:
     # Ranks that wait for what one in the collective holds have not come either.
-    return verdict.kind is VerdictKind.MISSING or (verdict.kind is VerdictKind.DEADLOCK and bool(verdict.others))
+    is_held = verdict.kind is VerdictKind.DEADLOCK and verdict.collective is not None
+    return verdict.kind is VerdictKind.MISSING or is_held
 
 
 def _nobody() -> Verdict:
@@ -138,20 +131,22 @@ def _nobody() -> Verdict:
 
 
 class _RunVerdicts:
-    def __init__(
-        self, matched: Matched, before: Matched | None, seconds: float, now: float, *, several_jobs: bool
-    ) -> None:
+    def __init__(self, looks: Sequence[Matched], seconds: float, now: float, *, several_jobs: bool) -> None:
+        """Take the looks at one run, the last of which is judged."""
+        before, matched = looks[0] if len(looks) > 1 else None, looks[-1]
         roster = matched.roster
-        names = NamedRanks(matched.run, roster, several_jobs=several_jobs)
+        names = NamedRanks(matched.run, roster, matched.groups, several_jobs=several_jobs)
         self._matched = matched
         self._seconds = seconds
         self._has_two = before is not None
-        self._moved = movement(before, matched, seconds) if before is not None else Movement()
+        self._moved = movement(looks, seconds) if before is not None else Movement()
         conditions = {
             number: self._aged(one, condition_of(one, now), before.roster.get(number) if before is not None else None)
             for number, one in roster.items()
         }
-        self._scene = Scene(matched=matched, conditions=conditions, names=names)
+        waits_for = awaited_ranks(matched, conditions)
+        self._scene = set_scene(matched, conditions, names, self._moved, waits_for)
+        self._roots = find_roots(self._scene, waits_for)
         got_on = self._moved.moved | self._moved.data
         # What polls a file moves as well.
         self._working = frozenset(n for n in self._moved.working if n in got_on or not _polls(roster[n]))
@@ -161,10 +156,9 @@ class _RunVerdicts:
         """Return the verdicts, and whether another look would tell nothing more."""
         judged = self._judge()
         found = judged.certain
-        named = (VerdictKind.MISSING, VerdictKind.PARTNER, VerdictKind.DEADLOCK)
-        culprits = {n for one in found if one.kind in named for n in one.ranks}
-        found += own_verdicts(self._scene, culprits, self._working, has_waits=bool(found) or not self._has_two)
-        found += absent_verdict(self._scene, culprits)
+        named = {n for one in found if one.kind in _NAMES_CULPRITS for n in one.ranks}
+        found += own_verdicts(self._scene, named, self._working, has_waits=bool(found) or not self._has_two)
+        found += absent_verdict(self._scene, named)
         silence = silence_verdict(self._scene)
         different = different_verdict(self._scene, parts)
         unmoved = self._unmoved(judged.young)
@@ -179,7 +173,7 @@ class _RunVerdicts:
         ):
             found.append(different)
         if silence is not None and not any(set(silence.ranks) <= set(verdict.ranks) for verdict in found):
-            found.append(replace(silence, evidence=(*silence.evidence, *lacks(self._scene))))
+            found.append(silence)
         may_move = is_quiet and answers and (bool(unmoved) or not self._moved.moved)
         is_open = judged.is_open or (may_move and self._seconds < LAST_LOOK_SECONDS)
         return found, self._has_two and not is_open
@@ -187,14 +181,40 @@ class _RunVerdicts:
     def _of_quiet_job(self, judged: _Judged, unmoved: set[int], different: Verdict | None) -> Verdict:
         notes = tuple(judged.notes)
         if unmoved or not self._moved.moved:
-            return unmoved_verdict(self._scene, unmoved or self._unmoved(set()), self._moved, notes)
-        if different is not None and _is_environment_alone(different):
-            notes += (different.sentence, *different.evidence)
-        return busy_verdict(self._scene, self._moved, notes)
+            verdict = unmoved_verdict(self._scene, unmoved or self._unmoved(set()), notes)
+        else:
+            if different is not None and _is_environment_alone(different):
+                notes += (different.sentence, *different.evidence)
+            verdict = Verdict(
+                kind=VerdictKind.BUSY,
+                job=self._scene.job,
+                sentence=sentences.busy(self._moved, what_moved(self._moved, self._matched.roster)),
+                certainty=Certainty.SURE,
+                ranks=tuple(sorted(self._moved.moved)),
+                evidence=notes,
+                **last_of(self._moved),
+            )
+        working = judged.notes[:1] if judged.notes and (not unmoved or verdict.kind is VerdictKind.BUSY) else []
+        if not working and judged.notes and unmoved <= judged.workers:
+            working = judged.notes[:1]
+        if not working:
+            return verdict
+        # Who is waited for says more than what has moved.
+        rest = tuple(note for note in verdict.evidence if note != working[0])
+        return replace(verdict, sentence=working[0], evidence=(verdict.sentence, *rest))
 
     def _aged(self, one: RankEvidence, condition: Condition, before: RankEvidence | None) -> Condition:
-        """Return a condition as old as the looks: who polls a file is at one instruction for a moment alone."""
+        """Return a condition as old as the looks: who polls is at one instruction for a moment alone."""
         number = one.rank.rank
+        if number in self._moved.loops and not condition.is_still:
+            text = self._moved.loops[number]
+            return replace(
+                condition,
+                kind=VerdictKind.WAITING,
+                text=text,
+                is_sure=False,
+                age=max(condition.age or 0.0, self._seconds),
+            )
         if before is None or number in self._moved.moved | self._moved.data or not _polls(one):
             return condition
         is_same = _polls(before) == _polls(one) and before.rank.key == one.rank.key
@@ -202,14 +222,13 @@ class _RunVerdicts:
 
     def _judge(self) -> _Judged:
         judged = _Judged()
-        causes = find_causes(self._matched, self._scene.conditions)
-        for verdict, standings in collective_verdicts(self._scene, causes):
+        for root in self._roots:
+            standings = root.circle or (root.standing,)
+            verdict = verdict_of(self._scene, root)
             if not any(self._is_old(standing, verdict) for standing in standings):
                 self._keep_open(judged, standings)
             elif self._may_work(verdict, standings):
-                self._note_work(judged, verdict, standings)
-            elif any(standing.group.is_inferred for standing in standings) or verdict.kind is VerdictKind.UNKNOWN:
-                judged.certain.append(replace(verdict, evidence=(*verdict.evidence, *lacks(self._scene))))
+                self._note_work(judged, root, verdict, standings)
             else:
                 judged.certain.append(verdict)
         return judged
@@ -253,22 +272,13 @@ class _RunVerdicts:
             return False
         return not self._has_two or set(verdict.ranks) <= self._working
 
-    def _note_work(self, judged: _Judged, verdict: Verdict, standings: Sequence[PendingCollective]) -> None:
+    def _note_work(self, judged: _Judged, root: Root, verdict: Verdict, standings: Sequence[PendingCollective]) -> None:
         judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))
+        judged.workers.update(verdict.ranks)
         if not self._has_two:
             judged.is_open = True
             return
-        standing = standings[0]
-        is_moving = set(verdict.ranks) <= self._moved.moved
-        work = f"work{'s' * (len(verdict.ranks) == 1)}{'' if is_moving else ' at one place of the code'}"
-        waited = f" since {show_age(standing.age)}" if standing.age is not None else ""
-        if verdict.kind is VerdictKind.UNKNOWN:
-            judged.notes.append(f"{short_name(standing)}{waited} goes on: its ranks exchange data")
-            return
-        others = self._scene.names.ranks(verdict.others)
-        whom = self._scene.names.described(verdict.ranks)
-        waits = "waits" if len(verdict.others) == 1 else "wait"
-        judged.notes.append(f"{others} {waits} in {short_name(standing)}{waited} for {whom}, which {work}")
+        judged.notes.append(sentences.working(self._scene, root))
 
     def _unmoved(self, young: set[int]) -> set[int]:
         """Return the ranks that answered and have not moved, and are in no collective that may be usual work."""
@@ -297,66 +307,3 @@ def _key(standing: PendingCollective) -> tuple[object, ...]:
     name = standing.name if standing.sequence is None or standing.has_peer else ""
     waiting = standing.waiting if standing.has_peer else ()
     return standing.group.library, standing.group.name, standing.group.numbers, standing.sequence, name, waiting
-
-
-def show_verdicts(verdicts: Sequence[Verdict], *, color: bool, columns: int | None = None) -> str:
-    """Return each verdict as a sentence, its evidence, and the command to type next.
-
-    Lines are broken between words to fit into so many columns; None leaves them whole.
-    """
-    shown = [verdict for verdict in verdicts if not verdict.is_told]
-    return "".join(_block(verdict, columns, color=color) for verdict in shown)
-
-
-def verdicts_document(explanation: Explanation) -> dict[str, object]:
-    """Return what becomes the JSON document."""
-    return {
-        "schema": 1,
-        "asked": explanation.asked,
-        "answered": explanation.answered,
-        "verdicts": [_document(verdict) for verdict in explanation.verdicts],
-    }
-
-
-def _block(verdict: Verdict, columns: int | None, *, color: bool) -> str:
-    job = f"{printable(verdict.job, 200)}: " if verdict.job else ""
-    code = _color(verdict) if color else None
-    lines = [paint(line, code) for line in broken(printable(f"{job}{verdict.sentence}", MAX_LINE), columns)]
-    for evidence in verdict.evidence:
-        lines += broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
-    if verdict.next is not None:
-        purpose = f"        ({verdict.purpose})" if verdict.purpose else ""
-        lines.append(f"try: {printable(verdict.next, MAX_LINE)}{purpose}")
-    return "".join(f"{line}\n" for line in lines)
-
-
-def broken(line: str, columns: int | None) -> list[str]:
-    """Break a line between words. A command is never broken: it is to be copied."""
-    if columns is None or len(line) <= columns:
-        return [line]
-    begin = " " * (len(line) - len(line.lstrip()))
-    behind = f"{begin}{2 * INDENT}"
-    width = max(columns, LEAST_COLUMNS)
-    return textwrap.wrap(line, width, subsequent_indent=behind, break_long_words=False, break_on_hyphens=False)
-
-
-def _color(verdict: Verdict) -> str:
-    if verdict.kind is VerdictKind.BUSY:
-        return "32"
-    return "35" if verdict.kind in HARMLESS else "1;31"
-
-
-def _document(verdict: Verdict) -> dict[str, object]:
-    return {
-        "kind": verdict.kind.value,
-        "sentence": verdict.sentence,
-        "job": verdict.job,
-        "ranks": format_ranks(verdict.ranks) or None,
-        "others": format_ranks(verdict.others) or None,
-        "group": verdict.group,
-        "collective": verdict.collective,
-        "sequence": verdict.sequence,
-        "age": None if verdict.age is None else round(verdict.age, 3),
-        "evidence": list(verdict.evidence),
-        "next": verdict.next,
-    }

@@ -1,22 +1,26 @@
-"""What has moved between two looks at a job, and the verdict that it is busy. Pure."""
+"""What has moved between the looks at a job. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dbg_client.core.collective_matching import Matched
 from dbg_client.core.process_groups import ProcessGroup, RankEvidence, Roster
-from dbg_client.hang.collective_verdicts import Scene
-from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.views.tree import is_library
 from dbg_wire.errors import printable
-from dbg_wire.records.evidence import ProcessSeen
+from dbg_wire.records.evidence import ProcessSeen, WaitKind
 from dbg_wire.records.ranks import Place
 
 COMPUTING = 0.3
 """Part of the time between two looks that a thread which computes has had a processor."""
+
+SLEEP = "sleep"
+
+MAX_CALLS = 3
+"""Calls of a loop that a sentence names."""
 
 MOVED_BYTES = 1 << 20
 """Bytes read or written between two looks that are more than what the looks themselves cost."""
@@ -27,7 +31,8 @@ class Movement:
     """What has changed in ``seconds``: in collectives for each group, from the number before to the number now.
 
     ``stacks`` are the ranks that are elsewhere in the user's code, ``within`` those that are elsewhere in a library's
-    alone, ``computing`` those whose main thread had a processor, ``data`` those that have read or written.
+    alone, ``computing`` those whose main thread had a processor, ``data`` those that have read or written. ``loops``
+    say of ranks that they sleep between tries: they are elsewhere at each look, and get on no more than who stands.
     """
 
     seconds: float = 0.0
@@ -36,6 +41,7 @@ class Movement:
     within: frozenset[int] = frozenset()
     computing: frozenset[int] = frozenset()
     data: frozenset[int] = frozenset()
+    loops: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def in_collectives(self) -> frozenset[int]:
@@ -53,15 +59,19 @@ class Movement:
         return self.moved | self.within | self.computing | self.data
 
 
-def movement(before: Matched, now: Matched, seconds: float) -> Movement:
-    """Return what has changed in the ranks of one run."""
+def movement(looks: Sequence[Matched], seconds: float) -> Movement:
+    """Return what has changed in the ranks of one run from the first of some looks to the last."""
+    before, now = looks[0], looks[-1]
     both = {number: (before.roster[number], one) for number, one in now.roster.items() if _is_same(before, number, one)}
     told = {number: (old, new) for number, (old, new) in both.items() if old.answer.frames and new.answer.frames}
-    stacks = frozenset(number for number, (old, new) in told.items() if _own(old) != _own(new))
-    free = _free(now)
+    collectives = _collectives(before, now)
+    counted = {number for _, _, _, numbers in collectives.values() for number in numbers}
+    loops = {number: loop for number in told if number not in counted and (loop := _loop(looks, number))}
+    stacks = frozenset(n for n, (old, new) in told.items() if n not in loops and _own(old) != _own(new))
+    free = _free(now) - loops.keys()
     return Movement(
         seconds=seconds,
-        collectives=_collectives(before, now),
+        collectives=collectives,
         stacks=stacks,
         within=frozenset(
             number for number, (old, new) in told.items() if old.answer.frames != new.answer.frames and number in free
@@ -77,37 +87,63 @@ def movement(before: Matched, now: Matched, seconds: float) -> Movement:
             for number, (old, new) in both.items()
             if _grown(old, new, "input") + _grown(old, new, "output") > MOVED_BYTES
         ),
+        loops=loops,
     )
 
 
-def busy_verdict(scene: Scene, moved: Movement, notes: tuple[str, ...]) -> Verdict:
-    """Return the verdict that all ranks get on; ``notes`` are its evidence."""
-    roster = scene.matched.roster
-    return Verdict(
-        kind=VerdictKind.BUSY,
-        job=scene.job,
-        sentence=f"everybody is busy: in {moved.seconds:.1f} s {_what(moved, roster)}",
-        ranks=tuple(sorted(moved.moved)),
-        evidence=notes,
-        **_leading(moved),  # type: ignore[arg-type] # the names and types of three fields
-    )
+def _loop(looks: Sequence[Matched], number: int) -> str:
+    """Return ``loops in post_metrics (metrics.py): urlopen, sleep`` of a rank that sleeps between tries, or nothing.
+
+    One function of the user's is on the stack at each look, what it calls differs, and one of that is a sleep.
+    """
+    seen = [one for look in looks if (one := look.roster.get(number)) is not None and one.answer.frames]
+    own = [_own(one) for one in seen]
+    depth = 0
+    while all(len(frames) > depth for frames in own) and len({_function(frames[depth]) for frames in own}) == 1:
+        depth += 1
+    if not depth:
+        return ""
+    does = dict.fromkeys(_called_in(one, frames[depth - 1]) for one, frames in zip(seen, own, strict=True))
+    if SLEEP not in does or len(does) < 2:
+        return ""
+    names = [*(name for name in does if name and name != SLEEP), SLEEP]
+    place = own[-1][depth - 1]
+    file = printable(place.file.rpartition("/")[2], 60)
+    return f"loops in {printable(place.function, 60)} ({file}): {', '.join(names[:MAX_CALLS])}"
 
 
-def _leading(moved: Movement) -> dict[str, object]:
-    if not moved.collectives:
-        return {}
-    label, (name, _, now, _) = max(moved.collectives.items(), key=lambda item: (len(item[1][3]), item[0]))
-    return {"group": label, "collective": name or None, "sequence": now}
+def _function(place: Place) -> tuple[str, str]:
+    return place.file, place.function
 
 
-def _what(moved: Movement, roster: Roster) -> str:
+def _called_in(one: RankEvidence, place: Place) -> str:
+    """Return what a frame of a stack has called."""
+    waits = one.evidence.waits if one.evidence is not None else ()
+    if any(wait.is_main and wait.kind is WaitKind.SLEEP for wait in waits):
+        return SLEEP
+    below = one.answer.frames[one.answer.frames.index(place) + 1 :]
+    return printable(below[0].function, 60) if below else ""
+
+
+def what_moved(moved: Movement, roster: Roster) -> str:
+    """Return ``all 4 ranks went from all_reduce #5 to #8 of dp_0``."""
     if moved.collectives:
-        label, (name, before, now, numbers) = max(
-            moved.collectives.items(), key=lambda item: (len(item[1][3]), item[0])
-        )
+        label, (name, before, now, numbers) = _leading(moved)
         call = f"{printable(name, 60)} #{before}" if name else f"collective #{before}"
         return f"{_count(len(numbers), len(roster))} went from {call} to #{now} of {printable(label, 100)}"
     return f"{_count(len(moved.stacks), len(roster))} moved in their code"
+
+
+def last_of(moved: Movement) -> dict[str, Any]:
+    """Return group, name and number of the last collective of the group in which most ranks have got on."""
+    if not moved.collectives:
+        return {}
+    label, (name, _, now, _) = _leading(moved)
+    return {"group": label, "collective": name or None, "sequence": now}
+
+
+def _leading(moved: Movement) -> tuple[str, tuple[str, int, int, frozenset[int]]]:
+    return max(moved.collectives.items(), key=lambda item: (len(item[1][3]), item[0]))
 
 
 def _count(count: int, of: int) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.collective_matching import PendingCollective
-from dbg_client.core.process_groups import Roster
+from dbg_client.core.process_groups import ProcessGroup, Roster, world_size
 from dbg_client.core.roll_call import Run
 from dbg_client.views.naming import clip
 from dbg_client.views.waits import root_of, show_age, tag_of
@@ -22,13 +23,13 @@ MAX_EVIDENCE = 12
 BUSY_STATUS, CULPRIT_STATUS, UNKNOWN_STATUS = 0, 1, 6
 """Exit statuses of ``why``."""
 
-MAX_NAMES = 40
+MAX_NAMES = 24
 """Columns for the ranks of one sentence; JSON has them all."""
 
 MAX_WORD = 60
 """Characters of a name that a rank has told."""
 
-MAX_TYPES = 40
+MAX_TYPES = 60
 """Characters of the types of one collective."""
 
 
@@ -70,20 +71,31 @@ IN_COLLECTIVES = frozenset({VerdictKind.MISSING, VerdictKind.ORDER, VerdictKind.
 _BADNESS = {kind: number for number, kind in enumerate(VerdictKind)}
 
 
+class Certainty(str, enum.Enum):
+    """How a verdict is known; the words of its sentence follow: what is not known to be so `likely` is."""
+
+    SURE = "sure"
+    """A library has recorded it, or the kernel, the interpreter or the broker tells it."""
+    LIKELY = "likely"
+    """It is made from stacks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """One thing that is wrong with the ranks of one job, or that nothing is.
 
-    ``ranks`` are those it is about, ``others`` those that wait for them. ``age`` is in seconds. ``evidence`` are lines
-    below the sentence, ``next`` is the command to type now, and ``purpose`` what that does. ``is_certain`` says that
-    another look would change nothing. With ``is_told`` an earlier verdict has said it, so people need not read it.
+    ``ranks`` are those it is about, ``others`` those that wait for them; ``cause`` is what is wrong with the first of
+    ``ranks`` by themselves. ``age`` is in seconds. ``evidence`` are lines below the sentence, ``next`` is the command
+    to type now, and ``purpose`` what that does. ``is_settled`` says that another look would change nothing.
     """
 
     kind: VerdictKind
     job: str
     sentence: str
+    certainty: Certainty | None = None
     ranks: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
+    cause: VerdictKind | None = None
     group: str | None = None
     collective: str | None = None
     sequence: int | None = None
@@ -91,8 +103,7 @@ class Verdict:
     evidence: tuple[str, ...] = ()
     next: str | None = None
     purpose: str = ""
-    is_certain: bool = True
-    is_told: bool = False
+    is_settled: bool = True
 
 
 def worst_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -113,19 +124,38 @@ def _order(verdict: Verdict) -> tuple[object, ...]:
     return _BADNESS[verdict.kind], *waiting, -(verdict.age or 0.0), verdict.job, verdict.ranks, verdict.sentence
 
 
+MANY = 8
+"""Ranks from which on a sentence counts them, and names the group or host whose ranks they are."""
+
+
 class NamedRanks:
     """Name the ranks of one run; where ``several_jobs`` are asked, a command names the job, too."""
 
-    def __init__(self, run: Run, roster: Roster, *, several_jobs: bool) -> None:
+    def __init__(self, run: Run, roster: Roster, groups: Iterable[ProcessGroup] = (), *, several_jobs: bool) -> None:
         self._job = run[0]
         self._roster = roster
         self._several_jobs = several_jobs
-        self._hosts = {one.rank.host for one in roster.values()}
+        self._wholes: dict[tuple[int, ...], str] = {}
+        hosts: defaultdict[str, list[int]] = defaultdict(list)
+        for number, one in roster.items():
+            hosts[one.rank.host].append(number)
+        if len(hosts) > 1:
+            self._wholes.update((tuple(sorted(numbers)), host) for host, numbers in hosts.items())
+        self._wholes.update((group.numbers, group.label) for group in groups if group.label)
+        if world_size(roster) == len(roster):
+            self._wholes.pop(tuple(sorted(roster)), None)
 
     def ranks(self, numbers: Iterable[int]) -> str:
-        """Return ``rank 11`` or ``ranks 0-3,5``."""
+        """Return ``rank 11``, ``ranks 0-3,5``, or of many ``12 ranks (0-11)`` or ``all 8 ranks of gpu013``."""
         several = sorted(set(numbers))
-        return f"rank{'s' if len(several) != 1 else ''} {clip(format_ranks(several), MAX_NAMES)}"
+        if len(several) < MANY:
+            return f"rank{'s' if len(several) != 1 else ''} {format_ranks(several)}"
+        whole = self._wholes.get(tuple(several), "")
+        named = f" ({clip(format_ranks(several), MAX_NAMES)})"
+        if whole:
+            return f"all {len(several)} ranks of {printable(whole, MAX_WORD)}"
+        everybody = several == sorted(self._roster)
+        return f"{'all ' * everybody}{len(several)} ranks{'' if everybody else named}"
 
     def described(self, numbers: Sequence[int]) -> str:
         """Return the ranks, and for a single one in brackets where it is: ``rank 11 (dp 2, tp 3, gpu013)``."""
@@ -190,42 +220,12 @@ def payload_of(standing: PendingCollective) -> str:
     return ", ".join(piece for piece in (printable(call.types, MAX_TYPES), size) if piece)
 
 
-def full_name(standing: PendingCollective) -> str:
-    """Return the collective with its group and payload: ``all_reduce #3172 of group dp_0 (float32, 1.2 GiB)``.
-
-    The tag of a send or receive stands there, too, and the root that all ranks have passed.
-    """
-    group = f" of group {printable(standing.group.label, 100)}" if standing.group.label else ""
-    payload = ", ".join(filter(None, [tag_of(standing), root_of(standing), payload_of(standing)]))
-    return f"{printable(standing.call, 80)}{group}" + (f" ({payload})" if payload else "")
-
-
-def other_roots(standing: PendingCollective) -> list[str]:
-    """Return the line that says which ranks have passed which root, if these differ."""
-    roots = standing.roots
-    said = "; ".join(f"root {root} in {clip(format_ranks(some), MAX_TYPES)}" for root, some in sorted(roots.items()))
-    return [f"their calls differ: {said}"] if len(roots) > 1 else []
-
-
 def short_name(standing: PendingCollective) -> str:
-    """Return the collective with its group."""
-    return printable(standing.label, 180)
+    """Return the collective with its group: ``all_reduce #3172 of dp_0``; a tag, or the root of all, behind that."""
+    arguments = tag_of(standing) or root_of(standing)
+    return printable(standing.label, 120) + (f" ({arguments})" if arguments else "")
 
 
 def since(age: float | None) -> str:
     """Return `` since 4 min 12 s``; empty if the age is unknown."""
     return f" since {show_age(age)}" if age is not None and age >= 1 else ""
-
-
-def time_left(standing: PendingCollective) -> list[str]:
-    """Return the line that says when the library gives up, if that is known."""
-    seconds = standing.seconds_left
-    if seconds is None:
-        return []
-    member = next(iter(standing.group.members.values()))
-    library = printable(member.seen.backend or standing.group.library, 40)
-    article = "an" if library[:1] in "aeio" else "a"
-    # NCCL is spelt: an N begins with a vowel.
-    article = "an" if library.lower().startswith(("nccl", "mpi")) else article
-    what = "send or receive" if standing.has_peer else "collective"
-    return [f"{article} {library} {what} of these ranks times out in {show_age(seconds)}"]

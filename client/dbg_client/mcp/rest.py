@@ -1,4 +1,4 @@
-"""What an agent reads of an answer: cut to a size, with the next step in the words of its tools. Pure."""
+"""Pagination of answers for an agent, and the next step in the words of its tools. Pure."""
 
 from __future__ import annotations
 

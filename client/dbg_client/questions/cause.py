@@ -116,9 +116,21 @@ async def find_cause(
     The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank, and
     more follow for ``longest`` seconds at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
     """
+    return (await find_case(asker, chosen, known, show=show, longest=longest))[1]
+
+
+async def find_case(
+    asker: Asker,
+    chosen: Sequence[RankInfo],
+    known: Sequence[RankInfo],
+    *,
+    show: Show = show_nobody,
+    longest: float = LAST_LOOK_SECONDS,
+) -> tuple[Case, Explanation]:
+    """Return what :func:`find_cause` does, with the evidence that it is made from."""
     ranks = ranks_of_runs(chosen, known)
     case = await gather_case(asker, ranks, show=show, longest=longest)
-    return _about(case.explanation(), chosen, ranks)
+    return case, _about(case.explanation(), chosen, ranks)
 
 
 async def gather_case(
@@ -141,7 +153,7 @@ async def gather_case(
         finally:
             show(None)
         at = loop.time() - begun
-        looks = [looks[0], JobLook(at=at, everybody=await _ask_evidence(asker, ranks))]
+        looks.append(JobLook(at=at, everybody=await _ask_evidence(asker, ranks)))
         now = time.time()
         found = explain(looks, now)
     parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] = {}

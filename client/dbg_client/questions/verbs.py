@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready, listed
@@ -16,7 +17,6 @@ from dbg_client.core.collective_matching import Matched
 from dbg_client.core.directory import rank_order
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.hang.explain import Explanation
 from dbg_client.questions.answers import (
     USUAL,
     StackAnswer,
@@ -27,8 +27,6 @@ from dbg_client.questions.answers import (
     who_is_missing,
 )
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints
-from dbg_client.questions.cause import ask_collectives, find_cause
-from dbg_client.questions.slow import Stragglers, find_stragglers
 from dbg_client.views.groups import RankAndAnswer, group_answers
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows
@@ -37,6 +35,10 @@ from dbg_wire.messages import Action
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets.selection import Target
+
+if TYPE_CHECKING:
+    from dbg_client.hang.explain import Explanation
+    from dbg_client.questions.slow import Stragglers
 
 MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
 """States of ranks that a break-in stops."""
@@ -113,14 +115,20 @@ class Questions:
 
     async def cause(self, ranks: Sequence[RankInfo]) -> Explanation:
         """Return why the jobs of these ranks do not go on."""
+        from dbg_client.questions.cause import find_cause  # hardly any verb explains a hang
+
         return await find_cause(self._asker, ranks, self._directory.ranks)
 
     async def stragglers(self, ranks: Sequence[RankInfo], seconds: float) -> Stragglers:
         """Return who slows the jobs of these ranks down, after they have looked for so many seconds."""
+        from dbg_client.questions.slow import find_stragglers  # hardly any verb judges samples
+
         return await find_stragglers(self._asker, ranks, self._directory.ranks, seconds)
 
     async def collectives(self, ranks: Sequence[RankInfo]) -> Sequence[Matched]:
         """Return the collectives in which the runs of these ranks stand."""
+        from dbg_client.questions.cause import ask_collectives
+
         return (await ask_collectives(self._asker, ranks, self._directory.ranks))[0]
 
     async def order(self, order: Order, ranks: Sequence[RankInfo]) -> ValueAnswer:

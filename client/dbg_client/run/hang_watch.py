@@ -1,29 +1,35 @@
-"""Look at the ranks of a run's job now and then, and say why once none of them moves any more."""
+"""Look at the ranks of a run's job now and then, and say why once none of them moves any more; end it if asked to."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import TYPE_CHECKING
 
 from dbg_client.actions.many import show_stacks_of
+from dbg_client.actions.report import CantWriteReport, make_report
 from dbg_client.actions.streams import tell
-from dbg_client.actions.why import show_why
+from dbg_client.actions.why import judge
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
+from dbg_client.hang.shown import show_verdicts
+from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
+from dbg_client.run.hang_report import last_lines, write_hang_report
+from dbg_client.run.standstill import SLACK_SECONDS, End, Standstill, first_end, look_every
 from dbg_client.views.waits import show_age
-from dbg_client.words.settings import BrokerOptions, Where, Why
+from dbg_client.words.settings import BrokerOptions, Where
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import Action, Kind, Look, RankAnswer
-from dbg_wire.records.evidence import CollectiveState, Evidence, evidence_in
+from dbg_wire.messages import Action, Look, RankAnswer
+from dbg_wire.messages.run_terminal import END, Task
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
-SLACK_SECONDS = 0.25
-"""Seconds by which a look may come too early: ranks and terminal count the time between two looks on their own."""
+if TYPE_CHECKING:
+    from dbg_client.dumps.case import Case
 
 LOOKS = 3
 """Looks within the time after which a job counts as hanging."""
@@ -34,156 +40,167 @@ SHORTEST_SECONDS = 1.0
 LONGEST_SECONDS = 60.0
 """Seconds between two looks at most, so that a hang is told soon after it counts as one."""
 
+LONGEST_BEFORE_LIMIT = 15.0
+"""The same where a report is wanted before a time limit, which a job that has just begun may make a short one."""
 
-@dataclass(frozen=True, slots=True)
-class _Sight:
-    """Where a rank was at a look.
-
-    ``place`` is what would differ had it gone elsewhere, ``since`` when it was first seen there, and ``rests_since``
-    since when its main thread has used no processor time; these two are in seconds.
-    """
-
-    place: Hashable
-    since: float
-    rests_since: float
-    is_unfinished: bool
-
-
-class Standstill:
-    """Tell once that no rank has moved for ``seconds``, and once more only after one has moved.
-
-    A rank has moved if its stack or a number of its collectives has changed. While no rank waits in a collective, it
-    has moved as well if its main thread has used processor time. A thread that polls, or spins in a device's
-    synchronisation, uses some in a hang, too: beside a rank that waits in a collective that does not count.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds - SLACK_SECONDS
-        self._seen: Mapping[str, _Sight] = {}
-        self._is_told = False
-
-    def begin_anew(self) -> None:
-        """Forget what was seen: a debugger holds ranks, or there is none."""
-        self._seen = {}
-        self._is_told = False
-
-    def look(self, answers: Sequence[RankAnswer], now: float) -> bool:
-        """Take the answers of all ranks; return whether it is to be told now that none has moved."""
-        before = self._seen
-        self._seen = {answer.key: _see(answer, before.get(answer.key), now) for answer in answers}
-        sights = self._seen.values()
-        somebody_waits = any(sight.is_unfinished and now - sight.since >= self._seconds for sight in sights)
-        if self._has_moved(before, somebody_waits=somebody_waits):
-            self._is_told = False
-        stands = bool(sights) and all(
-            now - max(sight.since, 0.0 if somebody_waits else sight.rests_since) >= self._seconds for sight in sights
-        )
-        is_news = stands and not self._is_told
-        self._is_told = self._is_told or stands
-        return is_news
-
-    def _has_moved(self, before: Mapping[str, _Sight], *, somebody_waits: bool) -> bool:
-        if before.keys() != self._seen.keys():
-            return True
-        return any(
-            sight.place != before[key].place
-            or (not somebody_waits and sight.rests_since > before[key].rests_since + SLACK_SECONDS)
-            for key, sight in self._seen.items()
-        )
-
-
-def _see(answer: RankAnswer, former: _Sight | None, now: float) -> _Sight:
-    if answer.kind is not Kind.VALUE:
-        # A rank that falls silent has not moved by that.
-        return former or _Sight((), now, now, is_unfinished=False)
-    evidence = evidence_in(answer.rows)
-    place = _place_of(answer, evidence)
-    return _Sight(
-        place,
-        since=former.since if former is not None and former.place == place else now,
-        rests_since=now - (answer.age or 0.0),
-        is_unfinished=evidence is not None
-        and any(one.state is not CollectiveState.COMPLETED for one in evidence.collectives),
-    )
-
-
-def _place_of(answer: RankAnswer, evidence: Evidence | None) -> Hashable:
-    if evidence is None:
-        return answer.frames
-    groups = tuple((one.library, one.name, one.enqueued, one.started, one.completed) for one in evidence.groups)
-    collectives = tuple((one.group, one.name, one.sequence, one.state, one.peer) for one in evidence.collectives)
-    return answer.frames, groups, collectives
+SILENT_SECONDS = 60.0
+"""Seconds without an answer of the broker, at least, after which that is told."""
 
 
 class HangWatch:
-    """Watch one job over a link of its own, beside sessions that its user may have.
+    """Watch the job of a task over a link of its own, beside sessions that its user may have.
 
-    What is found is appended to the job's output, which the terminal of the run shows and the home keeps.
+    What is found is appended to the job's output, which the terminal of the run shows and the home keeps; a report is
+    written beside it, and ``end_job`` is called, if the task asks for that.
     """
 
-    def __init__(self, broker: BrokerOptions, job: str, output: str, seconds: float) -> None:
+    def __init__(self, broker: BrokerOptions, task: Task, end_job: Callable[[], None] = lambda: None) -> None:
         self._switchboard = switchboard_to(broker.address, broker.timeout)
         self._directory = self._switchboard.directory
         self._asker = Asker(self._switchboard)
-        self._job, self._output, self._seconds = job, output, seconds
-        self._standstill = Standstill(seconds)
+        self._task, self._end_job = task, end_job
+        self._seconds = task.hang_after or 0.0
+        self._standstill = Standstill(self._seconds)
+        self._heard_at = 0.0
+        self._is_silence_told = False
+        self._is_late = False
+        self._pause = SHORTEST_SECONDS
 
     async def go(self) -> None:
         """Watch until this is cancelled. A broker that can't be reached is told, and ends it."""
         try:
             await self._switchboard.dial()
+            self._heard_at = self._now
             while True:
                 await self._let_time_pass()
-                with contextlib.suppress(DbgError):
-                    # An answer that does not come says nothing of the ranks; the next look may have one.
+                try:
                     await self._look()
+                except DbgError:
+                    # An answer that does not come says nothing of the ranks; the next look may have one.
+                    await self._note_silence()
         except DbgError as error:
             tell(f"dbg-attach: {error}; hangs are not told")
         finally:
             await self._switchboard.close()
 
+    @property
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
     async def _let_time_pass(self) -> None:
-        await asyncio.sleep(min(max(self._seconds / LOOKS, SHORTEST_SECONDS), LONGEST_SECONDS))
+        await asyncio.sleep(max(self._pause, SHORTEST_SECONDS))
+        longest = LONGEST_SECONDS if self._task.on_hang is None else LONGEST_BEFORE_LIMIT
+        self._pause = min(self._seconds / LOOKS, longest)
+
+    async def _note_silence(self) -> None:
+        """Tell once that the broker does not answer, so that nobody knows whether the job hangs."""
+        silent = self._now - self._heard_at
+        if silent >= max(self._seconds, SILENT_SECONDS) and not self._is_silence_told:
+            self._is_silence_told = True
+            job = printable(self._task.job)
+            what = f"the broker has not answered for {show_age(silent)}, so that nobody knows whether {job} hangs"
+            await asyncio.to_thread(self._write, f"dbg-broker: {what}\n")
 
     async def _look(self) -> None:
+        if not self._switchboard.is_current:
+            self._standstill.begin_anew()
+            await self._note_silence()
+            return
         ranks = self._living
         if not ranks or any(rank.state in (RankState.STOPPED, RankState.HELD) for rank in ranks):
             self._standstill.begin_anew()
+            self._heard_at = self._now
             return
-        answers = await self._asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+        answers = await self._answers(ranks)
+        self._heard_at, self._is_silence_told = self._now, False
         if any(answer.text in (RankState.STOPPED.value, RankState.HELD.value) for answer in answers):
             self._standstill.begin_anew()
-        elif self._standstill.look(answers, asyncio.get_running_loop().time()):
-            why = await self._why(ranks)
-            if why:
-                await asyncio.to_thread(self._write, why)
-            else:
-                self._standstill.begin_anew()
+            return
+        end = first_end(answers, self._scheduler_left) if self._task.on_hang is not None else None
+        self._pause = min(self._pause, end.due if end is not None and end.due > 0 else inf, look_every(answers))
+        if end is not None and end.due > SLACK_SECONDS:
+            end = None
+        if end is not None:
+            self._pause = min(self._pause, end.enough / 2)
+        stands = self._standstill.look(answers, self._now, enough=end.enough if end is not None else None)
+        # The library ends the job, whether a rank that is late moves or not.
+        is_late = end is not None and end.is_of_collective
+        if stands or (is_late and not self._is_late and not self._standstill.is_told):
+            await self._tell_hang(ranks, end, stands=stands)
+        self._is_late = is_late
+
+    async def _answers(self, ranks: Sequence[RankInfo]) -> list[RankAnswer]:
+        return await self._asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+
+    @property
+    def _scheduler_left(self) -> float | None:
+        """Return the seconds until the scheduler ends the job, by the time of day that it has told."""
+        return None if self._task.ends_at is None else self._task.ends_at - time.time()
 
     @property
     def _living(self) -> list[RankInfo]:
-        if not self._switchboard.is_current:
-            return []
-        return [rank for rank in ranks_of(self._job, self._directory.ranks) if rank.state in LIVE_STATES]
+        return [rank for rank in ranks_of(self._task.job, self._directory.ranks) if rank.state in LIVE_STATES]
 
-    async def _why(self, ranks: Sequence[RankInfo]) -> str:
-        """Return why these ranks don't move, as text for people; empty if one moves after all."""
-        known = self._directory.ranks
-        why = await show_why(Why(), self._asker, ranks, known, stands=True)
-        if why.status == BUSY_STATUS:
-            return ""
-        if why.status != UNKNOWN_STATUS:
-            return why.text
-        # What can't be told at once may be seen from the stacks, which are no longer there in the morning.
-        where = await show_stacks_of(Where(), self._asker, ranks, known=known)
-        return why.text + where.text
+    async def _tell_hang(self, ranks: Sequence[RankInfo], end: End | None, *, stands: bool) -> None:
+        case, found = await judge(self._asker, ranks, self._directory.ranks, stands=stands)
+        status = exit_status(found.verdicts)
+        if status == BUSY_STATUS and not (end is not None and end.is_of_collective):
+            # One moves after all.
+            self._standstill.begin_anew()
+            return
+        why = show_verdicts(found.verdicts, color=False)
+        if status == UNKNOWN_STATUS:
+            # What can't be told at once may be seen from the stacks, which are no longer there in the morning.
+            with contextlib.suppress(DbgError):
+                why += (await show_stacks_of(Where(), self._asker, ranks, known=self._directory.ranks)).text
+        job = printable(self._task.job)
+        stood = f"no rank of {job} has moved for {show_age(self._seconds)}" if end is None else ""
+        head = stood or (_ends_soon(job, end) if end is not None else "")
+        if self._task.on_hang is not None:
+            why += f"dbg-broker: {await self._report(case)}\n"
+        await asyncio.to_thread(self._write, f"dbg-broker: {head}\n{why}")
+        if stands and self._task.on_hang == END:
+            await self._end(ranks)
 
-    def _write(self, why: str) -> None:
-        text = f"dbg-broker: no rank of {printable(self._job)} has moved for {show_age(self._seconds)}\n{why}"
+    async def _report(self, case: Case) -> str:
+        """Write the report beside the job's output; return a sentence on where it is, or why there is none."""
+        known = ranks_of(self._task.job, self._directory.ranks)
         try:
-            append(self._output, text)
+            output = await asyncio.to_thread(last_lines, self._task.output, known)
+            text = await make_report(
+                f"{self._task.job}/all", self._switchboard, self._asker, known, time.time(), case=case, output=output
+            )
+            path = await asyncio.to_thread(write_hang_report, self._task.output, text)
+        except CantWriteReport as error:
+            return f"no report: {error.path} can't be written ({error.reason}); what stands above is all there is"
+        except DbgError as error:
+            return f"no report: {error}"
+        return f"the report is in {printable(path)}; `dbg-attach why` reads it again"
+
+    async def _end(self, ranks: Sequence[RankInfo]) -> None:
+        """End the job, unless a rank has moved while the report was written."""
+        # Without an answer it counts that the job stood still a moment ago.
+        with contextlib.suppress(DbgError):
+            self._standstill.look(await self._answers(ranks), self._now)
+        job = printable(self._task.job)
+        if not self._standstill.is_told:
+            await asyncio.to_thread(self._write, f"dbg-broker: {job} goes on by itself now, and is not ended\n")
+            return
+        await asyncio.to_thread(self._write, f"dbg-broker: {job} is ended, as --on-hang end asks for\n")
+        self._end_job()
+
+    def _write(self, text: str) -> None:
+        try:
+            append(self._task.output, text)
         except OSError:
             tell(text.rstrip("\n"))
+
+
+def _ends_soon(job: str, end: End) -> str:
+    left = show_age(max(end.left, 0.0))
+    if end.is_of_collective:
+        return f"{printable(end.who, 60)} of {job} times out in {left}"
+    return f"no rank of {job} moves, and {end.who} ends it in {left}"
 
 
 def append(path: str, text: str) -> None:

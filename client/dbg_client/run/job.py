@@ -77,7 +77,7 @@ async def follow_job(settings: Attach) -> int:
     loop.add_signal_handler(signal.SIGQUIT, lambda: None)
     loop.add_signal_handler(signal.SIGINT, run.interrupted)
     output.show()
-    watching = _watch_for_hang(settings, task)
+    watching = _watch_for_hang(settings, run)
     try:
         if run.task.attach and _has_cursor(task):
             await _follow(settings, run, output)
@@ -100,13 +100,13 @@ def _has_cursor(task: Task) -> bool:
     return False
 
 
-def _watch_for_hang(settings: Attach, task: Task) -> asyncio.Future[None] | None:
+def _watch_for_hang(settings: Attach, run: RunSocket) -> asyncio.Future[None] | None:
     """Begin to watch for a hang of the job, if that is asked for."""
-    if task.hang_after is None:
+    if run.task.hang_after is None:
         return None
     from dbg_client.run.hang_watch import HangWatch  # hardly any run asks for it
 
-    return asyncio.ensure_future(HangWatch(settings.broker, task.job, task.output, task.hang_after).go())
+    return asyncio.ensure_future(HangWatch(settings.broker, run.task, run.end_job).go())
 
 
 async def _follow(settings: Attach, run: RunSocket, output: JobOutput) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 
 from dbg_wire.errors import PeerError
 from dbg_wire.messages.run_terminal import Task, Told, decode_task, encode_line
@@ -32,6 +33,7 @@ class RunSocket:
     def __init__(self, connection: socket.socket, task: Task) -> None:
         self._connection = connection
         self._told = Told()
+        self._is_hung = False
         self.task = task
         self.over = asyncio.Event()
         """Set once the job has ended, or the run."""
@@ -49,6 +51,7 @@ class RunSocket:
 
     def tell(self, told: Told) -> None:
         """Tell the run, unless this is not new or the run is gone."""
+        told = replace(told, hung=self._is_hung)
         if told == self._told:
             return
         self._told = told
@@ -56,6 +59,11 @@ class RunSocket:
         with contextlib.suppress(OSError):
             self._connection.sendall(encode_line(told))
         self._connection.setblocking(False)
+
+    def end_job(self) -> None:
+        """Ask the run to end the job, which hangs."""
+        self._is_hung = True
+        self.tell(self._told)
 
     def close(self) -> None:
         """Stop listening, and close the socket."""

@@ -11,11 +11,9 @@ import sys
 import termios
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from dbg_client.actions.streams import has_cursor, show_waiting, tell
 from dbg_client.core.choose import Choice, choose, choose_when_ready
-from dbg_client.core.directory import Directory
 from dbg_client.core.left_breakpoints import Breakpoints, write_breakpoints
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
@@ -31,14 +29,11 @@ from dbg_client.terminal.options import (
     how_it_ended,
     read_startup,
 )
-from dbg_client.terminal.session import Picked, Session
+from dbg_client.terminal.session import Session
 from dbg_client.words.settings import Attach
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.selection import Target, parse_target, unique_target
-
-if TYPE_CHECKING:
-    from dbg_client.actions.in_session import Answering
 
 WENT_ON = 7
 """Exit status when the stop ended while attached."""
@@ -101,13 +96,11 @@ class Attaching:
         self.line = WaitingLine(show_waiting)
 
     async def run(self, target: Target | None, stock: Stock | None) -> int:
+        choice = await self._first_choice(target, stock)
+        if choice is None:
+            return 0
         if target is None:
-            picked = await self._pick_first() if stock is None else await self._dial(stock)
-            if picked is None:
-                return 0
-            target, choice = picked
-        else:
-            choice = await self._first_choice(target)
+            target = parse_target(unique_target(choice.rank, self.directory.ranks))
         while True:
             outcome = await self.session(choice)
             if outcome.loss is not None:
@@ -117,19 +110,14 @@ class Attaching:
             tell(f"{how_it_ended(outcome)}.")
             choice = await self._wait(target, math.inf, outcome.rank)
 
-    async def _pick_first(self) -> tuple[Target, Choice] | None:
-        from dbg_client.terminal.picker import pick_from
+    async def _first_choice(self, target: Target | None, stock: Stock | None) -> Choice | None:
+        """Return the rank to begin with, None if the user has picked none."""
+        if stock is not None:
+            return Choice(await dial_stock(self._switchboard, stock))
+        if target is None:
+            from dbg_client.terminal.picker import pick_from
 
-        choice, _ = await pick_from(self._switchboard, color=self._settings.color)
-        if choice is None:
-            return None
-        return parse_target(unique_target(choice.rank, self.directory.ranks)), choice
-
-    async def _dial(self, stock: Stock) -> tuple[Target, Choice]:
-        rank = await dial_stock(self._switchboard, stock)
-        return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
-
-    async def _first_choice(self, target: Target) -> Choice:
+            return await pick_from(self._switchboard, color=self._settings.color)
         if self._settings.wait is not None:
             return await self._wait(target, self._settings.wait)
         if self._settings.attach.follow:
@@ -162,7 +150,7 @@ class Attaching:
             may_run_again=self._may_run_again,
             breakpoints=self._breakpoints,
         )
-        self._session = Session(self._switchboard, choice.rank, options, _pick_in_session)
+        self._session = Session(self._switchboard, choice.rank, options)
         try:
             outcome = await self._session.run()
         finally:
@@ -197,14 +185,6 @@ class Attaching:
             f"Detached from {printable(outcome.rank.address)}, which stays as it is; `dbg-attach {target}` comes back."
         )
         return 0
-
-
-async def _pick_in_session(
-    directory: Directory, answering: Answering, options: SessionOptions, typed_ahead: bytes
-) -> Picked:
-    from dbg_client.terminal.picker import pick_in_session  # loading it before would delay the debugger's screen
-
-    return await pick_in_session(directory, answering, options, typed_ahead)
 
 
 def _colors() -> int:

@@ -122,11 +122,6 @@ class Canvas:
         self.size = terminal.size()
 
     @property
-    def is_open(self) -> bool:
-        """Return whether the client has the terminal."""
-        return self._writer is not None
-
-    @property
     def rank_size(self) -> tuple[int, int]:
         """Return the (rows, columns) that the rank gets."""
         rows, columns = self.size
@@ -155,15 +150,16 @@ class Canvas:
         self._writer.close()
         self._terminal.restore()
 
-    async def lend_row(self) -> None:
-        """Lend the last row, and put the cursor there; what stands above stays as it is until :meth:`resume`."""
-        self._write(last_row(self.size[0]))
-        await self._give_back(LEND_SECONDS)
+    async def lend(self, *, row: bool) -> None:
+        """Lend the terminal to something else: nothing is drawn until :meth:`resume`.
 
-    async def suspend(self) -> None:
-        """Lend the terminal to something else: nothing is drawn until :meth:`resume`."""
+        With ``row`` it begins in the last row, where the cursor is put; what stands above stays as it is.
+        """
+        if row:
+            self._write(last_row(self.size[0]))
         await self._give_back(LEND_SECONDS)
-        self._terminal.leave_raw()
+        if not row:
+            self._terminal.leave_raw()
 
     def resume(self) -> None:
         """Take the terminal back; its screen is unknown."""

@@ -1,4 +1,4 @@
-"""Find the escape prefix among the keys that a terminal sends.
+"""A streaming parser that finds the escape prefix among the keys that a terminal sends.
 
 Everything that a user types goes to the rank's debugger, except the prefix and the key after it, which are a command to
 the client. This module reads key bytes and no clock: the second key may come at any time, and where two readings are
@@ -8,8 +8,9 @@ possible the bytes and their grouping into reads decide.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from dbg_client.words.config import DEFAULT_PREFIX
 
@@ -169,20 +170,11 @@ def _spellings(prefix: bytes) -> frozenset[bytes]:
     return frozenset({prefix, f"\x1b[27;5;{letter}~".encode()} | kitty)
 
 
-def _join(parts: Iterator[Keys | Command]) -> list[Keys | Command]:
+def _join(parts: Iterable[Keys | Command]) -> list[Keys | Command]:
     joined: list[Keys | Command] = []
-    run: list[bytes] = []
-    for part in parts:
-        if isinstance(part, Keys):
-            run.append(part.data)
-            continue
-        _end_run(run, joined)
-        joined.append(part)
-    _end_run(run, joined)
+    for kind, run in groupby(parts, type):
+        if kind is Command:
+            joined += run
+        elif keys := b"".join(part.data for part in run if isinstance(part, Keys)):
+            joined.append(Keys(keys))
     return joined
-
-
-def _end_run(run: list[bytes], joined: list[Keys | Command]) -> None:
-    if keys := b"".join(run):
-        joined.append(Keys(keys))
-    run.clear()

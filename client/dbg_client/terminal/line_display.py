@@ -164,14 +164,10 @@ class LineDisplay:
         self._check_size()
         self.paint()
 
-    async def suspend(self) -> None:
-        """Lend the terminal to something else."""
+    async def lend(self, *, row: bool) -> None:
+        """Lend the terminal to something else; a ``row`` is the one where the prompt stood."""
         await self._end_prompt()
         self._kept = ""
-
-    async def lend_row(self) -> None:
-        """Lend the terminal; the row is the one where the prompt stood."""
-        await self.suspend()
 
     def resume(self) -> None:
         """Take the terminal back."""

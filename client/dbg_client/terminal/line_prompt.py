@@ -179,8 +179,8 @@ def open_history(environ: Mapping[str, str], keeps: Callable[[], bool]) -> Histo
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
             path.chmod(0o600)
             _shorten(path)
-            return _FileHistory(path, keeps)
-    return _MemoryHistory(keeps)
+            return _KeptHistory(FileHistory(str(path)), keeps)
+    return _KeptHistory(InMemoryHistory(), keeps)
 
 
 def history_path(environ: Mapping[str, str]) -> Path | None:
@@ -191,10 +191,16 @@ def history_path(environ: Mapping[str, str]) -> Path | None:
     return Path(user) / ".local" / "state" / "dbg-broker" / "pdb_history" if Path(user).is_absolute() else None
 
 
-class _FileHistory(FileHistory):
-    def __init__(self, path: Path, keeps: Callable[[], bool]) -> None:
-        super().__init__(str(path))
+class _KeptHistory(History):
+    """A history to which lines are added only while ``keeps`` says so."""
+
+    def __init__(self, history: History, keeps: Callable[[], bool]) -> None:
+        super().__init__()
+        self._history = history
         self._keeps = keeps
+
+    def load_history_strings(self) -> Iterable[str]:
+        return self._history.load_history_strings()
 
     def append_string(self, string: str) -> None:
         if self._keeps():
@@ -203,17 +209,7 @@ class _FileHistory(FileHistory):
     def store_string(self, string: str) -> None:
         # A full disk must not end the session.
         with contextlib.suppress(OSError):
-            super().store_string(string)
-
-
-class _MemoryHistory(InMemoryHistory):
-    def __init__(self, keeps: Callable[[], bool]) -> None:
-        super().__init__()
-        self._keeps = keeps
-
-    def append_string(self, string: str) -> None:
-        if self._keeps():
-            super().append_string(string)
+            self._history.store_string(string)
 
 
 def _shorten(path: Path) -> None:

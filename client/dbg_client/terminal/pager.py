@@ -1,4 +1,4 @@
-"""Show a text full screen, a page at a time, and keep what is typed there away from the debugger."""
+"""A pager: a text full screen, with search; what is typed there is kept away from the debugger."""
 
 from __future__ import annotations
 

@@ -86,8 +86,8 @@ def _settings(words: Sequence[str]) -> RankSettings:
     return settings
 
 
-async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[Choice | None, bytes]:
-    """Let the user pick before any session; return the choice, None if nothing was picked, and the keys not used.
+async def pick_from(switchboard: Switchboard, *, color: bool) -> Choice | None:
+    """Let the user pick before any session; return the choice, None if nothing was picked.
 
     Raises KeyboardInterrupt at Ctrl-C.
     """
@@ -99,13 +99,13 @@ async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[Choice | 
     loop.add_signal_handler(signal.SIGTERM, picker.leave)
     catch_hangup(loop, picker.leave)
     try:
-        choice, unused = await picker.run(b"")
+        choice, _ = await picker.run(b"")
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
         release_hangup(ignores=choice is None)
     if picker.interrupted:
         raise KeyboardInterrupt
-    return choice, unused
+    return choice
 
 
 async def pick_in_session(

@@ -88,15 +88,10 @@ class RawDisplay:
             self._canvas.page(text)
         self.paint()
 
-    async def suspend(self) -> None:
-        """Lend the terminal to something else."""
+    async def lend(self, *, row: bool) -> None:
+        """Lend the terminal to something else, with ``row`` from its last row on."""
         self._loop.remove_reader(STDIN)
-        await self._canvas.suspend()
-
-    async def lend_row(self) -> None:
-        """Lend the last row, and then the whole terminal."""
-        self._loop.remove_reader(STDIN)
-        await self._canvas.lend_row()
+        await self._canvas.lend(row=row)
 
     def resume(self) -> None:
         """Take the terminal back."""

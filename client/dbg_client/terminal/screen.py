@@ -1,4 +1,4 @@
-"""Own the user's terminal while a session shows in it, and give it back as it was.
+"""Raw mode and non-blocking output of the user's terminal, which is given back as it was.
 
 :class:`RawTerminal` holds the settings, :class:`TerminalWriter` the output. Both open the terminal anew, as a file
 description of their own: O_NONBLOCK belongs to the description, and the inherited one is shared with the user's shell,

@@ -13,7 +13,6 @@ from dbg_client.attachment.attachment import Attachment
 from dbg_client.attachment.driving import Driving
 from dbg_client.attachment.effects import Bell, Effect, Effects
 from dbg_client.core.choose import Choice, neighbour
-from dbg_client.core.directory import Directory
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.terminal.canvas import help_text
@@ -33,17 +32,12 @@ if TYPE_CHECKING:
     from dbg_client.actions.in_session import Answering
     from dbg_client.terminal.line_display import LineDisplay
 
-if TYPE_CHECKING:
     Display = RawDisplay | LineDisplay
 
 STDIN, STDOUT = 0, 1
 
-
 Picked = tuple[Choice | None, bytes]
 """A rank to go to, if any, and keys that were typed and not used."""
-
-Picker = Callable[[Directory, "Answering", SessionOptions, bytes], Awaitable[Picked]]
-"""Lets the user pick a rank, given keys typed ahead; returns it and the keys that it didn't use."""
 
 
 class Session:
@@ -54,12 +48,11 @@ class Session:
     grants the seat, and is as it was before when :meth:`run` returns or raises.
     """
 
-    def __init__(self, switchboard: Switchboard, rank: RankInfo, options: SessionOptions, picker: Picker) -> None:
+    def __init__(self, switchboard: Switchboard, rank: RankInfo, options: SessionOptions) -> None:
         self.options = options
         self.others = Others()
         self._switchboard = switchboard
         self._answering: Answering | None = None
-        self._pick_rank = picker
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[SessionOutcome] = self._loop.create_future()
         self._terminal = RawTerminal(STDIN, STDOUT)
@@ -320,7 +313,9 @@ class Session:
         return self._answering
 
     async def _pick(self, typed_ahead: bytes) -> Picked:
-        return await self._pick_rank(self._switchboard.directory, self._answers(), self.options, typed_ahead)
+        from dbg_client.terminal.picker import pick_in_session  # loading it before would delay the debugger's screen
+
+        return await pick_in_session(self._switchboard.directory, self._answers(), self.options, typed_ahead)
 
     async def _command(self, typed_ahead: bytes) -> Picked:
         from dbg_client.terminal.command_line import SessionCommandLine
@@ -340,7 +335,7 @@ class Session:
             self._lending = self._loop.create_task(self.watched(self._lend_to(use, self._display, row=row)))
 
     async def _lend_to(self, use: Callable[[], Awaitable[Picked]], display: Display, *, row: bool) -> None:
-        await (display.lend_row() if row else display.suspend())
+        await display.lend(row=row)
         try:
             choice, unused = await use()
         finally:

@@ -66,7 +66,8 @@ class Asked:
     """What was learned: ``stacks`` is the tree of them, or why there is none; ``target`` what the user typed, if so.
 
     ``verdict`` is why the jobs do not go on, as text, and ``code`` a line for each file, package and variable that
-    differs between ranks. ``output`` are the last lines that the job has printed, if they are at hand.
+    differs between ranks. ``collectives`` are the last one of each process group, ``output`` the last lines that the
+    job has printed, if they are at hand.
     """
 
     ranks: Sequence[RankInfo]
@@ -78,6 +79,7 @@ class Asked:
     target: str | None
     now: float
     moment: str
+    collectives: Sequence[str] = ()
     output: Sequence[str] = ()
 
 
@@ -90,6 +92,7 @@ def show_report(asked: Asked, terminal: Terminal) -> str:
         *((f"Job {printable(job)}", _job(members, asked.now)) for job, members in _jobs(ranks)),
         ("Ranks", _listed(ranks, asked.now)),
         ("Why it hangs", asked.verdict.rstrip("\n").split("\n") if ranks else ["no rank to ask"]),
+        *([("Collectives", asked.collectives)] if asked.collectives else []),
         ("Stacks", asked.stacks.rstrip("\n").split("\n") if ranks else ["no rank to ask"]),
         ("What differs between ranks", [*_differences(ranks), *asked.code]),
         ("Time limits and other details of stops", _details(ranks)),

@@ -6,14 +6,17 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
-from dbg_client.attachment.attachment import Attachment
 from dbg_client.views.table import clip, text_width
 from dbg_client.views.waits import show_duration, show_wait
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import CRASH, Place, RankInfo, RankState
 from dbg_wire.tables.engines import LINE_ENGINE
 from dbg_wire.targets.rank_set import format_ranks
+
+if TYPE_CHECKING:
+    from dbg_client.attachment.attachment import Attachment
 
 # The parts in the order of the line, with the columns left blank before each.
 _GAPS = {

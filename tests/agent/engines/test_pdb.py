@@ -295,13 +295,13 @@ def test_a_key_that_was_told_as_applied_is_done_before_another_debugger_opens(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switching = Switching(driver)
-    take_keys = driver.rank.stopping.take_keys
+    acknowledge_keys = driver.rank.stopping.acknowledge_keys
 
     def take_and_switch(count: int) -> None:
-        take_keys(count)
+        acknowledge_keys(count)
         switching.ask_for("pdb")
 
-    monkeypatch.setattr(driver.rank.stopping, "take_keys", take_and_switch)
+    monkeypatch.setattr(driver.rank.stopping, "acknowledge_keys", take_and_switch)
 
     def script() -> None:
         switching.begin()

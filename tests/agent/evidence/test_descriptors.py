@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.evidence import descriptors
-from dbg_agent.evidence.descriptors import lock_holders, openers, other_ends, resolved
+from dbg_agent.evidence.descriptors import lock_holders, looked_up, openers, other_ends
 from tests.support.time_unit import seconds
 
 
@@ -33,7 +33,7 @@ def test_a_path_is_resolved_unless_its_file_system_hangs(tmp_path: Path, monkeyp
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to("data")
     path = str(tmp_path / "link" / "lock")
-    assert resolved(path) == str(tmp_path / "data" / "lock")
+    assert looked_up(path).path == str(tmp_path / "data" / "lock")
 
     answers, asked = threading.Event(), []
 
@@ -44,7 +44,7 @@ def test_a_path_is_resolved_unless_its_file_system_hangs(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(descriptors, "MAX_SECONDS", 0.01)
     monkeypatch.setattr(os.path, "realpath", hangs)
-    assert [resolved(path), resolved("/other")] == [path, "/other"]
+    assert [looked_up(path).path, looked_up("/other").path] == [path, "/other"]
     assert asked == [path]
     answers.set()
 

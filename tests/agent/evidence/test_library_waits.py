@@ -17,12 +17,15 @@ threads.MAX_SECONDS = descriptors.MAX_SECONDS = 3600.0
 
 def look(wanted):
     while True:
-        told = {one.thread: one for one in threads.threads_seen(None)}
+        seen = threads.threads_seen(None)
+        told = {one.thread: one for one in seen}
         if wanted in told["MainThread"].text:
             break
         time.sleep(0)
     for one in told.values():
-        print(one.thread, one.kind.value, one.deadlock, one.text, sep="|", flush=True)
+        print(one.thread, one.kind.value, [*one.awaits], one.text, sep="|", flush=True)
+    for one in threads.processes_seen(seen):
+        print("process", one.pid, one.holder, one.text, sep="|", flush=True)
     for child in multiprocessing.active_children():
         child.kill()
     os._exit(0)
@@ -30,12 +33,12 @@ def look(wanted):
 
 
 def told(folder: Path, program: str) -> dict[str, tuple[str, str, str]]:
-    """Return kind, number of the circle and sentence of each thread of a program."""
+    """Return kind, numbers of the awaited threads, and sentence of each thread of a program, and of a process."""
     script = folder / "program.py"
     script.write_text(LOOK + program)
     ran = subprocess.run([sys.executable, script], capture_output=True, timeout=seconds(60), check=False, text=True)
     assert ran.stderr == ""
-    rows = [line.split("|") for line in ran.stdout.splitlines()]
+    rows = [line.split("|", 3) for line in ran.stdout.splitlines()]
     return {name: (kind, circle, text) for name, kind, circle, text in rows}
 
 
@@ -48,11 +51,11 @@ threading.Thread(target=look, args=("end of thread",), name="dbg-agent-look", da
 """,
     )
     text = "is at the end of the program, and waits for the end of thread flush"
-    assert found["MainThread"] == ("lock", "0", text)
+    assert found["MainThread"] == ("lock", "[2]", text)
 
 
 @needs_torch
-def test_a_data_loader_is_told_with_the_states_of_its_workers(tmp_path: Path) -> None:
+def test_a_data_loader_is_told_with_the_worker_that_is_to_come_next_and_what_that_does(tmp_path: Path) -> None:
     found = told(
         tmp_path,
         """
@@ -65,20 +68,20 @@ class Data(torch.utils.data.Dataset):
     def __getitem__(self, index):
         if torch.utils.data.get_worker_info().id == 1:
             os.kill(os.getpid(), signal.SIGSTOP)
-        time.sleep(3600)
+        return index
 
-threading.Thread(target=look, args=("suspended",), name="dbg-agent-look", daemon=True).start()
-for batch in torch.utils.data.DataLoader(Data(), num_workers=2):
-    pass
+loader = iter(torch.utils.data.DataLoader(Data(), num_workers=2))
+next(loader)
+threading.Thread(target=look, args=("DataLoader",), name="dbg-agent-look", daemon=True).start()
+next(loader)
 """,
     )
     kind, _, text = found["MainThread"]
     assert kind == "data"
-    match = re.fullmatch(
-        r"waits for a batch of DataLoader's worker processes (\d+), (\d+) \((\d+) is suspended\)", text
-    )
+    match = re.fullmatch(r"waits for a batch of DataLoader's worker 1 \(the process (\d+)\)", text)
     assert match is not None, text
-    assert match[3] == match[2]
+    assert found["process"][0] == match[1]
+    assert found["process"][2] in ("is suspended", "waits for a lock or for another of its threads"), found
 
 
 HOLDER = """
@@ -110,11 +113,12 @@ def test_a_file_baton_is_told_with_the_process_that_has_it_or_with_nobody_also_b
     path = tmp_path / "link" / "lock"
     path.write_text("")
     wait = f"import torch.utils.file_baton\ntorch.utils.file_baton.FileBaton({str(path)!r}).wait()\n"
-    text = f"waits until the file {path} is gone (torch's FileBaton), which "
+    text = f"waits until the file {path} is gone (torch's FileBaton), "
     found = told(tmp_path, HOLDER.format("pass", path, "FileBaton") + wait)["MainThread"]
-    assert found[2] == f"{text}no process seen from here has open; a killed build leaves it"
+    nobody = r"made \d+ (s|min) ago; no process seen from here has it: who was killed leaves it"
+    assert re.fullmatch(re.escape(text) + nobody, found[2]), found[2]
     found = told(tmp_path, HOLDER.format("file = open(sys.argv[1])", path, "FileBaton") + wait)["MainThread"]
-    assert found[2].startswith(f"{text}the process ")
+    assert found[2].startswith(f"{text}which the process ")
 
 
 @needs_torch

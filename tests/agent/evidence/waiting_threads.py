@@ -20,10 +20,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from dbg_client.hang.graph import WaitGraph, thread_node
+from dbg_wire.records.evidence import ThreadWait
 
 SECONDS = 25.0
 """Seconds until the program gives up, and prints what it sees."""
@@ -448,8 +451,10 @@ def cases(program: Any) -> dict[str, Case]:
         "gets_message": Case(program.gets_messages, "data", r"waits for an item of the queue self\.messages"),
         "puts": Case(program.puts, "data", r"waits for room in the queue self\.full"),
         "joins_queue": Case(program.joins_queue, "data", r"waits until all items of the queue self\.full are done"),
-        "result": Case(program.result, "lock", "waits for the result of the future, which is running"),
-        "loop": Case(program.loop, "socket", "waits for events of its asyncio loop"),
+        "result": Case(
+            program.result, "lock", "waits for the result of the future, which is running in thread in_pool_0"
+        ),
+        "loop": Case(program.loop, "loop", "waits for its task sleep"),
         "locks_twice": Case(
             program.locks_twice, "lock", "waits for a lock of multiprocessing, which another process may hold"
         ),
@@ -463,7 +468,7 @@ def cases(program: Any) -> dict[str, Case]:
             program.receives_in_time, "socket", r"waits for the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+"
         ),
         "accepts": Case(program.accepts, "socket", r"waits for connections on 127\.0\.0\.1:\d+"),
-        "opens": Case(program.opens, "file", r"opens /.*/shard\\x1b\[2J"),
+        "opens": Case(program.opens, "file", r"opens the pipe /.*/shard\\x1b\[2J, which nobody else has open"),
         "reads_pipe": Case(program.reads_pipe, "unknown", "reads a pipe of its own process"),
         "reads_child": Case(program.reads_child, "child", r"reads the output of the process \d+ \(`sleep 3601`\)"),
         "communicates": Case(program.communicates, "child", r"reads the output of the process \d+ \(`sleep 3602`\)"),
@@ -494,6 +499,17 @@ def cases(program: Any) -> dict[str, Case]:
         "waits_for_signal": Case(program.waits_for_signal, "unknown", "waits for a signal"),
         "computes": Case(program.computes, "native", rf"is in C code \(hashlib\.pbkdf2_hmac called at {PLACE[2:]}"),
     }
+
+
+def circles_among(waits: Sequence[ThreadWait]) -> dict[int, int]:
+    """Return for each thread that waits for itself, perhaps through others, the number of its circle, from 1 on."""
+    graph = WaitGraph()
+    for wait in waits:
+        graph.add(thread_node(0, wait.number))
+        for awaited in wait.awaits:
+            graph.wait(thread_node(0, wait.number), thread_node(0, awaited))
+    circles = [component for component in graph.components() if graph.is_circle(component)]
+    return {node.number: number for number, circle in enumerate(circles, 1) for node in circle}
 
 
 def main() -> None:
@@ -533,15 +549,18 @@ def main() -> None:
             is_joined = texts["MainThread"][1] == waits_for_look
             if (len(right) == len(wanted) and is_joined) or time.monotonic() > until:
                 break
+        circles = circles_among(told)
         for one in told:
             places = [[place.function, place.line] for place in one.frames]
-            row = [one.thread, one.kind.value, one.text, one.deadlock, one.is_main, places]
+            row = [one.thread, one.kind.value, one.text, circles.get(one.number, 0), one.is_main, places]
             sys.stdout.write(json.dumps(row) + "\n")
         sys.stdout.flush()
 
     looking = threading.Thread(target=look, name="dbg-agent-look")
     looking.start()
     looking.join()
+    # A thread that writes to a child sees it end, and may fail before this process has ended.
+    threading.excepthook = lambda _failed: None
     for child in program.children:
         child.kill()
     program.worker.kill()

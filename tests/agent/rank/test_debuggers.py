@@ -181,7 +181,7 @@ def put(rank: Rank, file: str, line: int, condition: str | None = None) -> None:
 def test_what_can_not_be_sent_is_left_out_and_the_rest_is_told(rank: Rank, file: str, condition: str | None) -> None:
     put(rank, file, 7, condition)
     put(rank, FILE, 8, " ")
-    rank.breakpoints.look()
+    rank.breakpoints.update()
 
     assert rank.rank_report().user_breakpoints == (at(8),)
 
@@ -189,6 +189,6 @@ def test_what_can_not_be_sent_is_left_out_and_the_rest_is_told(rank: Rank, file:
 def test_the_first_hundred_count_and_one_set_twice_is_one(rank: Rank) -> None:
     for line in (9, 9, *range(10, 10 + MAX_BREAKPOINTS)):
         put(rank, FILE, line)
-    rank.breakpoints.look()
+    rank.breakpoints.update()
 
     assert rank.breakpoints.known == tuple(at(line) for line in range(9, 9 + MAX_BREAKPOINTS))

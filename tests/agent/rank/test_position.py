@@ -42,7 +42,7 @@ def until_known(unmoved: Unmoved) -> float:
     """Look again and again until the main thread has come to its wait; return the age then."""
     deadline = time.monotonic() + seconds(10)
     while time.monotonic() < deadline:
-        age = unmoved.look()
+        age = unmoved.poll()
         if age is not None:
             return age
     raise AssertionError("the thread never stood still")
@@ -53,7 +53,7 @@ def test_a_thread_that_waits_has_been_there_since_the_first_look_that_found_it_t
         unmoved = Unmoved()
         begun = time.monotonic()
         first = until_known(unmoved)
-        second = unmoved.look()
+        second = unmoved.poll()
         assert second is not None
         assert first <= second <= time.monotonic() - begun
 
@@ -71,7 +71,7 @@ def test_a_thread_that_came_back_to_the_same_instruction_has_moved() -> None:
     def work() -> None:
         unmoved = Unmoved()
         for _ in range(20):
-            assert unmoved.look() is None
+            assert unmoved.poll() is None
             begun = rounds
             while rounds < begun + 500:
                 time.sleep(0)
@@ -85,8 +85,8 @@ def test_processor_time_tells_a_wait_from_the_same_wait_a_round_later() -> None:
         unmoved = Unmoved(lambda: used)
         until_known(unmoved)
         used += 100 * FREE_SECONDS
-        assert unmoved.look() is None
-        assert unmoved.look() is not None
+        assert unmoved.poll() is None
+        assert unmoved.poll() is not None
 
     beside(work)
 

@@ -61,7 +61,9 @@ class Rig:
         self.lease.begin(seconds)
 
     def drive(self, generation: int, *, driven: bool = True) -> None:
-        self.lease.note(Audience(viewers=1, generation=generation, rows=24, columns=80, colors=8, driven=driven))
+        self.lease.note_audience(
+            Audience(viewers=1, generation=generation, rows=24, columns=80, colors=8, driven=driven)
+        )
 
     def pass_by(self, seconds: float) -> None:
         """Move the clock on, and call all that is due on the way when it is due."""
@@ -353,7 +355,7 @@ def test_a_crash_keeps_its_exception_and_what_is_said_later_stays(c10d: FakeC10d
     assert stop is not None
     assert stop.limit == "gloo collectives that wait for it time out in 10 min"
     assert stop.limit_seconds == pytest.approx(600.0, abs=1.0)
-    rig.stops.note("got SIGTERM")
+    rig.stops.set_detail("got SIGTERM")
     rig.pass_time()
     assert rig.detail == "got SIGTERM"
     stop = rig.stops.report(breakpoints=0, generation=0, applied=0).stop

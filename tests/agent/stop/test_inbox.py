@@ -123,13 +123,13 @@ def keys() -> TypedKeys:
 def test_what_is_typed_waits_and_counts_as_applied_once_taken(keys: TypedKeys) -> None:
     assert keys.receive(frame(b"nnn"), stop=1, session=1) is None
     assert (keys.peek(2), keys.applied, keys.pending) == (b"nn", 0, 3)
-    keys.take(2)
+    keys.consume(2)
     assert (keys.peek(9), keys.applied) == (b"n", 2)
 
 
 def test_a_frame_sent_again_after_a_reconnect_is_not_applied_again(keys: TypedKeys) -> None:
     keys.receive(frame(b"ns"), stop=1, session=1)
-    keys.take(1)
+    keys.consume(1)
     assert keys.receive(frame(b"s", 1), stop=1, session=1) is None
     assert keys.receive(frame(b"sc", 1), stop=1, session=1) is None
     assert keys.peek(9) == b"sc"
@@ -180,7 +180,7 @@ def test_every_byte_is_applied_or_lost_exactly_once_and_in_order(steps: list[tup
         elif what == "take":
             taken = keys.peek(len(data))
             applied += taken
-            keys.take(len(taken))
+            keys.consume(len(taken))
         else:
             loss = keys.discard("the stop ended")
             lost += loss.count if loss else 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.loaded_sources import Loaded
-from dbg_agent.values.inspector import Inspector, Place
+from dbg_agent.values.inspector import InspectedFrame, Inspector
 from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     Inspected,
@@ -42,7 +42,7 @@ class Sights:
     def __init__(self, frame: FrameType, seconds: float = PLENTY, *, keeps_time: bool = False) -> None:
         interruptible = Interruptible(_in_thread if keeps_time else _never)
         self.inspector = Inspector(interruptible, Loaded(), lambda: [(frame, frame.f_lineno)], lambda: None)
-        self._place = Place(frame, None, seconds)
+        self._place = InspectedFrame(frame, None, seconds)
 
     def look(self, **question: Any) -> Inspected:
         """Return what is told, as it comes over the wire."""

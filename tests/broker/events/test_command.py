@@ -75,7 +75,7 @@ def test_a_command_gets_the_event_alone(tmp_path: Path, log: Told) -> None:
     read, write = os.pipe()
     os.set_inheritable(write, True)
     on_event = OnEvent(script(tmp_path / "notify", f"({body}) >{tmp_path}/out 2>&1"), environ)
-    on_event.tell(event())
+    on_event.emit(event())
     done.read_bytes()
     on_event.close()
     os.close(read)
@@ -106,7 +106,7 @@ def test_what_it_says_and_how_it_fails_is_in_the_log(
 ) -> None:
     words = script(tmp_path / "notify", body)
     on_event = OnEvent(words, os.environ)
-    on_event.tell(event())
+    on_event.emit(event())
     level, text = said
     log.wait()
     on_event.close()
@@ -120,7 +120,7 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
     # Its child ignores SIGTERM and holds the output open.
     body = f"trap '' TERM; (echo >{shlex.quote(str(begun))}; exec sleep 1000) & echo waits; wait"
     on_event = OnEvent(script(tmp_path / "notify", body), os.environ, limit=seconds(1), grace=0.2)
-    on_event.tell(event())
+    on_event.emit(event())
     begun.read_bytes()
     ((level, text),) = log.wait()
     assert level == "WARNING"
@@ -130,7 +130,7 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
 
 def test_a_command_that_is_not_there_is_one_warning(tmp_path: Path, log: Told) -> None:
     on_event = OnEvent([str(tmp_path / "none")], os.environ)
-    on_event.tell(event())
+    on_event.emit(event())
     assert log.wait() == [("WARNING", f"--on-event: {tmp_path}/none can't be run (No such file or directory)")]
     on_event.close()
 
@@ -145,10 +145,10 @@ def test_no_more_run_at_once_than_may_and_too_many_are_left_out_and_counted(
     begins, gates = os.open(begun, os.O_RDWR), os.open(gate, os.O_RDWR)
     on_event = OnEvent(script(tmp_path / "notify", body), os.environ)
     for number in range(command.AT_ONCE):
-        on_event.tell(event(number))
+        on_event.emit(event(number))
         assert os.read(begins, 1)
     for number in range(10):
-        on_event.tell(event(100 + number))
+        on_event.emit(event(100 + number))
     os.write(gates, b"." * (command.AT_ONCE + 3))
     log.wait(command.AT_ONCE + 3)
     on_event.close()
@@ -164,9 +164,9 @@ def test_the_end_of_the_broker_ends_commands_and_waits_for_none(tmp_path: Path, 
     ended = pipe(tmp_path / "ended")
     body = f"trap 'echo >{ended}; exit 0' TERM; echo >{begun}; sleep 1000 & wait"
     on_event = OnEvent(script(tmp_path / "notify", body), os.environ)
-    on_event.tell(event())
+    on_event.emit(event())
     begun.read_bytes()
-    on_event.tell(event(1))
+    on_event.emit(event(1))
     begun.read_bytes()
     on_event.close()
     ended.read_bytes()

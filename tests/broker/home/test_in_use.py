@@ -219,7 +219,7 @@ def test_a_broker_that_nobody_ever_needed_leaves_once(idle: Broker, made_home: P
     idle.clock.pass_to(9.9)
     assert idle.left == []
     idle.clock.pass_to(10.0)
-    idle.leaving.look()
+    idle.leaving.poll()
     idle.clock.pass_to(1000.0)
 
     assert idle.left == [10.0]
@@ -230,7 +230,7 @@ def test_it_counts_anew_when_the_last_connection_is_gone(idle: Broker) -> None:
     idle.is_used = True
     idle.clock.pass_to(100.0)
     idle.is_used = False
-    idle.leaving.look()
+    idle.leaving.poll()
     idle.clock.pass_to(109.9)
     assert idle.left == []
     idle.clock.pass_to(110.0)
@@ -314,7 +314,7 @@ def test_a_home_that_is_removed_keeps_nobody_busy(idle: Broker, made_home: Path)
 
 def test_after_its_end_it_does_not_leave_again(idle: Broker) -> None:
     idle.leaving.close()
-    idle.leaving.look()
+    idle.leaving.poll()
     idle.clock.pass_to(1000.0)
     assert idle.left == []
     assert idle.clock.readers == {}

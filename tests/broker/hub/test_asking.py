@@ -103,7 +103,7 @@ async def test_no_probe_follows_a_question_that_was_answered(broker: Broker) -> 
     later = broker.hub.timers.clock() + limits.PROBE_ATTENDED_SECONDS
     broker.hub.connections.sweep(0.0)
     assert broker.hub.ranks.liveness.probes.due(later).probe == []
-    broker.hub.ranks.tell(key(0), Repaint())
+    broker.hub.ranks.send(key(0), Repaint())
     # Nothing else has come.
     assert await rank.next() == Repaint()
 

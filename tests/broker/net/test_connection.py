@@ -174,7 +174,7 @@ async def test_a_connection_has_no_object_of_the_library_and_keeps_no_request(
 
 async def test_a_rank_that_comes_is_told_its_welcome_alone(broker: Broker) -> None:
     rank = await broker.rank()
-    broker.hub.ranks.tell(KEY, Repaint())
+    broker.hub.ranks.send(KEY, Repaint())
     assert await rank.next() == Repaint()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -238,6 +239,22 @@ async def test_a_peer_that_goes_without_a_byte_gets_no_tls(context: ssl.SSLConte
     pair.far.close()
     await pair.connection.until("lost")
     assert not isinstance(pair.transport.socket, ssl.SSLSocket)
+
+
+async def test_a_peer_that_has_gone_behind_its_hello_is_not_answered(context: ssl.SSLContext) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        far, near = socket.create_connection(listener.getsockname()), listener.accept()[0]
+    near.setblocking(False)
+    connection = Watched(None)
+    transport = SocketTransport(near, connection, context)
+    far.send(b"hello")
+    far.close()
+    gone = select.poll()
+    gone.register(near, select.POLLRDHUP)
+    assert gone.poll(1000 * SECONDS)
+    assert not transport.lend()
+    await connection.until("lost")
+    assert not isinstance(transport.socket, ssl.SSLSocket)
 
 
 async def test_a_connection_that_is_given_up_is_closed_when_its_thread_is_done(context: ssl.SSLContext) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 import pytest
 
 from dbg_broker.net.frames import pack_message
-from dbg_broker.ranks.broadcast import REST_SECONDS, TOLD_AT_ONCE, Broadcasts
+from dbg_broker.ranks.broadcast import REST_SECONDS, SENT_AT_ONCE, Broadcasts
 from dbg_broker.ranks.failures import CrashedRanks
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
@@ -107,7 +107,7 @@ def test_each_held_rank_is_told_once_for_all_that_changed_in_a_turn(job: Job) ->
     job.turn_until_quiet()
     assert set(job.told.values()) == {2}
     assert job.packed[Chosen] == 2
-    assert max(job.turns) <= TOLD_AT_ONCE
+    assert max(job.turns) <= SENT_AT_ONCE
 
 
 def test_a_held_rank_hears_only_of_those_that_changed(job: Job) -> None:

@@ -57,7 +57,7 @@ def answers_of(finished: Finished) -> tuple[RankAnswer, ...]:
 
 def test_last_answer_ends_the_question() -> None:
     questions = OpenQuestions()
-    number, asked = questions.ask(CLIENT, question("a", "b"), {}, 0.0)
+    number, asked = questions.ask(CLIENT, question("a", "b"), 0.0)
     assert asked == ["a", "b"]
     assert give(questions, "b", said(number, "B")) is None
     finished = give(questions, "a", said(number, "A"))
@@ -69,7 +69,7 @@ def test_last_answer_ends_the_question() -> None:
 
 def test_without_memory_long_answers_are_left_out_and_short_ones_kept() -> None:
     questions = OpenQuestions(lambda: "there is no memory")
-    number, _ = questions.ask(CLIENT, question("a", "b"), {}, 0.0)
+    number, _ = questions.ask(CLIENT, question("a", "b"), 0.0)
     give(questions, "a", said(number, rows=("x" * LONG_BYTES,)))
     finished = give(questions, "b", said(number, "short"))
     assert finished is not None
@@ -81,9 +81,9 @@ def test_without_memory_long_answers_are_left_out_and_short_ones_kept() -> None:
 
 def test_an_open_question_tells_how_far_it_is() -> None:
     questions = OpenQuestions()
-    known = {"c": RankAnswer(key="c", kind=Kind.RUNNING, text="running")}
-    number, _ = questions.ask(CLIENT, question("a", "b", "c", "d"), known, 0.0)
+    number, _ = questions.ask(CLIENT, question("a", "b", "c", "d"), 0.0)
     give(questions, "b", said(number))
+    questions.answer_for_rank(number, RankAnswer(key="c", kind=Kind.RUNNING, text="running"))
     assert questions.progress(number) == (
         CLIENT,
         Progress(request=7, asked=4, answered=2, waiting=("a", "d")),
@@ -94,7 +94,7 @@ def test_an_open_question_tells_how_far_it_is() -> None:
 
 def test_of_many_that_are_waited_for_the_first_are_named() -> None:
     questions = OpenQuestions()
-    number, _ = questions.ask(CLIENT, question(*map(str, range(1000))), {}, 0.0)
+    number, _ = questions.ask(CLIENT, question(*map(str, range(1000))), 0.0)
     progress = questions.progress(number)
     assert progress is not None
     assert (progress[1].asked, progress[1].answered) == (1000, 0)
@@ -103,7 +103,7 @@ def test_of_many_that_are_waited_for_the_first_are_named() -> None:
 
 def test_deadline_names_who_was_silent() -> None:
     questions = OpenQuestions()
-    number, _ = questions.ask(CLIENT, question("a", "b"), {}, 100.0)
+    number, _ = questions.ask(CLIENT, question("a", "b"), 100.0)
     assert questions.deadline(number) == 105.0
     give(questions, "a", said(number))
     finished = questions.finish(number)
@@ -115,16 +115,14 @@ def test_deadline_names_who_was_silent() -> None:
 @pytest.mark.parametrize(("seconds", "used"), [(-1.0, MIN_SECONDS), (1e9, limits.MAX_ASK_SECONDS), (2.0, 2.0)])
 def test_deadlines_are_bounded(seconds: float, used: float) -> None:
     questions = OpenQuestions()
-    number, _ = questions.ask(CLIENT, question("a", seconds=seconds), {}, 0.0)
+    number, _ = questions.ask(CLIENT, question("a", seconds=seconds), 0.0)
     assert questions.deadline(number) == used
 
 
-def test_known_ranks_are_not_asked() -> None:
+def test_what_the_broker_answers_for_a_rank_stands() -> None:
     questions = OpenQuestions()
-    number, asked = questions.ask(
-        CLIENT, question("a", "b"), {"a": RankAnswer(key="a", kind=Kind.RUNNING, text="running")}, 0.0
-    )
-    assert asked == ["b"]
+    number, _ = questions.ask(CLIENT, question("a", "b"), 0.0)
+    questions.answer_for_rank(number, RankAnswer(key="a", kind=Kind.RUNNING, text="running"))
     assert give(questions, "a", said(number, "late")) is None
     finished = give(questions, "b", said(number))
     assert finished is not None
@@ -133,7 +131,7 @@ def test_known_ranks_are_not_asked() -> None:
 
 def test_rank_is_asked_once_however_often_it_is_named() -> None:
     questions = OpenQuestions()
-    number, asked = questions.ask(CLIENT, question("a", "a"), {}, 0.0)
+    number, asked = questions.ask(CLIENT, question("a", "a"), 0.0)
     assert asked == ["a"]
     finished = give(questions, "a", said(number))
     assert finished is not None
@@ -142,8 +140,8 @@ def test_rank_is_asked_once_however_often_it_is_named() -> None:
 
 def test_rank_that_ends_is_lost_to_all_its_questions() -> None:
     questions = OpenQuestions()
-    questions.ask(CLIENT, question("a"), {}, 0.0)
-    questions.ask(CLIENT, question("a"), {}, 0.0)
+    questions.ask(CLIENT, question("a"), 0.0)
+    questions.ask(CLIENT, question("a"), 0.0)
     finished = questions.rank_ended("a", "gone")
     assert [answers_of(one)[0] for one in finished] == [RankAnswer(key="a", kind=Kind.LOST, text="gone")] * 2
     assert questions.rank_ended("a", "gone") == []
@@ -151,7 +149,7 @@ def test_rank_that_ends_is_lost_to_all_its_questions() -> None:
 
 def test_answers_of_others_are_not_taken() -> None:
     questions = OpenQuestions()
-    number, _ = questions.ask(CLIENT, question("a"), {}, 0.0)
+    number, _ = questions.ask(CLIENT, question("a"), 0.0)
     assert give(questions, "b", said(number)) is None
     assert give(questions, "a", said(number + 1)) is None
     assert give(questions, "a", said(number)) is not None
@@ -159,8 +157,8 @@ def test_answers_of_others_are_not_taken() -> None:
 
 def test_questions_of_a_terminal_end_with_it() -> None:
     questions = OpenQuestions()
-    questions.ask(CLIENT, question("a"), {}, 0.0)
-    questions.ask(CLIENT + 1, question("a"), {}, 0.0)
+    questions.ask(CLIENT, question("a"), 0.0)
+    questions.ask(CLIENT + 1, question("a"), 0.0)
     assert questions.open_of(CLIENT) == 1
     assert len(questions.drop_client(CLIENT)) == 1
     assert questions.open_of(CLIENT) == 0
@@ -169,7 +167,7 @@ def test_questions_of_a_terminal_end_with_it() -> None:
 
 def test_answer_that_is_too_large_is_an_error_that_says_so() -> None:
     questions = OpenQuestions()
-    number, _ = questions.ask(CLIENT, question("a"), {}, 0.0)
+    number, _ = questions.ask(CLIENT, question("a"), 0.0)
     finished = give(questions, "a", said(number, rows=("x" * 16_000,) * 60))
     assert finished is not None
     answer = answers_of(finished)[0]
@@ -180,7 +178,7 @@ def test_answer_that_is_too_large_is_an_error_that_says_so() -> None:
 def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions_module, "MAX_TERMINAL_BYTES", 18_000)
     questions = OpenQuestions()
-    number, _ = questions.ask(CLIENT, question("a", "b", "c"), {}, 0.0)
+    number, _ = questions.ask(CLIENT, question("a", "b", "c"), 0.0)
     give(questions, "a", said(number, "x" * 12_000))
     give(questions, "b", said(number, "x" * 12_000))
     finished = give(questions, "c", said(number, "small"))
@@ -195,15 +193,15 @@ def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyP
 def test_what_one_question_holds_is_missing_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions_module, "MAX_TERMINAL_BYTES", 18_000)
     questions = OpenQuestions()
-    first, _ = questions.ask(CLIENT, question("a"), {}, 0.0)
+    first, _ = questions.ask(CLIENT, question("a"), 0.0)
     finished = give(questions, "a", said(first, "x" * 16_384))
     assert finished is not None
     with pytest.raises(TooMuchWaits, match="would wait for this terminal; read those there are"):
-        questions.ask(CLIENT, question("a", "b", "c", "d"), {}, 0.0)
+        questions.ask(CLIENT, question("a", "b", "c", "d"), 0.0)
     assert questions.open_of(CLIENT) == 0
-    questions.ask(CLIENT + 1, question("a", "b", "c", "d"), {}, 0.0)
+    questions.ask(CLIENT + 1, question("a", "b", "c", "d"), 0.0)
     questions.was_read(finished)
-    questions.ask(CLIENT, question("a", "b", "c", "d"), {}, 0.0)
+    questions.ask(CLIENT, question("a", "b", "c", "d"), 0.0)
 
 
 def test_ranks_that_are_only_named_count_too() -> None:
@@ -215,7 +213,9 @@ def test_ranks_that_are_only_named_count_too() -> None:
     kept = dict.fromkeys(keys), tuple(answer.replace() for answer in known.values())
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    questions.ask(CLIENT, asked, known, 0.0)
+    number, _ = questions.ask(CLIENT, asked, 0.0)
+    for answer in known.values():
+        questions.answer_for_rank(number, answer)
     assert len(kept[0]) == limits.MAX_ITEMS
     assert questions.budget.of(CLIENT) > 0.8 * held
 
@@ -247,7 +247,7 @@ def test_an_answer_is_passed_on_with_the_key_of_its_rank_alone() -> None:
     assert isinstance(answer, Answer)
     questions = OpenQuestions()
     for _ in range(3):
-        questions.ask(CLIENT, question("a"), {}, 0.0)
+        questions.ask(CLIENT, question("a"), 0.0)
     finished = give(questions, "a", answer)
     assert finished is not None
     assert answers_of(finished) == (RankAnswer(key="a", kind=Kind.VALUE, text="7", age=1.5),)
@@ -273,9 +273,8 @@ def test_every_question_ends_once_and_names_every_rank(events: list[tuple[str, i
 
     for event, rank, number in events:
         if event == "ask":
-            opened, _ = questions.ask(
-                CLIENT, Question(request=len(asked), keys=keys, action=Action.KILL, seconds=1), {}, 0
-            )
+            asks = Question(request=len(asked), keys=keys, action=Action.KILL, seconds=1)
+            opened, _ = questions.ask(CLIENT, asks, 0)
             asked.append(opened)
         elif event == "answer":
             end(number, give(questions, keys[rank], said(number)))

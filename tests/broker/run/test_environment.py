@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.run.environment import MANY_HOSTS, MAX_NAME, is_for_many_hosts, job_environment, job_name
+from dbg_broker.run.environment import (
+    MANY_HOSTS,
+    MAX_NAME,
+    end_by_scheduler,
+    is_for_many_hosts,
+    job_environment,
+    job_name,
+)
 from dbg_broker.run.settings import RunOptions
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 
@@ -124,3 +131,11 @@ def test_what_the_user_has_set_stays_where_nothing_was_asked_for() -> None:
 def test_every_stop_reaches_the_ranks_as_it_was_meant(stops: list[StopAt]) -> None:
     environ = job_environment({}, home="/h", job="j", options=RunOptions(), stops=stops)
     assert parse_stops(environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == (stops, [])
+
+
+@pytest.mark.parametrize(
+    ("told", "end"), [("1790000600", 1_790_000_600.0), ("1789999999", None), ("", None), ("soon", None), (None, None)]
+)
+def test_the_scheduler_tells_when_it_ends_a_job(told: str | None, end: float | None) -> None:
+    environ = {} if told is None else {"SLURM_JOB_END_TIME": told}
+    assert end_by_scheduler(environ, 1_790_000_000.0) == end

@@ -94,6 +94,15 @@ def test_the_same_is_done_again_and_said_as_it_would_be_typed(source: Path) -> N
     )
 
 
+def test_what_a_hang_leads_to_is_repeated_and_needs_the_time(source: Path) -> None:
+    first = make_plan(typed(source, hang_after="300", on_hang="report"), None)
+    second = make_plan(again(source, on_hang="end"), ended(first))
+    assert (second.options.hang_after, second.options.on_hang) == ("300", "end")
+    without = make_plan(typed(source), None)
+    with pytest.raises(BadInput, match="add --hang-after S"):
+        make_plan(again(source, on_hang="end"), ended(without))
+
+
 def test_stops_and_breakpoints_follow_their_lines_and_it_is_said(source: Path) -> None:
     first = make_plan(typed(source, stop_at=("train.py:4",)), None)
     last = ended(first, Breakpoint(file=str(source), line=5, condition="y", text=LINES[4].strip()))

@@ -183,6 +183,20 @@ def test_outputs_of_ended_runs_go_but_the_last_ones(folder: Folder) -> None:
     assert [path.exists() for path in paths] == [False, False] + [True] * (OUTPUTS_KEPT + 1)
 
 
+def test_the_reports_of_an_output_go_with_it(folder: Folder) -> None:
+    descriptor, path = output_of(folder, "job-[1]", age=100)
+    os.close(descriptor)
+    old = [path.with_name(f"job-[1].hang{number}.txt") for number in ("", "-2")]
+    other = path.with_name("job-1.hang.txt")
+    for report in (*old, other):
+        report.touch()
+    for number in range(OUTPUTS_KEPT + 1):
+        os.close(output_of(folder, f"job-{number + 2}", age=10 - number)[0])
+
+    assert not path.exists()
+    assert [report.exists() for report in (*old, other)] == [False, False, True]
+
+
 def test_an_output_that_is_still_written_stays_however_old(folder: Folder) -> None:
     written, path = output_of(folder, "job-0", age=100)
     for number in range(1, OUTPUTS_KEPT + 4):

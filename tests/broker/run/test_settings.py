@@ -30,6 +30,7 @@ def test_the_users_files_are_named_from_the_directory_of_the_run() -> None:
         RunOptions(stop_at=("a.py:1", "a b.py:20, x > 1"), stop_in=("a.b:C.m",)),
         RunOptions(ranks="0-3,7", rank_filter="gpu1:*,!5", engine="pdb", post_mortem=True),
         RunOptions(collective_timeout="600", hang_after="0", listen="0.0.0.0:0"),
+        RunOptions(hang_after="300", on_hang="end"),
     ],
 )
 def test_what_can_be_used_stays_as_typed(options: RunOptions) -> None:
@@ -47,6 +48,8 @@ def test_what_can_be_used_stays_as_typed(options: RunOptions) -> None:
         (RunOptions(ranks="3-x"), "3-x"),
         (RunOptions(engine="gdb\x1b"), "gdb"),
         (RunOptions(hang_after="soon"), "--hang-after 'soon' is not a number of seconds"),
+        (RunOptions(hang_after="300", on_hang="kill"), "--on-hang 'kill' is not known; take report or end"),
+        (RunOptions(on_hang="report"), "add --hang-after S"),
         (RunOptions(collective_timeout="ten"), "--collective-timeout 'ten'"),
         (RunOptions(collective_timeout="nan"), "nan"),
         (RunOptions(collective_timeout="-1"), "-1"),

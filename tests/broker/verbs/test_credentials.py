@@ -30,7 +30,7 @@ async def look_once(home: Path, sources: list[Callable[[], Shown]]) -> tuple[Cre
     found = CredentialSources(tokens=lambda _: TOKENS, certificate=certificate)
     credentials = Credentials(home, found, LogFormatter())
     credentials.serve_at("h", 1)
-    looking = asyncio.ensure_future(credentials.look_each_day(told.put_nowait, lambda _: None))
+    looking = asyncio.ensure_future(credentials.check_each_day(told.put_nowait, lambda _: None))
     try:
         return credentials, await told.get()
     finally:

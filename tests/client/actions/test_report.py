@@ -13,6 +13,7 @@ from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank
+from tests.support import forked
 
 
 @pytest.fixture
@@ -23,14 +24,7 @@ def broker() -> Iterator[FakeBroker]:
 
 
 def run(broker: FakeBroker, environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dbg_client", "report", *words],
-        capture_output=True,
-        text=True,
-        env={**environ, **broker.environment},
-        timeout=60,
-        check=False,
-    )
+    return forked.run([sys.executable, "-m", "dbg_client", "report", *words], {**environ, **broker.environment}, 60)
 
 
 def test_it_asks_for_stacks_alone_and_holds_no_token(broker: FakeBroker, environ: dict[str, str]) -> None:

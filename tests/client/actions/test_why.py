@@ -13,6 +13,7 @@ from dbg_wire.messages import Action, Look, Question, RankAnswer
 from dbg_wire.records.evidence import CodeKind, CodePart, CodeSeen, EvidenceRecord
 from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import FakeBroker
+from tests.support import forked
 from tests.support.rank_evidence import elsewhere, silent, waiting
 
 
@@ -55,14 +56,7 @@ class Looked(FakeBroker):
 
 
 def run(broker: FakeBroker, environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dbg_client", *words],
-        capture_output=True,
-        text=True,
-        env={**environ, **broker.environment},
-        timeout=60,
-        check=False,
-    )
+    return forked.run([sys.executable, "-m", "dbg_client", *words], {**environ, **broker.environment}, 60)
 
 
 def test_it_names_who_is_missing_asks_once_and_remembers_that_rank(environ: dict[str, str]) -> None:
@@ -73,7 +67,7 @@ def test_it_names_who_is_missing_asks_once_and_remembers_that_rank(environ: dict
 
     assert done.stderr == ""
     assert done.stdout.startswith(
-        "4711.0: 3 of 4 ranks wait in all_reduce #5 of group dp_0 (float32, 4 KiB) since 1 min; rank 2 (gpu013) has not"
+        "4711.0: rank 2 (gpu013) has not come to all_reduce #5 of dp_0; 3 of 4 ranks wait since 1 min\n"
     )
     assert done.stdout.endswith("try: dbg-attach interrupt 2        (breaks in, and opens the debugger there)\n")
     assert (done.returncode, document.returncode) == (1, 1)

@@ -28,7 +28,7 @@ def test_this_process_is_seen_as_it_is() -> None:
     assert seen.age > 0
     assert (seen.tracer, seen.state in "RS") == (0, True)
     assert seen.pid in all_pids()
-    assert any("python" in part.path for part in mappings(seen.pid))
+    assert any("python" in path for path in mappings(seen.pid))
     assert same_files(seen.pid)
     assert may_trace(seen.pid)
     assert is_dumpable(seen)

@@ -1,12 +1,40 @@
-"""The library without ``await`` is what its script makes of the asynchronous one."""
+"""The library without ``await`` has all that the asynchronous one has."""
 
 from __future__ import annotations
 
-import ast
+import inspect
+from typing import Any
 
-from tests.support.blocking import MODULE, text
+import pytest
+
+from dbg_client.api.blocking import Broker, Job, Ranks, Stop
+from dbg_client.api.broker import AsyncBroker
+from dbg_client.api.ranks import AsyncJob, AsyncRanks
+from dbg_client.api.stop import AsyncStop
+
+TWINS: list[tuple[type[Any], type[Any]]] = [
+    (AsyncBroker, Broker),
+    (AsyncJob, Job),
+    (AsyncRanks, Ranks),
+    (AsyncStop, Stop),
+]
 
 
-def test_the_module_is_current() -> None:
-    made, there = (ast.dump(ast.parse(source)) for source in (text(), MODULE.read_text()))
-    assert made == there, "run `python -m tests.support.blocking` and look at what has changed"
+@pytest.mark.parametrize(("waited_for", "blocking"), TWINS)
+def test_each_class_has_the_methods_of_its_twin_with_their_parameters_and_their_documentation(
+    waited_for: type[Any], blocking: type[Any]
+) -> None:
+    names = [name for name in dir(waited_for) if not name.startswith("_") or name == "_repr_html_"]
+    assert len(names) > 5
+    for name in names:
+        there, here = getattr(waited_for, name), getattr(blocking, name)
+        assert not inspect.iscoroutinefunction(here), name
+        if isinstance(there, property):
+            assert here.__doc__ == there.__doc__, name
+            continue
+        shown, expected = (
+            [one.replace(annotation=inspect.Parameter.empty) for one in inspect.signature(method).parameters.values()]
+            for method in (here, there)
+        )
+        assert shown == expected, name
+        assert name == "_repr_html_" or here.__doc__ == there.__doc__, name

@@ -829,3 +829,24 @@ def test_what_another_does_hides_no_loss_of_keys() -> None:
     assert attachment.unread_loss(1.0) == loss
     attachment.message(Notice(text=LET_GO), 1.0 + NOTICE_SECONDS)
     assert attachment.notice(1.0 + NOTICE_SECONDS) == LET_GO
+
+
+def test_keys_before_the_seat_are_kept_up_to_a_bound() -> None:
+    attachment = new()
+    assert attachment.keys(b"x" * MAX_INPUT_PENDING, 0.0) == []
+    assert attachment.keys(b"y", 1.0) == [Bell()]
+    assert attachment.notice(1.0) == "discarded: 'y' (too much is waiting already)"
+
+
+def test_no_keyboard_is_taken_while_the_link_is_down() -> None:
+    attachment = seated(None, Mode.WATCH)
+    attachment.link_down("broken", 1.0)
+    assert attachment.take(2.0) == [Bell()]
+    assert attachment.notice(2.0) == "the keyboard can be taken when the rank is back"
+
+
+def test_a_seat_at_a_rank_that_has_exited_meanwhile_ends_the_session() -> None:
+    ended = Seat(
+        rank=make_rank(state=RankState.EXITED), report=make_report(), generation=1, driver="me@here", watchers=0
+    )
+    assert isinstance(finished(new().message(ended, 0.0)).error, RankEnded)

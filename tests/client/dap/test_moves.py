@@ -10,6 +10,7 @@ import pytest
 from dbg_client.dap import listing as listing_module
 from dbg_client.dap.moves import Keyboard, Moves
 from dbg_client.errors import Declined
+from dbg_client.questions.inspection import RankError
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Refusal, RefusalCode, Welcome
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -39,7 +40,7 @@ def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> N
                 assert await moves.go_on({"threadId": thread}) == {"allThreadsContinued": False}
                 with pytest.raises(BadInput, match="is running"):
                     listing.stopped_rank(thread)
-                await moves.settled()
+                await asyncio.gather(*moves._open)
                 # It is still listed at the stop that it leaves, and nothing is told of that.
                 assert len(shown.named("stopped")) == 1
                 assert not listing.table.stands(rank.key)
@@ -55,7 +56,7 @@ def test_a_move_that_a_rank_refuses_is_told_with_where_it_stands() -> None:
         async with threads(link, [STOPPED]) as (listing, shown, window):
             moves = Moves(window, listing, Keyboard(window))
             await moves.go_on({"threadId": listing.table.thread(STOPPED.key)})
-            await moves.settled()
+            await asyncio.gather(*moves._open)
             (said,) = shown.named("output")
             assert said["output"] == "gpu013:0: no debugger can be opened in this rank\n"
             assert len(shown.named("stopped")) == 2
@@ -90,7 +91,7 @@ def test_ranks_that_an_ide_lets_go_by_itself_as_they_are_shown_stay() -> None:
             await moves.go_on({"threadId": first})
             monkeypatch.undo()
             await moves.go_on({"threadId": third})
-            await moves.settled()
+            await asyncio.gather(*moves._open)
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         asyncio.run(attach(monkeypatch))
@@ -166,7 +167,7 @@ def test_a_rank_that_stood_at_the_attach_goes_on_once_the_ide_has_looked_at_it()
             listing.begin()
             listing.seen(other)
             await moves.go_on({"threadId": listing.table.thread(other.key)})
-            await moves.settled()
+            await asyncio.gather(*moves._open)
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         asyncio.run(attach(monkeypatch))
@@ -207,3 +208,26 @@ def test_nobody_moves_a_rank_at_which_another_one_types() -> None:
             assert listing.table.stands(driven.key)
 
     asyncio.run(step())
+
+
+@pytest.mark.parametrize(
+    ("kind", "console"),
+    [(Kind.RUNNING, ["gpu013:4: in C code\n"]), (Kind.ERROR, None), (Kind.LOST, None)],
+    ids=lambda one: one.value if isinstance(one, Kind) else "",
+)
+def test_a_rank_that_can_not_stop_now_says_so_in_the_console_and_one_that_fails_in_the_answer(
+    kind: Kind, console: list[str] | None
+) -> None:
+    running = make_rank(4, state=RankState.RUNNING, reason=None)
+    link = ScriptedLink([answered(running, kind, "in C code")])
+
+    async def pause() -> None:
+        async with threads(link, [running]) as (listing, shown, window):
+            keyboard = Keyboard(window)
+            with nullcontext() if console is not None else pytest.raises(RankError, match="gpu013:4: in C code"):
+                await Moves(window, listing, keyboard).pause({"threadId": listing.table.thread(running.key)})
+            assert [said["output"] for said in shown.named("output")] == (console or [])
+            keyboard.close()
+
+    asyncio.run(pause())
+    assert [asked.action for asked in link.sent] == [Action.INTERRUPT]

@@ -12,7 +12,7 @@ def seat() -> tuple[Admission, list[str]]:
     """Return a seat whose secrets are s1, s2 and so on, and those that it has told."""
     told: list[str] = []
     admission = Admission(told.append, lambda: f"s{len(told) + 1}")
-    admission.begin()
+    admission.free()
     return admission, told
 
 
@@ -29,7 +29,7 @@ def test_a_secret_is_good_for_one_session() -> None:
     admission.admit({"secret": "s1"})
     with pytest.raises(BadInput, match="another IDE is attached"):
         admission.admit({"secret": "s1"})
-    admission.leave()
+    admission.free()
     assert told == ["s1", "s2"]
     with pytest.raises(BadInput, match="not the one"):
         admission.admit({"secret": "s1"})
@@ -48,9 +48,9 @@ def test_a_guesser_changes_nothing_for_the_user() -> None:
 
 def test_without_secrets_the_seat_alone_counts() -> None:
     admission = Admission(pytest.fail, None)
-    admission.begin()
+    admission.free()
     admission.admit({})
     with pytest.raises(BadInput, match="another IDE is attached"):
         admission.admit({})
-    admission.leave()
+    admission.free()
     admission.admit({})

@@ -210,6 +210,9 @@ async def look(ide: Ide, thread: int, home: Path) -> None:
         # It isn't cut: a part of an expression is another expression.
         assert "the text of this question" in await ide.refusal("evaluate", expression=f"all: {text}", context="repl")
     assert await ide.type("'" + "\u00e9" * 3 + "'", top["id"]) == "'\u00e9\u00e9\u00e9'"
+    assert "there is no expression" in await ide.refusal("evaluate", expression=" ", context="repl")
+    assert "attached already" in await ide.refusal("attach", target="all")
+    assert "not there any more" in await ide.refusal("stackTrace", threadId=999)
     for request in ("restartFrame", "terminate", "launch", "stepBack", "goto"):
         assert "; " in await ide.refusal(request)
 

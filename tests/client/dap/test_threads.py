@@ -149,10 +149,10 @@ def test_a_broker_with_another_clock_tells_of_the_same_stop() -> None:
 def test_what_is_being_opened_is_not_told() -> None:
     table = ThreadTable()
     table.update([stopped(0)])
-    table.hush(stopped(0).key, on=True)
+    table.mute(stopped(0).key, on=True)
     assert table.update([stopped(0, where=THERE)]) == []
     assert not table.stands(stopped(0).key)
-    table.hush(stopped(0).key, on=False)
+    table.mute(stopped(0).key, on=False)
     assert stops(table.update([stopped(0, where=THERE)])) == [(2, "step", False)]
 
 

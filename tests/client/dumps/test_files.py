@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from dbg_client.dumps import files
+from dbg_client.dumps.case import Case
 from dbg_client.dumps.files import find_in, rank_in
+from dbg_client.dumps.report_file import case_lines
+from tests.client.dumps.test_case import LOOK
+from tests.client.dumps.test_report_file import written
 from tests.support.recorded import DUMPS, dump, pickled, raw
 
 DUMP = pickled(raw(1, "nccl:all_reduce"))
@@ -69,9 +73,9 @@ def test_dumps_of_torch_itself_are_read(tmp_path: Path) -> None:
 
 
 def test_of_two_dumps_of_a_rank_the_newer_one_counts(tmp_path: Path) -> None:
-    for name, written in (("a_rank_0", 200), ("b_rank_0", 100)):
+    for name, moment in (("a_rank_0", 200), ("b_rank_0", 100)):
         (tmp_path / name).write_bytes(DUMP)
-        os.utime(tmp_path / name, (written, written))
+        os.utime(tmp_path / name, (moment, moment))
     found = find_in([str(tmp_path)])
     assert found.dumps[0][0].written == 200
     assert "b_rank_0 is left out" in found.notes[0]
@@ -154,8 +158,31 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(files, "MAX_FILE", 1024)
     path = tmp_path / "trace_rank_0"
     with path.open("wb") as file:
+        file.write(b"\x80\x02")
         file.truncate(10**12)
     assert "is larger than" in told(path)
+
+
+def test_of_a_long_output_the_end_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "train-7.out"
+    with path.open("wb") as file:
+        file.truncate(10**12)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nstep 3\ndbg-broker: no rank of train-7 has moved for 5 min\ntrain-7: rank 2 has not come\n")
+    found = find_in([str(tmp_path)])
+    assert found.outputs["train-7"].lines == ("train-7: rank 2 has not come",)
+    assert not found.problems
+
+
+def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_path: Path) -> None:
+    for name, now in (("a.txt", 200.0), ("b.txt", 300.0), ("c.txt", 100.0)):
+        lines, _ = case_lines(Case(looks=[LOOK], now=now), 10**9)
+        (tmp_path / name).write_bytes(written(lines))
+    found = find_in([str(tmp_path)])
+    assert [path.rpartition("/")[2] for _, path in found.reports] == ["b.txt"]
+    assert len(found.notes) == 2
+    named = find_in([str(tmp_path / name) for name in ("a.txt", "b.txt")])
+    assert len(named.reports) == 2
 
 
 def test_a_directory_of_many_files_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.explain import JobLook, explain
-from dbg_client.hang.verdict import VerdictKind
+from dbg_client.hang.verdict import Certainty, VerdictKind
 from dbg_wire.records.evidence import ThreadWait, WaitKind
 from tests.support.rank_evidence import call, done, elsewhere, group, told, waiting
 from tests.support.rank_infos import changed
@@ -27,7 +27,7 @@ def reading(seconds: float) -> RankEvidence:
     return replace(one, evidence=replace(one.evidence, waits=(wait,)))
 
 
-@pytest.mark.parametrize(("seconds", "kinds"), [(9.0, {"missing", "waiting"}), (1.0, set())])
+@pytest.mark.parametrize(("seconds", "kinds"), [(9.0, {"missing"}), (1.0, set())])
 def test_a_new_collective_is_judged_by_the_wait_of_who_has_not_come(seconds: float, kinds: set[str]) -> None:
     told_now = explain([JobLook(at=0.0, everybody=[*map(new_call, (0, 1, 2)), reading(seconds)])], 0.0).verdicts
 
@@ -39,48 +39,47 @@ def polling(number: int, path: str, holder: int | None) -> RankEvidence:
     """Return a rank that waits for the lock of a file which a process holds."""
     one = elsewhere(number)
     text = f"waits for the lock of the file {path}, which the process {holder} holds"
-    wait = ThreadWait(thread="MainThread", kind=WaitKind.FILE, text=text, is_main=True, holder=holder)
+    wait = ThreadWait(thread="MainThread", kind=WaitKind.FILE, text=text, is_main=True, holder=holder, is_sure=True)
     assert one.evidence is not None
     return replace(one, evidence=replace(one.evidence, waits=(wait,)))
-
-
-LATE = "ranks 2-3 have not come"
-HELD, HELD_B = (f"waits for the lock of the file {name}, which the process {{0}} holds" for name in "ab")
 
 
 def pid(number: int) -> int:
     return waiting(number).rank.pid
 
 
+WAIT = "ranks 2-3 wait for what others have:"
+
+IN_IT = "waits for them in all_reduce #5 of dp_0 since 1 min: a deadlock"
+"""How sentences on such a circle end."""
+
+
 @pytest.mark.parametrize(
-    ("paths", "holders", "end"),
+    ("paths", "holders", "sentence"),
     [
-        (
-            "aa",
-            (0, 0),
-            f"{LATE}: each {HELD}, and that is rank 0: they wait for each other",
-        ),
+        ("aa", (0, 0), f"each of ranks 2-3 waits for the lock of the file a, which rank 0 holds; rank 0 {IN_IT}"),
         (
             "ab",
             (0, 0),
-            f"{LATE}: rank 2 {HELD}; rank 3 {HELD_B}; rank 0 has what each of them waits for: they wait for each other",
+            f"{WAIT} rank 2 waits for the lock of the file a, which rank 0…; rank 0 {IN_IT}",
         ),
         (
             "ab",
             (3, 1),
-            f"{LATE}: rank 2 {HELD.format('{3}')}; rank 3 {HELD_B.format('{1}')}: they wait for each other",
+            f"{WAIT} rank 2 waits for the lock of the file a, which rank 3…; rank 1 {IN_IT}",
         ),
     ],
 )
 def test_ranks_that_want_what_a_rank_in_the_collective_has_wait_in_a_circle_with_it(
-    paths: str, holders: tuple[int, int], end: str
+    paths: str, holders: tuple[int, int], sentence: str
 ) -> None:
     late = [polling(number, path, pid(held)) for number, path, held in zip((2, 3), paths, holders, strict=True)]
 
     found = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0)
 
-    assert (found.verdicts[0].kind, found.verdicts[0].ranks, found.verdicts[0].others) == ("deadlock", (2, 3), (0, 1))
-    assert found.verdicts[0].sentence.partition("; ")[2] == end.format(*map(pid, range(4)))
+    (verdict,) = found.verdicts
+    assert (verdict.kind, verdict.ranks, verdict.others) == ("deadlock", (2, 3), (0, 1))
+    assert (verdict.sentence, verdict.certainty) == (sentence, Certainty.SURE)
     assert [rank.rank for rank in found.missing] == [2, 3]
 
 
@@ -91,7 +90,7 @@ def test_what_no_rank_is_known_to_hold_makes_no_circle(holder: int | None) -> No
     told_now = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0).verdicts[0]
 
     assert told_now.kind is VerdictKind.MISSING
-    assert told_now.sentence.endswith(f"each waits for the lock of the file a, which the process {holder} holds")
+    assert f": each waits for the lock of the file a, which the process {holder} holds; 2 of 4" in told_now.sentence
 
 
 def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
@@ -114,10 +113,9 @@ def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_colle
     if seconds < 5.0:
         assert [one.kind for one in found.verdicts] == [VerdictKind.UNKNOWN]
         return
-    circle, behind = found.verdicts
-    assert (circle.kind, circle.ranks, found.missing) == (VerdictKind.DEADLOCK, (0, 1, 2), ())
+    (circle,) = found.verdicts
+    assert (circle.kind, circle.ranks, circle.others) == (VerdictKind.DEADLOCK, (0, 1, 2), (3,))
+    assert found.missing == ()
     assert circle.sentence.startswith(
-        "ranks 0-2 wait for each other: rank 0 waits for the lock of the file lock1, which the process "
-        f"{pid(1)} holds, and that is rank 1; rank 1 waits"
+        "ranks 0-2 wait for each other: rank 0 waits for the lock of the file lock1, which rank 1 holds; rank 1 waits"
     )
-    assert (behind.kind, behind.ranks) == (VerdictKind.WAITING, (3,))

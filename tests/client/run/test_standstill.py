@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.run.hang_watch import SLACK_SECONDS, Standstill
+from dbg_client.run.standstill import LEAD_SECONDS, SCHEDULER, SLACK_SECONDS, Standstill, first_end, look_every
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.messages.declared import AnyRow
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
@@ -130,3 +130,63 @@ def test_nothing_is_told_within_the_time_after_a_move_nor_twice_without_one(
 def test_a_rank_that_never_answers_counts_as_standing(kind: Kind) -> None:
     gone = RankAnswer(key="a", kind=kind, text="no answer")
     assert told((0, [gone]), (30, [gone])) == [30]
+
+
+# ------------------------------------------------------------------------------------------- who ends the job otherwise
+
+
+def in_collective(age: float | None, timeout: float | None) -> RankAnswer:
+    """Return a rank that waits in a collective with this time limit."""
+    call = CollectiveSeen(
+        group="0", name="all_reduce", state=CollectiveState.STARTED, sequence=7, age=age, timeout=timeout
+    )
+    return answer(rows=(call,))
+
+
+def test_a_collective_is_due_a_minute_before_its_time_limit() -> None:
+    end = first_end([in_collective(100.0, 600.0), in_collective(90.0, 600.0), answer("b")], None)
+    assert end is not None
+    assert (end.who, end.left, end.due) == ("all_reduce", 500.0, 500.0 - LEAD_SECONDS)
+
+
+def test_of_a_short_time_limit_half_is_left() -> None:
+    end = first_end([in_collective(11.0, 20.0)], None)
+    assert end is not None
+    assert (end.left, end.due, end.enough) == (9.0, -1.0, 5.0)
+
+
+def test_the_scheduler_may_come_first() -> None:
+    end = first_end([in_collective(100.0, 600.0)], 300.0)
+    assert end is not None
+    assert (end.who, end.left, end.due) == (SCHEDULER, 300.0, 300.0 - LEAD_SECONDS)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [],
+        [answer()],
+        [in_collective(None, 600.0)],
+        [in_collective(100.0, None)],
+        [in_collective(700.0, 600.0)],
+        [answer(rows=waiting(state=CollectiveState.COMPLETED))],
+    ],
+)
+def test_where_no_end_is_known_there_is_none(answers: list[RankAnswer]) -> None:
+    assert first_end(answers, None) is None
+    assert first_end(answers, -5.0) is None
+
+
+def test_shortly_before_an_end_less_time_without_a_move_is_enough() -> None:
+    standstill = Standstill(LIMIT)
+    assert not standstill.look([answer(age=0)], 0)
+    assert not standstill.look([answer(age=6)], 6)
+    assert standstill.look([answer(age=12)], 12, enough=10.0)
+    assert standstill.is_told
+    assert not standstill.look([answer(line=2, age=0)], 14, enough=10.0)
+    assert not standstill.is_told
+
+
+def test_looks_are_close_enough_for_the_shortest_time_limit() -> None:
+    assert look_every([in_collective(1.0, 600.0), in_collective(1.0, 20.0)]) == 1.0
+    assert look_every([answer()]) == float("inf")

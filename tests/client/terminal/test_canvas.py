@@ -57,7 +57,7 @@ async def opened(monkeypatch: pytest.MonkeyPatch) -> Canvas:
 
 
 async def test_nothing_of_the_rank_is_drawn_behind_the_row_that_is_lent(opened: Canvas) -> None:
-    lending = asyncio.ensure_future(opened.lend_row())
+    lending = asyncio.ensure_future(opened.lend(row=True))
     await asyncio.sleep(0)
     opened.show(b"drawn by the rank")
     opened.paint("a status line")
@@ -73,7 +73,7 @@ async def test_a_row_is_lent_when_a_slow_terminal_has_drawn_what_came_before(
     opened: Canvas, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(canvas, "LEAVE_SECONDS", 0.0)
-    lending = asyncio.ensure_future(opened.lend_row())
+    lending = asyncio.ensure_future(opened.lend(row=True))
     await asyncio.wait({lending}, timeout=0.1)
     assert not lending.done()
     SlowWriter.made.flows.set()
@@ -82,7 +82,7 @@ async def test_a_row_is_lent_when_a_slow_terminal_has_drawn_what_came_before(
 
 async def test_what_comes_after_the_terminal_is_taken_back_is_drawn(opened: Canvas) -> None:
     SlowWriter.made.flows.set()
-    await opened.suspend()
+    await opened.lend(row=False)
     opened.resume()
     opened.show(b"drawn by the rank")
     assert SlowWriter.made.written.endswith(b"drawn by the rank")

@@ -30,6 +30,7 @@ from dbg_wire.messages import (
 from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank, make_report
 from tests.client.terminal import test_line_display, test_raw
+from tests.support.terminal import Terminal
 
 RANK = make_rank(5)
 HELD = make_rank(7, state=RankState.HELD, reason=None)
@@ -67,8 +68,12 @@ def shows(window: test_raw.Window, *texts: str) -> str:
 
 def back(window: test_raw.Window) -> None:
     """Wait until the debugger and its status line are there as they were."""
-    window.wait_for(lambda it: it.row(0) == "PUDB SCREEN" and it.row(-1).startswith(" gpu013:5  stopped  train.py:41"))
-    assert [row for row in window.screen[1:-1] if row] == []
+
+    def shown(it: Terminal) -> bool:
+        first, *between, last = it.screen
+        return first == "PUDB SCREEN" and not any(between) and last.startswith(" gpu013:5  stopped  train.py:41")
+
+    window.wait_for(shown)
 
 
 # ------------------------------------------------------------------------------------------------------- over a screen
@@ -368,8 +373,8 @@ def test_a_long_step_beside_held_ranks_says_what_to_do(broker: FakeBroker, windo
     broker.tell(Report(report=make_report(state=RankState.RUNNING, stepping=True)))
     broker.tell(Pulse(where=HERE))
 
-    window.wait_for(lambda it: "1 held rank waits for this one; a collective would wait for ever" in it.row(-1))
-    assert "Ctrl-] : release" in window.row(-1)
+    said = "1 held rank waits for this one; a collective would wait for ever"
+    window.wait_for(lambda it: said in it.row(-1) and "Ctrl-] : release" in it.row(-1))
 
 
 # ------------------------------------------------------------------------------------------------------ over a prompt

@@ -39,6 +39,20 @@ async def test_moves_stay_on_the_page_and_what_is_typed_behind_q_is_dropped(line
     assert await for_the_session(lines, f"{keys}rest") == b""
 
 
+async def test_the_next_match_of_no_search_is_told_to_need_one() -> None:
+    with create_pipe_input() as source:
+        pager = Pager("line\n", source, Screen(), PREFIX)
+        running = asyncio.ensure_future(pager.run())
+        told = asyncio.Event()
+        pager._application.after_render += lambda _: told.set() if "/ searches" in pager._note else None
+        source.send_text("n")
+        await asyncio.wait_for(told.wait(), seconds(10))
+        assert pager._note == "nothing is found, / searches"
+        pager.leave()
+        assert await asyncio.wait_for(running, seconds(10)) == b""
+        pager.leave()  # of no effect by then
+
+
 async def test_a_lone_escape_leaves() -> None:
     assert await for_the_session(25, "\x1b") == b""
 

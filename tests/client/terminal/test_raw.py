@@ -184,10 +184,8 @@ def test_nothing_of_the_status_line_leaks_into_the_screen(broker: FakeBroker, en
         window.opened()
         for start in range(0, len(drawing), 7):
             broker.draw(drawing[start : start + 7])
-        window.wait_for(rows[-1])
 
-        assert window.screen[:23] == rows
-        assert window.row(-1).startswith(" gpu013:5  stopped")
+        window.wait_for(lambda it: it.screen[:23] == rows and it.row(-1).startswith(" gpu013:5  stopped"))
         assert window.virtual.refused == []
 
 
@@ -286,13 +284,11 @@ def test_a_rank_with_breakpoints_left_keeps_the_terminal(broker: FakeBroker, env
         window.opened()
         broker.tell(Report(report=LEFT))
         window.wait_for("gpu013:5 is running, 1 breakpoint left")
-        window.wait_for(lambda it: "running" in it.row(-1))
-        assert "PUDB" not in "\n".join(window.screen)
+        window.wait_for(lambda it: "running" in it.row(-1) and "PUDB" not in "\n".join(it.screen))
 
         broker.tell(Report(report=make_report(2)))
         broker.draw(b"\x1b[HNEXT STOP", session=2)
-        window.wait_for("NEXT STOP")
-        assert "breakpoint left" not in "\n".join(window.screen)
+        window.wait_for(lambda it: it.row(0) == "NEXT STOP" and "breakpoint left" not in "\n".join(it.screen))
 
 
 def test_a_long_step_says_where_the_rank_is(broker: FakeBroker, environ: dict[str, str]) -> None:

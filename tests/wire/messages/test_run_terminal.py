@@ -28,6 +28,7 @@ TOLD = st.builds(
     breakpoints=st.lists(BREAKPOINTS, max_size=4).map(tuple),
     again=st.booleans(),
     took_part=st.booleans(),
+    hung=st.booleans(),
 )
 
 

@@ -102,6 +102,13 @@ def test_operations_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         load_plain(b"\x80\x02" + b"]" * 200 + b".")
 
 
+def test_containers_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_pickle, "MAX_CONTAINERS", 100)
+    for code in (b"]", b"}", b"(t", b")\x85"):
+        with pytest.raises(NotPlain, match="more than 100 lists"):
+            load_plain(b"\x80\x02" + code * 101 + b".")
+
+
 def test_deep_nesting_takes_no_stack() -> None:
     value = load_plain(b"]" * 100_000 + b"a" * 99_999 + b".")
     assert len(value) == 1

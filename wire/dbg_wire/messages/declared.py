@@ -8,7 +8,16 @@ from dbg_wire.messages.vocabulary import Sender
 from dbg_wire.records.beside import CommandEnd, CommandLine, RasCommunicator, RasProcess, RasRank, RasSeen
 from dbg_wire.records.bounds import FreeText, InvalidMessage, Items
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, StopState
-from dbg_wire.records.evidence import CodePart, CodeSeen, CollectiveSeen, GroupSeen, ProcessSeen, SourceSeen, ThreadWait
+from dbg_wire.records.evidence import (
+    CodePart,
+    CodeSeen,
+    CollectiveSeen,
+    GroupSeen,
+    OtherProcess,
+    ProcessSeen,
+    SourceSeen,
+    ThreadWait,
+)
 from dbg_wire.records.inspection import (
     Completion,
     ExceptionSeen,
@@ -28,6 +37,7 @@ AnyRow = (
     | GroupSeen
     | CollectiveSeen
     | ThreadWait
+    | OtherProcess
     | ProcessSeen
     | CodeSeen
     | CodePart

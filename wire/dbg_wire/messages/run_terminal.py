@@ -14,6 +14,10 @@ from dbg_wire.errors import PeerError
 from dbg_wire.records.ranks import Breakpoint
 from dbg_wire.records.record import checked, plain
 
+REPORT, END = "report", "end"
+ON_HANG = (REPORT, END)
+"""What may be done about a hang: a report is written beside the job's output; the job is ended then."""
+
 JOB_IS_OVER = b"over\n"
 
 
@@ -25,7 +29,8 @@ class Task:
     ``commands`` is the file whose lines pdb is told first, ``attach`` is False where there is no terminal to attach.
     ``stops`` are the places at which ranks were asked to stop, as one names them. With ``tmux`` each rank that stops
     gets a pane of tmux beside the one that the terminal is in. ``hang_after`` is for how many seconds no rank has to
-    move until the terminal says why; None: it never does.
+    move until the terminal says why; None: it never does. ``on_hang`` is one of ON_HANG, None if it only says why.
+    ``ends_at`` is when the scheduler ends the job, in seconds since 1970, None if that is not known.
     """
 
     job: str
@@ -37,6 +42,8 @@ class Task:
     stops: tuple[str, ...] = ()
     tmux: bool = False
     hang_after: float | None = None
+    on_hang: str | None = None
+    ends_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +51,15 @@ class Told:
     """What has happened in the terminal; each replaces the one before.
 
     ``rank`` is the global number of the rank attached to last, None before the first. ``again`` asks for the end of
-    the job and another run of it. ``took_part`` says whether any rank of the job ever connected.
+    the job and another run of it. ``took_part`` says whether any rank of the job ever connected. ``hung`` asks for the
+    end of the job, which hangs.
     """
 
     rank: int | None = None
     breakpoints: tuple[Breakpoint, ...] = ()
     again: bool = False
     took_part: bool = False
+    hung: bool = False
 
 
 def encode_line(item: Task | Told) -> bytes:

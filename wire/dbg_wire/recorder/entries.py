@@ -12,7 +12,7 @@ from typing import Any
 
 from dbg_wire.recorder.plain_pickle import load_plain
 
-MAX_ENTRIES = 50_000
+MAX_ENTRIES = 100_000
 """Entries of a dump that are looked at, the newest ones: a recorder mostly keeps 2000."""
 
 MAX_TOLD = 128

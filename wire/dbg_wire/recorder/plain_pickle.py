@@ -11,8 +11,11 @@ from typing import Any
 
 from dbg_wire.errors import printable
 
-MAX_OPERATIONS = 5_000_000
+MAX_OPERATIONS = 20_000_000
 """Operations of one pickle: a recorder takes some 70 for each of its entries, of which it mostly keeps 2000."""
+
+MAX_CONTAINERS = 2_000_000
+"""Lists, tuples and dicts of one pickle, of which an entry has ten: each takes some 64 bytes, for one in the pickle."""
 
 MAX_PROTOCOL = 5
 """The protocol of pickles that is the newest one."""
@@ -57,6 +60,7 @@ class _Machine:
         self._stack: list[Any] = []
         self._below: list[list[Any]] = []
         self._memo: dict[int, Any] = {}
+        self._containers = 0
 
     def run(self) -> Any:
         """Carry out the operations up to the end."""
@@ -75,7 +79,7 @@ class _Machine:
                 self._below.append(self._stack)
                 self._stack = []
             elif code == 0x5D:  # EMPTY_LIST
-                self._stack.append([])
+                self._stack.append(self._counted([]))
             elif code == 0x65:  # APPENDS
                 items, self._stack = self._stack, self._below.pop()
                 _list(self._stack[-1]).extend(items)
@@ -107,7 +111,7 @@ class _Machine:
     def _contain(self, code: int) -> None:
         """Carry out an operation on a container."""
         if code == ord("}"):
-            self._stack.append({})
+            self._stack.append(self._counted({}))
         elif code == ord("u"):
             items, self._stack = self._stack, self._below.pop()
             for at in range(0, len(items), 2):
@@ -122,14 +126,20 @@ class _Machine:
             count = _TUPLES[code]
             if len(self._stack) < count:
                 raise NotPlain("is a damaged pickle")
-            self._stack[-count:] = [tuple(self._stack[-count:])]
+            self._stack[-count:] = [self._counted(tuple(self._stack[-count:]))]
         elif code == ord("t"):
             items, self._stack = self._stack, self._below.pop()
-            self._stack.append(tuple(items))
+            self._stack.append(self._counted(tuple(items)))
         elif code == ord(")"):
             self._stack.append(())
         else:
             raise NotPlain(_refusal(code, self._at - 1))
+
+    def _counted(self, container: Any) -> Any:
+        self._containers += 1
+        if self._containers > MAX_CONTAINERS:
+            raise NotPlain(f"is a pickle of more than {MAX_CONTAINERS:,} lists, which no flight recorder writes")
+        return container
 
     def _set(self, key: Any, value: Any) -> None:
         # The hash of a tuple of tuples may take for ever.

@@ -17,6 +17,9 @@ from dbg_wire.records.record import Record, Row, length_of, within_bytes
 MAX_WAIT_FRAMES = 40
 """Frames of a waiting thread, the innermost ones."""
 
+MAX_AWAITED = 64
+"""Threads and tasks that one wait is for: a group of tasks may be larger, and its first ones tell why."""
+
 MAX_COLLECTIVES = 64
 """Unfinished collectives that one rank tells of: more in one group only repeat the first."""
 
@@ -62,6 +65,8 @@ class WaitKind(str, enum.Enum):
     """C code that is not known to wait for anything."""
     PYTHON = "python"
     """Python code: the thread works."""
+    LOOP = "loop"
+    """The event loop of asyncio, which waits for its tasks."""
     DEBUGGER = "debugger"
     """A stop of ours."""
     ENDED = "ended"
@@ -128,19 +133,30 @@ class CollectiveSeen(Row, tag="collective"):
 
 
 class ThreadWait(Row, tag="wait"):
-    """What one thread of the rank is in; ``text`` is the end of a sentence: ``waits for a lock that pump holds``.
+    """What one thread or asyncio task is in; ``text`` is the end of a sentence: ``waits for a lock that pump holds``.
 
-    Threads of one ``deadlock`` above zero wait for each other. ``holder`` is the process on the rank's host that alone
-    has what the thread waits for, such as the lock of a file, None if that isn't known. ``frames`` are the innermost
-    ones, outermost first.
+    ``awaits`` are the ``number`` of each thread and task of the rank without which the wait does not end. ``holder`` is
+    the process on the rank's host that alone has what it waits for, such as the lock of a file, None if that isn't
+    known. ``is_sure`` says that the kernel or the interpreter tells it, not the code alone. ``frames`` are the
+    innermost ones, outermost first.
     """
 
     thread: Sentence
     kind: WaitKind
     text: Sentence
     is_main: bool = False
-    deadlock: Count = 0
+    number: Count = 0
+    awaits: Annotated[tuple[Count, ...], elements(MAX_AWAITED)] = ()
+    is_sure: bool = False
     frames: InnermostFrames = ()
+    holder: Count | None = None
+
+
+class OtherProcess(Row, tag="other-process"):
+    """A process of the rank's host that is no thread of it and for which one waits: what it does, as ThreadWait."""
+
+    pid: Count
+    text: Sentence
     holder: Count | None = None
 
 
@@ -190,12 +206,13 @@ class Evidence:
     groups: tuple[GroupSeen, ...] = ()
     collectives: tuple[CollectiveSeen, ...] = ()
     waits: tuple[ThreadWait, ...] = ()
+    others: tuple[OtherProcess, ...] = ()
     process: ProcessSeen | None = None
     code: CodeSeen | None = None
     parts: tuple[CodePart, ...] = field(default=(), repr=False)
 
 
-EvidenceRecord = SourceSeen | GroupSeen | CollectiveSeen | ThreadWait | ProcessSeen | CodeSeen | CodePart
+EvidenceRecord = SourceSeen | GroupSeen | CollectiveSeen | ThreadWait | OtherProcess | ProcessSeen | CodeSeen | CodePart
 
 
 def evidence_in(rows: Iterable[object]) -> Evidence | None:
@@ -212,6 +229,7 @@ def evidence_in(rows: Iterable[object]) -> Evidence | None:
         groups=tuple(found[GroupSeen]),
         collectives=tuple(found[CollectiveSeen]),
         waits=tuple(found[ThreadWait]),
+        others=tuple(found[OtherProcess]),
         process=next(iter(found[ProcessSeen]), None),
         code=next(iter(found[CodeSeen]), None),
         parts=tuple(found[CodePart]),

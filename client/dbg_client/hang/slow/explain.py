@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 
 from dbg_client.hang.slow.lacks import lacks_of
 from dbg_client.hang.slow.lateness import GroupLateness, Lateness, held_up_by, judge
-from dbg_client.hang.slow.meetings import meetings_of
-from dbg_client.hang.slow.samples import MICROSECONDS, SampledRun
+from dbg_client.hang.slow.meetings import MICROSECONDS, SampledRun, meetings_of
 from dbg_client.hang.slow.verdict import Certainty, NextStep, SlowVerdict, duration
 from dbg_client.hang.slow.whereabouts import Waiting, Whereabouts, outside_of_collectives, waiting_of, whereabouts
 from dbg_client.hang.verdict import NamedRanks

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.hang.slow.lateness import GroupLateness
-from dbg_client.hang.slow.samples import MICROSECONDS, SampledRun
+from dbg_client.hang.slow.meetings import MICROSECONDS, SampledRun
 from dbg_client.views.tree import is_library, show_frame
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.samples import Sampled, SampledPlace

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dbg_client.hang.slow.clocks import RoundTrip
 from dbg_client.hang.slow.explain import RunFindings, find
-from dbg_client.hang.slow.samples import SampledRun, sampled_runs
+from dbg_client.hang.slow.meetings import SampledRun, sampled_runs
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place, RankInfo, RankState

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.hang.slow.explain import find
-from dbg_client.hang.slow.samples import sampled_runs
+from dbg_client.hang.slow.meetings import sampled_runs
 from dbg_client.hang.slow.show import MAX_BARS, show_findings, slow_document
 from dbg_client.views.table import text_width
 from dbg_wire.messages import Kind, RankAnswer

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.breakpoints.log_points import MAX_OF_JOB, MAX_OF_RANK, MAX_VALUE, LogPace, LogText, NoLogText
+from dbg_agent.breakpoints.line_breakpoint import MAX_OF_JOB, MAX_OF_RANK, MAX_VALUE, LogPace, LogText, NoLogText
 
 NAMES = {"loss": 0.125, "width": 8, "digits": 2, "batch": {"x": [1, 2]}, "long": "x" * 2 * MAX_VALUE}
 

@@ -11,26 +11,30 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dbg_agent.breakpoints.files import is_ours, loaded_path, place
-from dbg_agent.breakpoints.line_breakpoint import LineBreakpoint, breakpoint_at, line_breakpoint
-from dbg_agent.breakpoints.log_points import NoLogText
-from dbg_agent.breakpoints.monitored import Monitored, TracedOnly, Untraced
+from dbg_agent.breakpoints.line_breakpoint import LineBreakpoint, LogPace, NoLogText, line_breakpoint, shown
+from dbg_agent.breakpoints.monitored import Monitored
 from dbg_agent.breakpoints.points import stops_at
-from dbg_agent.breakpoints.wish import NoHits, come_by, condition_code
+from dbg_agent.breakpoints.wish import NoHits, come_by, condition_code, evaluate_at, holds, raised_text
 from dbg_agent.process.threads import own_thread
-from dbg_agent.stop.inbox import ProgramRaised
+from dbg_agent.stop.inbox import unharmed
 from dbg_agent.stop.room import make_room
 from dbg_agent.stop.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
 from dbg_wire.errors import error_line, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
+from dbg_wire.messages import Notice
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.record import fitted
+
+if TYPE_CHECKING:
+    from dbg_agent.breakpoints.compiled import Compiled
+    from dbg_agent.rank.rank import Rank
 
 MAX_ROWS = 500_000
 """Characters of the rows of an answer, of which some are escaped in a message: half of a message."""
@@ -42,36 +46,13 @@ ms, so the pause doubles with each time; whether a look is due is known in micro
 NOT_LOADED = "the file is not loaded yet"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakpointHost:
-    """What breakpoints need of their rank."""
-
-    number: Callable[[], int]
-    """Returns the rank's global number."""
-    warn: Callable[[str], None]
-    """Writes one line to stderr, once; never raises."""
-    stop: Callable[[FrameType], None]
-    """Stops the calling thread at this frame, before its line, until it is let go."""
-    has_just_halted: Callable[[FrameType], bool]
-    """Tells, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
-    note_halt: Callable[[FrameType], None]
-    """Notes that a breakpoint has just halted this frame at its present line."""
-    call_later: Callable[[float, Callable[[], None]], None]
-    """Calls something in the link's thread after some seconds."""
-    halted_thread: Callable[[], int | None]
-    """Returns the thread that is stopped, and will be traced when it goes on; None while the rank runs."""
-    print_log: Callable[[str], None]
-    """Prints the text of a log point; never raises."""
-    has_commands: Callable[[int], bool]
-    """Tells whether a debugger has commands for the breakpoint of this number."""
-
-
 class LineBreakpoints:
     """The breakpoints of one process. Methods may be called from any thread."""
 
-    def __init__(self, host: BreakpointHost, lines: dict[str, list[int]]) -> None:
-        self._host = host
-        self._lines = lines
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._lines = rank.breakpoints.lines
+        self._log = _LogOutput(rank)
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._served: dict[str, frozenset[int]] = {}
@@ -80,8 +61,9 @@ class LineBreakpoints:
         """How often the wishes have changed. A look for functions that was due before the last change does nothing."""
         self._poll_due_for = 0
         """The change for which a look for functions is due; 0 if no look is."""
-        self._usual_mechanism = _mechanism_of_this_python(self)
-        self._mechanism = self._usual_mechanism
+        self._mechanism = _mechanism_of_this_python(self)
+        self._failure = ""
+        """Why only a traced thread stops now; empty if the mechanism works."""
 
     def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
         """Clear and set what is wished; return every breakpoint of the rank, and each wish that can't be granted."""
@@ -110,25 +92,25 @@ class LineBreakpoints:
             self._pause = AWAITED_SECONDS
             self._changes += 1
             # What failed at the change before may work now.
-            self._mechanism = self._usual_mechanism
+            self._failure = ""
             self._serve(partial(self._mechanism.serve, wanted))
-        return is_all and self._mechanism.replaces_tracing
+        return is_all and self._mechanism.replaces_tracing and not self._failure
 
     def _serve(self, serve: Callable[[], object]) -> object:
         try:
             return serve()
         except Exception as error:
-            self._mechanism = TracedOnly(f"it counts from the rank's next stop on ({type(error).__name__}: {error})")
+            self._failure = f"it counts from the rank's next stop on ({error_line(error)})"
             return None
 
     def _poll_later(self) -> None:
         """Look for functions that are still to be made, if there are any; called without the lock."""
         with self._lock:
-            if not self._mechanism.awaits or self._poll_due_for == self._changes:
+            if not self._mechanism.awaits or self._failure or self._poll_due_for == self._changes:
                 return
             change = self._poll_due_for = self._changes
         # The link takes a lock of its own in this call, which comes before ours in the order of locks.
-        self._host.call_later(self._pause, partial(self._poll_in_thread, change))
+        self._rank.call_later(self._pause, partial(self._poll_in_thread, change))
 
     def _poll_in_thread(self, change: int) -> None:
         """Look in a thread of its own: the link's thread has the rank's messages to read."""
@@ -136,7 +118,7 @@ class LineBreakpoints:
             own_thread(partial(self._poll, change), "dbg-agent-functions").start()
         except RuntimeError:
             # The process has as many threads as the system allows; some of them may have ended by then.
-            self._host.call_later(LONGEST_PAUSE, partial(self._poll_in_thread, change))
+            self._rank.call_later(LONGEST_PAUSE, partial(self._poll_in_thread, change))
 
     def _poll(self, change: int) -> None:
         with self._lock:
@@ -252,7 +234,7 @@ class LineBreakpoints:
         if loaded_path(one.file) is None:
             return NOT_LOADED
         own = one.problem if isinstance(one, LineBreakpoint) else ""
-        return own or self._mechanism.problem(one.file, one.line, self._host.halted_thread())
+        return own or self._failure or self._mechanism.problem(one.file, one.line, self._rank.stops.owner)
 
     # ------------------------------------------------------------------------------------------ in the program's thread
 
@@ -260,44 +242,71 @@ class LineBreakpoints:
         """Stop this thread if a breakpoint of this line says so; exceptions of the program's own handlers come out."""
 
         def is_due(is_traced: bool) -> bool:
-            return (
-                self._comes_by(frame, is_traced)
-                and breakpoint_at(frame, file, line, self._host) is not None
-                and not is_under_ours(frame)
-            )
+            comes_by = self._comes_by(frame, is_traced)
+            return comes_by and self._chosen(frame, file, line) is not None and not is_under_ours(frame)
 
         come_by(frame, is_due, partial(self._stop, file, line), self._failed)
 
-    def _stop(self, file: str, line: int, frame: FrameType) -> None:
-        try:
-            self._host.stop(frame)
-            if stops_at(file, line):
-                # It comes next, and its line was shown by now.
-                self._host.note_halt(frame)
-            return
-        except ProgramRaised as raised:
-            to_raise = raised.error
-        except Exception as error:
-            self._failed(error)
-            return
-        # Outside of the except block the exception keeps its own cause and context.
-        raise to_raise
-
-    def _failed(self, error: Exception) -> None:
-        self._host.warn(f"a breakpoint failed ({error_line(error)}); going on")
-
-    def chosen_in_trace(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
-        """Return the breakpoint that stops a traced frame at its line."""
-        with make_room():
-            return breakpoint_at(frame, file, line, self._host)
-
     def _comes_by(self, frame: FrameType, is_traced: bool) -> bool:
         """Tell whether this way is to look at the breakpoints of the frame's line: bdb does so in a traced frame."""
-        if os.getpid() != self._pid or self._host.has_just_halted(frame):
+        if os.getpid() != self._pid or self._rank.stopping.has_just_halted(frame):
             return False
         if is_traced and is_traced_by_us(frame):
             return False
         return not threading.current_thread().name.startswith(OWN_NAMES)
+
+    def _stop(self, file: str, line: int, frame: FrameType) -> None:
+        def stop() -> None:
+            self._rank.stopping.stop(frame, "breakpoint", before_line=True)
+            if stops_at(file, line):
+                # It comes next, and its line was shown by now.
+                self._rank.stopping.note_halt(frame)
+
+        unharmed(stop, self._failed)
+
+    def _failed(self, error: Exception) -> None:
+        self._rank.warn(f"a breakpoint failed ({error_line(error)}); going on")
+
+    def chosen_in_trace(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
+        """Return the breakpoint that stops a traced frame at its line."""
+        with make_room():
+            return self._chosen(frame, file, line)
+
+    def _chosen(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
+        """Return the breakpoint that stops the frame at this line, and count all hits; None if none does."""
+        there = tuple(bdb.Breakpoint.bplist.get((file, line), ()))
+        stopping = [one for one in there if one.enabled and bdb.checkfuncname(one, frame) and self._stops(one, frame)]
+        return stopping[0] if stopping else None
+
+    def _stops(self, one: bdb.Breakpoint, frame: FrameType) -> bool:
+        one.hits += 1
+        if not self._holds(one, frame):
+            return False
+        ours = one if isinstance(one, LineBreakpoint) else None
+        if ours is not None and ours.stops_at is not None and not ours.stops_at(ours.counted):
+            return False
+        if one.ignore > 0:
+            one.ignore -= 1
+            return False
+        if ours is not None and ours.log is not None:
+            self._log.print(ours.log.filled(lambda code: evaluate_at(code, frame, self._number)))
+            return False
+        return True
+
+    def _holds(self, one: bdb.Breakpoint, frame: FrameType) -> bool:
+        if isinstance(one, LineBreakpoint):
+            return one.holds(frame, self._number, self._rank.warn)
+
+        def raised(error: BaseException) -> None:
+            self._rank.warn(f"{shown(one)}: {raised_text(error)}; stopping all the same")
+
+        return one.cond is None or holds(str(one.cond), frame, self._number, raised)
+
+    def _number(self) -> int:
+        return self._rank.number
+
+    def _has_commands(self, number: int) -> bool:
+        return any(getattr(one, "commands", {}).get(number) for one in self._rank.debuggers.loaded)
 
     def _wanted(self) -> tuple[dict[str, frozenset[int]], bool]:
         """Return the lines to serve untraced, and whether these are all breakpoints."""
@@ -305,11 +314,39 @@ class LineBreakpoints:
         is_all = True
         for one in self._all():
             # bdb itself removes a temporary one, pdb runs commands, and a function's line is not that of its `def`.
-            if one.temporary or one.funcname is not None or self._host.has_commands(one.number):
+            if one.temporary or one.funcname is not None or self._has_commands(one.number):
                 is_all = False
             else:
                 wanted.setdefault(one.file, set()).add(one.line)
         return {file: frozenset(lines) for file, lines in wanted.items()}, is_all
+
+
+class _LogOutput:
+    """The job's output and the broker, which get the texts of log points."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._pace = LogPace(rank.membership.identity.world_size or 1)
+
+    def print(self, text: str) -> None:
+        """Print a text; never raise."""
+        try:
+            print(text, flush=True)  # noqa: T201 - the job's output is where a user looks for it
+        except Exception as error:
+            self._rank.warn(f"a log point can't print ({type(error).__name__})")
+        line = self._pace.line(printable(text), time.monotonic())
+        if line is not None:
+            self._report(line)
+        elif self._pace.is_last_due():
+            self._rank.call_later(1.0, self._report_last)
+
+    def _report_last(self) -> None:
+        last = self._pace.last()
+        if last is not None:
+            self._report(last)
+
+    def _report(self, text: str) -> None:
+        self._rank.send(fitted(Notice, text=text, is_log=True))
 
 
 class _Spot(NamedTuple):
@@ -360,7 +397,7 @@ def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
         yield state
 
 
-def _mechanism_of_this_python(breakpoints: LineBreakpoints) -> Untraced:
+def _mechanism_of_this_python(breakpoints: LineBreakpoints) -> Monitored | Compiled:
     if sys.version_info >= (3, 12):
         return Monitored(breakpoints.reached)
     from dbg_agent.breakpoints.compiled import Compiled

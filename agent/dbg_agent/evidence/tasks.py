@@ -1,0 +1,187 @@
+"""The asyncio tasks of the program, by the names of their coroutines, and what each of them waits for.
+
+Nothing here calls Python code of the program, or of asyncio: tasks and coroutines are read as C keeps them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
+from typing import Any, NamedTuple
+
+from dbg_agent.evidence.expressions import methods_before
+from dbg_agent.evidence.instructions import instructions_of
+from dbg_agent.evidence.stacks import module_of, short_place
+from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, is_a, local
+from dbg_agent.stop.stacks import is_users_file
+from dbg_wire.errors import printable
+from dbg_wire.records.evidence import WaitKind
+
+MAX_TASKS = 64
+"""Tasks of one loop that are told: a server has thousands that wait for their clients alone."""
+
+MAX_DEPTH = 100
+"""Coroutines within each other that are looked through."""
+
+MAX_NAME = 60
+
+
+class SeenTask(NamedTuple):
+    """A task that is not done; ``awaits`` are the tasks without which it does not go on, as objects."""
+
+    task: Any
+    name: str
+    kind: WaitKind
+    text: str
+    awaits: tuple[Any, ...]
+    frames: tuple[FrameType, ...]
+
+
+def seen_tasks(loop: object) -> list[SeenTask]:
+    """Return the tasks of an event loop that wait, of so many at most; for any thread."""
+    native = sys.modules.get("_asyncio")
+    kind = vars(native).get("Task") if native is not None else None
+    if not isinstance(kind, type):
+        return []
+    found = []
+    for task in islice(_all_tasks(), 50 * MAX_TASKS):
+        # A class of the program's own may answer with its own code, but these methods are those of C.
+        if is_a(task, kind) and kind.get_loop(task) is loop and not kind.done(task):  # type: ignore[attr-defined]
+            found.append(_seen(kind, task))
+            if len(found) >= MAX_TASKS:
+                break
+    return sorted(found, key=lambda one: one.name)
+
+
+def roots(tasks: Sequence[SeenTask]) -> list[SeenTask]:
+    """Return the tasks that no other one waits for."""
+    awaited = {id(one) for task in tasks for one in task.awaits}
+    return [task for task in tasks if id(task.task) not in awaited]
+
+
+def _all_tasks() -> Iterator[Any]:
+    """Yield the tasks of all loops: the sets that asyncio keeps of them, whose names differ by release."""
+    module = sys.modules.get("asyncio.tasks")
+    names = vars(module) if module is not None else {}
+    for name in ("_scheduled_tasks", "_all_tasks"):
+        data = attribute(names.get(name), "data") if name in names else UNKNOWN
+        if type(data) is set:
+            # A copy of a set is made in one step, and references are asked for their objects by C.
+            yield from (task for reference in list(data) if (task := reference()) is not None)
+            break
+    eager = names.get("_eager_tasks")
+    if type(eager) is set:
+        yield from list(eager)
+
+
+def _seen(kind: Any, task: Any) -> SeenTask:
+    frames = list(_frames(kind.get_coro(task)))
+    own = [frame for frame in frames if is_users_file(frame.f_code.co_filename)]
+    name = printable((own or frames)[0].f_code.co_name[:MAX_NAME]) if frames else "a task"
+    waiter = _waiter_of(kind, task)
+    awaits = tuple(_tasks_in(kind, waiter))
+    wait, text = _wait(frames, waiter, awaits, kind)
+    place = f" ({short_place(frames[::-1])})" if own else ""
+    return SeenTask(task, name, wait, f"{text}{place}", awaits, tuple(frames))
+
+
+def _waiter_of(kind: Any, task: Any) -> Any:
+    """Return the future for which a task waits, as C keeps it; None if it is ready to run."""
+    descriptor = kind.__dict__.get("_fut_waiter")
+    return descriptor.__get__(task) if descriptor is not None else None
+
+
+def _frames(coroutine: object) -> Iterator[FrameType]:
+    """Yield the frames of a coroutine and of those that it awaits, outermost first."""
+    for _ in range(MAX_DEPTH):
+        if type(coroutine) is CoroutineType:
+            frame, coroutine = coroutine.cr_frame, coroutine.cr_await
+        elif type(coroutine) is GeneratorType:
+            frame, coroutine = coroutine.gi_frame, coroutine.gi_yieldfrom
+        elif type(coroutine) is AsyncGeneratorType:
+            frame, coroutine = coroutine.ag_frame, coroutine.ag_await
+        else:
+            return
+        if frame is None:
+            return
+        yield frame
+
+
+def _tasks_in(kind: Any, waiter: Any) -> Iterator[Any]:
+    """Yield the tasks for which a task waits: one, or those of ``gather``."""
+    if is_a(waiter, kind):
+        yield waiter
+    children = None
+    if class_of(waiter) == ("asyncio.tasks", "_GatheringFuture"):
+        # It is a class of asyncio; C keeps the attributes of its objects where only `object` finds them.
+        children = object.__getattribute__(waiter, "_children")
+    if type(children) is list:
+        yield from (one for one in children[:MAX_TASKS] if is_a(one, kind) and not kind.done(one))
+
+
+_RULES: dict[tuple[str, str], tuple[WaitKind, str]] = {
+    ("asyncio.queues", "get"): (WaitKind.DATA, "waits for an item of the queue{}"),
+    ("asyncio.queues", "put"): (WaitKind.DATA, "waits for room in the queue{}"),
+    ("asyncio.queues", "join"): (WaitKind.DATA, "waits until all items of the queue{} are done"),
+    ("asyncio.locks", "acquire"): (WaitKind.LOCK, "waits for the lock{}"),
+    ("asyncio.tasks", "sleep"): (WaitKind.SLEEP, "sleeps"),
+    ("asyncio.tasks", "wait"): (WaitKind.LOCK, "waits for other tasks"),
+    ("asyncio.streams", "read"): (WaitKind.SOCKET, "reads the stream{}"),
+    ("asyncio.streams", "readline"): (WaitKind.SOCKET, "reads the stream{}"),
+    ("asyncio.streams", "readexactly"): (WaitKind.SOCKET, "reads the stream{}"),
+    ("asyncio.streams", "readuntil"): (WaitKind.SOCKET, "reads the stream{}"),
+    ("asyncio.streams", "drain"): (WaitKind.SOCKET, "waits for room in the stream{}"),
+    ("asyncio.streams", "open_connection"): (WaitKind.SOCKET, "opens a connection"),
+    ("asyncio.subprocess", "wait"): (WaitKind.CHILD, "waits for the process{}"),
+    ("asyncio.subprocess", "communicate"): (WaitKind.CHILD, "waits for the output of the process{}"),
+    ("asyncio.threads", "to_thread"): (WaitKind.LOCK, "waits for a thread"),
+    ("asyncio.base_events", "serve_forever"): (WaitKind.SOCKET, "serves"),
+}
+"""What coroutines of asyncio wait for, by module and function; the name of the object stands for ``{}``."""
+
+
+def _wait(frames: Sequence[FrameType], waiter: Any, awaits: Sequence[Any], kind: Any) -> tuple[WaitKind, str]:
+    for at, frame in enumerate(frames):
+        module, function = module_of(frame), frame.f_code.co_name
+        if not module.startswith("asyncio"):
+            continue
+        if (module, function) == ("asyncio.locks", "wait"):
+            return (
+                WaitKind.LOCK,
+                f"waits for {_of_class(local(frame, 'self'))}{_named(frames[at - 1], function) if at else ''}",
+            )
+        if (module, function) in _RULES:
+            wait, text = _RULES[module, function]
+            return wait, text.format(_named(frames[at - 1], function) if at else "")
+    if awaits:
+        names = dict.fromkeys(_name_of(kind, one) for one in awaits)
+        count = "the task" if len(awaits) == 1 else f"{len(awaits)} tasks"
+        return WaitKind.LOCK, f"waits for {count} {', '.join(islice(names, 3))}"
+    if waiter is None:
+        return WaitKind.PYTHON, "is ready to run"
+    return WaitKind.LOCK, f"waits for a future{_named_awaited(frames)}"
+
+
+def _of_class(value: Any) -> str:
+    module = sys.modules.get("asyncio.locks")
+    known = {"Event": "the event", "Condition": "the condition", "Barrier": "the barrier"}
+    found = (what for name, what in known.items() if is_a(value, vars(module).get(name, Any)))
+    return next(found, "an object of asyncio") if module is not None else "an object of asyncio"
+
+
+def _name_of(kind: Any, task: Any) -> str:
+    frame = next(_frames(kind.get_coro(task)), None)
+    return printable(frame.f_code.co_name[:MAX_NAME]) if frame is not None else "a task"
+
+
+def _named(frame: FrameType, function: str) -> str:
+    """Return how a coroutine names the object whose method it awaits, with a blank before; or nothing."""
+    found = methods_before(frame, instructions_of(frame.f_code), (function,))
+    text = found[-1][1].text if found else ""
+    return f" {printable(text)}" if text and text not in ("self", "super") else ""
+
+
+def _named_awaited(frames: Sequence[FrameType]) -> str:
+    return f" in {printable(frames[-1].f_code.co_name[:MAX_NAME])}" if frames else ""

@@ -1,0 +1,303 @@
+"""The ends of the graph of waits of one run: what is the matter with each, and which collectives wait behind. Pure.
+
+A rank that has not come to a collective is a root, unless it waits for another rank itself; then the root is there.
+Collectives whose own calls tell what is wrong, as of ranks that call different ones, are roots as well. Ranks that wait
+for each other, in collectives or for what one of them has, are a circle.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dbg_client.core.collective_matching import Matched, PendingCollective
+from dbg_client.core.process_groups import has_peer
+from dbg_client.hang.condition import Condition
+from dbg_client.hang.graph import Node, NodeKind, collective_node, rank_node
+from dbg_client.hang.scene import Scene
+from dbg_client.hang.verdict import VerdictKind
+
+_GONE = frozenset({VerdictKind.DEAD, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
+"""Conditions in which a rank that has told nothing can't have come."""
+
+_ALIKE = frozenset({"allreduce", "broadcast", "reduce", "allgather", "allgatherbase", "reducescatter", "bcast"})
+"""Collectives whose inputs have one size and type in all ranks; those of others may differ."""
+
+
+class RootKind(enum.Enum):
+    """What the matter is."""
+
+    MISSING = enum.auto()
+    """Ranks have not come to a collective, or to the other half of a send or receive."""
+    CIRCLE = enum.auto()
+    """Ranks wait for each other in collectives."""
+    HELD = enum.auto()
+    """A rank waits in a collective for ranks that wait for what it has, such as the lock of a file."""
+    CONFLICT = enum.auto()
+    """Ranks call one collective by different names, or with other data."""
+    LONELY = enum.auto()
+    """One rank alone has made the group."""
+    PEERLESS = enum.auto()
+    """A send or receive to nobody who is known."""
+    DOUBTFUL = enum.auto()
+    """Silent ranks may be missing."""
+    COMPLETE = enum.auto()
+    """All wait, and nobody is missing."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Root:
+    """An end of the graph to which collectives lead: ``standing`` is the one that most ranks wait in.
+
+    ``culprits`` are the ranks that keep it. ``circle`` are the collectives that wait for each other, each for the next.
+    ``also`` are others that wait for the same ranks, ``behind`` those that wait for ranks that wait here.
+    """
+
+    kind: RootKind
+    standing: PendingCollective
+    culprits: tuple[int, ...] = ()
+    circle: tuple[PendingCollective, ...] = ()
+    also: list[PendingCollective] = field(default_factory=list)
+    behind: list[PendingCollective] = field(default_factory=list)
+
+
+def awaited_ranks(matched: Matched, conditions: Mapping[int, Condition]) -> dict[int, tuple[int, ...]]:
+    """Return for each collective that does not go on, by its place, the ranks for which it waits; roots for none."""
+    found: dict[int, tuple[int, ...]] = {}
+    for index, standing in enumerate(matched.standings):
+        suspects = _suspects(standing, conditions)
+        if _own_kind(matched, standing, suspects) is not None:
+            found[index] = ()
+        elif suspects:
+            found[index] = suspects
+    return found
+
+
+def find_roots(scene: Scene, waits_for: Mapping[int, Sequence[int]]) -> list[Root]:
+    """Return the roots of a run; ``waits_for`` is what :func:`awaited_ranks` told of it."""
+    return _Finding(scene, waits_for).roots()
+
+
+def rank_circles(scene: Scene) -> list[tuple[int, ...]]:
+    """Return the circles of ranks each of which waits for what the next one has, in no collective."""
+    found = []
+    for component in map(sorted, scene.graph.components()):
+        ranks = _ranks(component)
+        if len(ranks) > 1 and not any(node.kind is NodeKind.COLLECTIVE for node in component):
+            found.append(tuple(_in_order(scene, ranks)))
+    return sorted(found)
+
+
+def _in_order(scene: Scene, ranks: Sequence[int]) -> list[int]:
+    path = [min(ranks)]
+    while (following := scene.behind(path[-1])) is not None and following in ranks and following not in path:
+        path.append(following)
+    return path
+
+
+def named_differently(standing: PendingCollective) -> bool:
+    """Return whether ranks call it by different names."""
+    return len({call.name for call in standing.all_calls.values() if call.name}) > 1
+
+
+def is_certain_conflict(standing: PendingCollective) -> bool:
+    """Return whether ranks call it by different names and their library records name and number together.
+
+    Its age makes no difference then. A rank's count and its stack are read one after the other, and may not agree.
+    """
+    is_recorded = all(call.timeout is not None and call.sequence is not None for call in standing.all_calls.values())
+    return is_recorded and not standing.has_peer and named_differently(standing)
+
+
+def payload(standing: PendingCollective, number: int) -> tuple[str, int | str]:
+    """Return what must be equal in all ranks: the types, and the size or else the shapes; nothing for a free one."""
+    call = standing.all_calls[number]
+    if call.name.lower().replace("_", "").strip() not in _ALIKE:
+        return "", ""
+    return call.types, call.size if call.size is not None else call.shapes
+
+
+def _suspects(standing: PendingCollective, conditions: Mapping[int, Condition]) -> tuple[int, ...]:
+    gone = [n for n in standing.unheard if n not in conditions or conditions[n].kind in _GONE]
+    if not gone and not standing.missing and len(standing.unheard) == 1 and not standing.group.is_inferred:
+        # All others are there: had it come as well, none of them would wait.
+        gone = list(standing.unheard)
+    return tuple(sorted({*standing.missing, *gone}))
+
+
+def _own_kind(matched: Matched, standing: PendingCollective, suspects: Sequence[int]) -> RootKind | None:
+    """Return what a collective's own calls tell; None if it waits for others, or if nothing is wrong with it."""
+    if _is_conflict(standing):
+        return RootKind.CONFLICT
+    if _is_lonely(standing, matched):
+        return RootKind.LONELY
+    if standing.has_peer and standing.peer is None and not _is_met(standing, matched):
+        return RootKind.PEERLESS
+    if suspects:
+        return None
+    if standing.unheard:
+        return RootKind.DOUBTFUL
+    is_whole = standing.has_peer or set(standing.came) == set(standing.calls)
+    return RootKind.COMPLETE if is_whole else None
+
+
+def _is_conflict(standing: PendingCollective) -> bool:
+    if standing.has_peer:
+        return False
+    # A library may let ranks finish that have passed less data than others, which then wait for the rest.
+    payloads = {payload(standing, number) for number in standing.all_calls} - {("", "")}
+    return named_differently(standing) or len(payloads) > 1
+
+
+def _is_lonely(standing: PendingCollective, matched: Matched) -> bool:
+    group = standing.group
+    if group.is_inferred or standing.has_peer or len(group.members) != 1:
+        return False
+    size = max([len(group.numbers), *(member.seen.size or 0 for member in group.members.values())])
+    others = [number for number in group.numbers if number not in group.members]
+    told = [one for number, one in matched.roster.items() if number not in group.members and one.tells_collectives]
+    if size < 2 or not told:
+        return False
+    return all(number in matched.roster and matched.roster[number].tells_collectives for number in others)
+
+
+def _is_met(standing: PendingCollective, matched: Matched) -> bool:
+    """Tell whether another rank of the group is in the other half of a send or receive whose peer is unknown."""
+    return any(
+        other.group is standing.group
+        and has_peer(next(iter(other.calls.values())))
+        and other.is_receive is not standing.is_receive
+        for other in matched.standings
+    )
+
+
+class _Finding:
+    def __init__(self, scene: Scene, waits_for: Mapping[int, Sequence[int]]) -> None:
+        self._scene = scene
+        self._standings = scene.matched.standings
+        self._waits_for = {index: ranks for index, ranks in waits_for.items() if ranks}
+        self._alone = [index for index, ranks in waits_for.items() if not ranks]
+        self._roots: list[Root] = []
+        self._nodes: list[list[Node]] = []
+        """Of each root the nodes, to which others lead."""
+        self._in_circles = {number for circle in rank_circles(scene) for number in circle}
+        self._taken: set[int] = set()
+        """The collectives that a root has."""
+
+    def roots(self) -> list[Root]:
+        matched = self._scene.matched
+        self._blame()
+        self._close_circles()
+        for index in self._alone:
+            standing = self._standings[index]
+            kind = _own_kind(matched, standing, _suspects(standing, self._scene.conditions))
+            self._add(Root(kind=kind or RootKind.COMPLETE, standing=standing), [index])
+        self._find_those_behind()
+        return self._roots
+
+    def _add(self, root: Root, taken: Sequence[int], *ranks: int) -> None:
+        self._roots.append(root)
+        self._nodes.append([*map(collective_node, taken), *map(rank_node, ranks)])
+        self._taken.update(taken)
+
+    def _blame(self) -> None:
+        """Make a root of each set of ranks that wait for no other rank; a rank belongs to one."""
+        blamed: dict[int, Root] = {}
+        for index in sorted(self._waits_for, key=lambda index: _weight(self._standings[index])):
+            own = [number for number in self._waits_for[index] if self._is_end(number, self._waits_for[index])]
+            fresh = tuple(number for number in own if number not in blamed)
+            if fresh:
+                root = Root(kind=RootKind.MISSING, standing=self._standings[index], culprits=fresh)
+                blamed.update(dict.fromkeys(fresh, root))
+                self._add(root, [index], *fresh)
+            elif own:
+                blamed[own[0]].also.append(self._standings[index])
+                self._taken.add(index)
+
+    def _is_end(self, number: int, suspects: Sequence[int]) -> bool:
+        """Tell whether what a rank does itself keeps others, not one of the other suspects or a collective."""
+        seen = {number}
+        at: int | None = number
+        while at is not None:
+            condition = self._scene.conditions.get(at)
+            if condition is not None and condition.is_still:
+                return True
+            if any(node.kind is NodeKind.COLLECTIVE for node in self._scene.graph.awaited(rank_node(at))):
+                return False
+            at = self._scene.behind(at)
+            if at in seen:
+                # Ranks that wait for what the next one has, and no collective with them.
+                return True
+            if at in suspects:
+                return number in self._in_circles
+            if at is not None:
+                seen.add(at)
+        return True
+
+    def _close_circles(self) -> None:
+        for component in sorted(map(sorted, self._scene.graph.components())):
+            indices = [node.number for node in component if node.kind is NodeKind.COLLECTIVE]
+            if not indices or len(component) < 2 or self._taken.intersection(indices):
+                continue
+            holding = [n for n in _ranks(component) if self._scene.behind(n) is not None]
+            if holding:
+                index = min(indices, key=lambda index: _weight(self._standings[index]))
+                culprits = tuple(n for n in holding if n in self._waits_for[index]) or tuple(holding)
+                root = Root(kind=RootKind.HELD, standing=self._standings[index], culprits=culprits)
+                self._add(root, indices, *_ranks(component))
+            else:
+                self._add_circle(self._walk(indices), indices)
+
+    def _add_circle(self, circle: Sequence[int], indices: Sequence[int]) -> None:
+        """Add collectives that wait for each other; of a send or receive among them the partner is the root.
+
+        A rank that leaves out a send goes on to the next collective, in which the others can't arrive.
+        """
+        standings = [self._standings[index] for index in circle]
+        exchange = next(filter(self._leads_to_collective, circle), None)
+        if exchange is None or all(standing.has_peer for standing in standings):
+            self._add(Root(kind=RootKind.CIRCLE, standing=standings[0], circle=tuple(standings)), indices)
+            return
+        root = Root(
+            kind=RootKind.MISSING, standing=self._standings[exchange], culprits=tuple(self._waits_for[exchange])
+        )
+        root.behind += [self._standings[index] for index in sorted(indices) if index != exchange]
+        self._add(root, indices)
+
+    def _leads_to_collective(self, index: int) -> bool:
+        """Tell whether a send or receive waits for a rank that is in a collective."""
+        return self._standings[index].has_peer and any(not self._standings[one].has_peer for one in self._next(index))
+
+    def _next(self, index: int) -> list[int]:
+        """Return the collectives in which the ranks wait for which a collective waits."""
+        awaited = [self._scene.graph.awaited(rank_node(number)) for number in self._waits_for.get(index, ())]
+        return [node.number for nodes in awaited for node in nodes if node.kind is NodeKind.COLLECTIVE]
+
+    def _walk(self, indices: Sequence[int]) -> list[int]:
+        """Return collectives of a component that are a circle, each waiting for a rank in the next."""
+        walked: list[int] = []
+        index = min(indices, key=lambda index: _weight(self._standings[index]))
+        while index not in walked:
+            walked.append(index)
+            following = [other for other in self._next(index) if other != index and other in indices]
+            if not following:
+                break
+            index = min(following, key=lambda other: _weight(self._standings[other]))
+        return walked[walked.index(index) :]
+
+    def _find_those_behind(self) -> None:
+        reached = self._scene.graph.leading_to(self._nodes)
+        for index in self._waits_for:
+            root = reached.get(collective_node(index))
+            if index not in self._taken and root is not None:
+                self._roots[root].behind.append(self._standings[index])
+
+
+def _ranks(component: Sequence[Node]) -> list[int]:
+    return [node.owner for node in component if node.kind is NodeKind.RANK]
+
+
+def _weight(standing: PendingCollective) -> tuple[object, ...]:
+    """Order the standings with most ranks waiting, and the oldest, first."""
+    return -len(standing.calls), -(standing.age or 0.0), standing.group.label, standing.call, standing.waiting

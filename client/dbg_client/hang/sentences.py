@@ -1,0 +1,460 @@
+"""All sentences of verdicts, for somebody tired: the culprit first, two lines of a terminal at most. Pure.
+
+A sentence that is too long for its lines leaves out where the rank is, then shortens why it does not come. What is made
+from stacks says so by one word, `likely`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+from dbg_client.core.collective_matching import PendingCollective
+from dbg_client.hang.condition import MAX_TEXT, main_wait
+from dbg_client.hang.lines import last_call
+from dbg_client.hang.moving import Movement
+from dbg_client.hang.roots import Root, is_certain_conflict, named_differently, payload
+from dbg_client.hang.scene import Scene, is_recorded
+from dbg_client.hang.verdict import Certainty, VerdictKind, short_name, show_bytes, since
+from dbg_client.views.waits import show_age, tag_of
+from dbg_wire.errors import printable
+from dbg_wire.records.evidence import WaitKind
+from dbg_wire.records.ranks import RankState
+
+MAX_SENTENCE = 178
+"""Characters of a sentence with its job: two lines of 100 columns that are broken between words."""
+
+MAX_WORD = 50
+"""Characters of one word of a reason, such as a path."""
+
+LEAST_PART = 30
+"""Characters of a part of a sentence that are kept in any case."""
+
+MAX_REASONS = 2
+"""Reasons of several missing ranks that a sentence names."""
+
+MAX_SIDES = 3
+"""Different calls of one collective that a sentence names."""
+
+PATIENT_SECONDS = 60.0
+"""Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
+
+_SEVERAL = {
+    VerdictKind.DEAD: "have died or are lost",
+    VerdictKind.SUSPENDED: "are suspended",
+    VerdictKind.DEADLOCK: "have threads that wait for each other",
+    VerdictKind.STUCK: "are stuck in C code",
+    VerdictKind.WAITING: "wait",
+}
+
+_SEVERAL_IN = {
+    RankState.STOPPED: "stand in the debugger",
+    RankState.LOST: "are lost: their connections are gone, and their processes may live",
+    RankState.EXITED: "have died",
+}
+"""What several ranks do that are all in one of these states."""
+
+
+def _fitted(scene: Scene, subjects: Sequence[str], verb: str, reason: str = "", rest: str = "") -> str:
+    """Join the parts of a sentence, with the first subject that leaves room, and as much of the reason as fits."""
+    most = _room(scene)
+    reason = " ".join(map(_short_word, reason.split(" ")))
+    for subject in subjects:
+        sentence = f"{subject} {verb}{f': {reason}' if reason else ''}{rest}"
+        if len(sentence) <= most:
+            return sentence
+    if not reason:
+        sentence = f"{subjects[-1]} {_clipped(verb, most - len(f'{subjects[-1]} {rest}'))}{rest}"
+    else:
+        sentence = f"{subjects[-1]} {verb}: {_clipped(reason, most - len(f'{subjects[-1]} {verb}: {rest}'))}{rest}"
+    return _clipped(sentence, most)
+
+
+def _short_word(word: str) -> str:
+    """Return a word that can be broken into lines: of a long path the end says most."""
+    return word if len(word) <= MAX_WORD else f"…{word[1 - MAX_WORD :]}"
+
+
+def _room(scene: Scene) -> int:
+    """Return the characters that a sentence may have behind its job's name, which may be long."""
+    return max(MAX_SENTENCE - len(scene.job) - 2, MAX_SENTENCE // 2)
+
+
+def _clipped(text: str, most: int) -> str:
+    """Return a text cut between words."""
+    most = max(most, LEAST_PART)
+    return text if len(text) <= most else f"{text[: most - 1].rsplit(' ', 1)[0].rstrip(' ,;:')}…"
+
+
+def _hedged(verb: str, certainty: Certainty | None) -> str:
+    """Return a verb with its certainty: ``has likely not come``."""
+    if certainty is not Certainty.LIKELY:
+        return verb
+    for auxiliary in ("has not", "have not"):
+        if verb.startswith(auxiliary):
+            return f"{auxiliary.removesuffix('not')}likely not{verb.removeprefix(auxiliary)}"
+    return f"likely {verb}"
+
+
+def certainty_of(standings: Sequence[PendingCollective]) -> Certainty:
+    """Return how it is known who has called these collectives, and who has not."""
+    return Certainty.SURE if all(map(is_recorded, standings)) else Certainty.LIKELY
+
+
+def of_ranks(scene: Scene, numbers: Sequence[int]) -> Certainty:
+    """Return how it is known what these ranks do by themselves."""
+    return Certainty.SURE if scene.is_sure(numbers) else Certainty.LIKELY
+
+
+# --------------------------------------------------------------------------------------------------------- collectives
+
+
+def missing(scene: Scene, root: Root, certainty: Certainty) -> str:
+    """Say who has not come to which collective, what keeps them, and who waits since when."""
+    standing, culprits = root.standing, root.culprits
+    subjects = [scene.names.described(culprits), scene.names.ranks(culprits)]
+    what = short_name(standing)
+    them = "it" if len(culprits) == 1 else "them"
+    if all(scene.conditions[n].text.startswith("stands in") if n in scene.conditions else False for n in culprits):
+        stands = scene.conditions[culprits[0]].text if len(culprits) == 1 else "stand in the debugger"
+        count = f"{len(standing.calls)} rank{'s wait' if len(standing.calls) > 1 else ' waits'}"
+        return _fitted(scene, subjects, stands, rest=f"; {count} for {them} in {what}{since(standing.age)}")
+    have = "has" if len(culprits) == 1 else "have"
+    verb = _hedged(f"{have} not come to {what}", certainty)
+    return _fitted(scene, subjects, verb, _why(scene, culprits, standing), f"; {_who_waits(standing)}")
+
+
+def _who_waits(standing: PendingCollective) -> str:
+    of, waiting = len(standing.group.numbers), len(standing.calls)
+    who = f"{waiting} of {of} ranks wait" if waiting > 1 else f"rank {standing.waiting[0]} waits"
+    return f"{who}{since(standing.age)}"
+
+
+def _why(scene: Scene, culprits: Sequence[int], standing: PendingCollective | None) -> str:
+    """Return why these ranks have not come, up to MAX_REASONS reasons with their ranks; empty if none is known."""
+    reasons: defaultdict[str, list[int]] = defaultdict(list)
+    for number in culprits:
+        reasons[_reason(scene, number, standing)].append(number)
+    known = sorted(reasons.items(), key=lambda reason: (-len(reason[1]), reason[1]))
+    if len(known) == 1:
+        text = known[0][0]
+        if not text or text.startswith("its "):
+            return text
+        return f"it {text}" if len(culprits) == 1 else f"each {text}"
+    known = [(text, numbers) for text, numbers in known if text]
+    said = [
+        f"{'each of ' * (len(numbers) > 1)}{scene.names.ranks(numbers)} {text}" for text, numbers in known[:MAX_REASONS]
+    ]
+    left = sum(len(numbers) for _, numbers in known[MAX_REASONS:])
+    return "; ".join([*said, *([f"{left} more for other reasons"] if left else [])])
+
+
+def _reason(scene: Scene, number: int, standing: PendingCollective | None) -> str:
+    """Return what keeps a rank, as it moves or stands."""
+    text = scene.reason(number)
+    condition = scene.conditions.get(number)
+    if condition is None or condition.is_still:
+        return text
+    if number not in scene.moved.working:
+        return text or (f"its {condition.ended[-1]}" if condition.ended else "")
+    moves = number in scene.moved.moved | scene.moved.data | scene.moved.within
+    does = _work_of(scene, number)
+    age = standing.age if standing is not None else None
+    hope = "; no hang so far" if moves or (age or 0.0) < PATIENT_SECONDS else ""
+    return f"{does}{', moves' * moves}{hope}"
+
+
+def _work_of(scene: Scene, number: int) -> str:
+    main = main_wait(scene.matched.roster[number])
+    if main is not None and main.kind is WaitKind.NATIVE and number in scene.moved.computing | scene.moved.data:
+        return _COMPUTES.sub(r"computes in \1 (\2)", printable(main.text, MAX_TEXT))
+    return scene.conditions[number].text or f"works{scene.place(number)}"
+
+
+_COMPUTES = re.compile(r"is in C code \((?:(.+?) )?called at ([^)]+)\).*")
+"""What a rank tells of C code that is not known to wait: the call, and the place in the user's code."""
+
+
+def no_partner(scene: Scene, root: Root, certainty: Certainty) -> str:
+    """Say who leaves out the other half of a send or receive, what keeps it, and who waits."""
+    standing, peer = root.standing, root.culprits[0]
+    waiter = standing.waiting[0]
+    elsewhere = scene.pending_of(peer)
+    why = f"it is in {short_name(elsewhere)}" if elsewhere is not None else _why(scene, [peer], standing)
+    subjects = [scene.names.described([peer]), scene.names.ranks([peer])]
+    verb = _hedged(lacks_half(standing, waiter), certainty)
+    place = f" in {short_name(standing)}" if standing.group.label or standing.sequence is not None else ""
+    return _fitted(scene, subjects, verb, why, f"; rank {waiter} waits{place}{since(standing.age)}")
+
+
+def lacks_half(standing: PendingCollective, waiter: int) -> str:
+    """Say what the peer of a send or receive lacks; what was sent with another tag does not count."""
+    (call,) = standing.calls.values()
+    half = "send" if standing.is_receive else "receive"
+    if call.tag is not None and call.tag >= 0:
+        return f"has no {half} with tag {call.tag} for rank {waiter}"
+    if call.tag is None and call.timeout is None:
+        # Nobody has recorded it, and its tag can't be read.
+        return f"is in no {half} for rank {waiter}"
+    return f"has not sent to rank {waiter}" if standing.is_receive else f"does not receive from rank {waiter}"
+
+
+def held(scene: Scene, root: Root, certainty: Certainty) -> str:
+    """Say which rank waits in a collective for those that wait for what it has."""
+    culprits, standing = root.culprits, root.standing
+    holder = scene.last_behind(culprits[0])
+    them = "it" if len(culprits) == 1 else "them"
+    texts = list(dict.fromkeys(scene.reason(number, 1) for number in culprits))
+    rest = f"; rank {holder} waits for {them} in {short_name(standing)}{since(standing.age)}: a deadlock"
+    if len(texts) == 1:
+        each = "each of " * (len(culprits) > 1)
+        subjects = [f"{each}{scene.names.described(culprits)}", f"{each}{scene.names.ranks(culprits)}"]
+        return _fitted(scene, subjects, _hedged(texts[0], certainty), rest=rest)
+    said = [f"rank {number} {scene.reason(number, 1)}" for number in culprits]
+    wait = _hedged("wait for what others have", certainty)
+    return _fitted(scene, [scene.names.ranks(culprits)], wait, "; ".join(said), rest)
+
+
+def conflict(scene: Scene, standing: PendingCollective) -> str:
+    """Say who calls another collective than most, or with other data."""
+    (usual, others), *unusual = sides(standing)
+    what, numbers = unusual[0]
+    group = f" of {printable(standing.group.label, 100)}" if standing.group.label else ""
+    ago = f" {show_age(standing.age)} ago" if standing.age is not None and standing.age >= 1 else ""
+    call = f"called {what} as collective #{standing.sequence}{group}"
+    if not named_differently(standing):
+        call, usual = f"passed {what} to {printable(standing.call, 80)}{group}", f"passed {usual}"
+    elif went_on(scene, standing, usual):
+        before = f"{usual} #{(standing.sequence or 0) - 1}{group}"
+        call, usual = f"went on to {what} after {before}", f"called {usual} again"
+    else:
+        call = call if standing.sequence is not None else f"called {what}{group}"
+        usual = f"called {usual}"
+    subjects = [scene.names.described(numbers), scene.names.ranks(numbers)]
+    more = "".join(f", {scene.names.ranks(some)} {other}" for other, some in unusual[1:MAX_SIDES])
+    rest = f", where {scene.names.ranks(others)} {usual}{more}{ago}"
+    return _fitted(scene, subjects, _hedged(call, conflict_certainty(standing)), rest=rest)
+
+
+def went_on(scene: Scene, standing: PendingCollective, usual: str) -> bool:
+    """Tell whether all ranks have finished the usual call just before, which most of them repeat."""
+    if standing.sequence is None or len(sides(standing)) != 2 or not named_differently(standing):
+        return False
+    before = [last_call(scene.matched.roster[number], standing.group) for number in standing.calls]
+    return all(call is not None and call.name == usual and call.sequence == standing.sequence - 1 for call in before)
+
+
+def conflict_certainty(standing: PendingCollective) -> Certainty:
+    """Return how it is known that calls differ."""
+    recorded = is_certain_conflict(standing) or all(one.timeout is not None for one in standing.all_calls.values())
+    return Certainty.SURE if recorded else Certainty.LIKELY
+
+
+def sides(standing: PendingCollective) -> list[tuple[str, list[int]]]:
+    """Return the different calls of one collective with their ranks, the usual one first."""
+    by_name = named_differently(standing)
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for number, call in sorted(standing.all_calls.items()):
+        what = call.name or "another collective"
+        if not by_name:
+            if payload(standing, number) == ("", ""):
+                continue
+            size = [show_bytes(call.size)] if call.size is not None else []
+            what = " ".join(filter(None, [", ".join(filter(None, [call.types[:60], *size])), call.shapes[:80]]))
+        found[printable(what, 120)].append(number)
+    return sorted(found.items(), key=lambda side: (-len(side[1]), side[1][0]))
+
+
+def lonely(scene: Scene, standing: PendingCollective) -> str:
+    """Say which rank waits in a group that no other has made."""
+    number = standing.waiting[0]
+    subjects = [scene.names.described([number]), scene.names.ranks([number])]
+    verb = f"waits in {short_name(standing)}{since(standing.age)}, a group that no other rank has made"
+    return _fitted(scene, subjects, _hedged(verb, certainty_of([standing])))
+
+
+def circle(scene: Scene, standings: Sequence[PendingCollective], certainty: Certainty) -> str:
+    """Say which ranks wait for each other in which collectives, or for a thread that has ended."""
+    told = ended_in(scene, standings)
+    age = since(max((one.age or 0.0 for one in standings), default=None))
+    if told is not None:
+        number, text = told
+        awaiting = next(one for one in standings if number in one.missing)
+        who = scene.names.ranks(awaiting.waiting)
+        wait = "waits" if len(awaiting.waiting) == 1 else "wait"
+        who_waits = f"{who} likely {wait} for it in {short_name(awaiting)}{age}"
+        return _fitted(scene, [f"{scene.names.ranks([number])}'s"], text, rest=f"; {who_waits}")
+    first, *others = standings
+    wait = "waits" if len(first.calls) == 1 else "wait"
+    begin = f"{wait} in {short_name(first)} for {scene.names.ranks(_awaited(standings, 0))}"
+    pieces = [_hedged(begin, certainty)]
+    for index, standing in enumerate(others[: MAX_SIDES - 1], 1):
+        wait = "waits" if len(standing.calls) == 1 else "wait"
+        pieces.append(f"which {wait} in {short_name(standing)} for {scene.names.ranks(_awaited(standings, index))}")
+    if len(standings) > MAX_SIDES:
+        pieces.append(f"and so on through {len(standings)} collectives")
+    return _fitted(scene, [scene.names.ranks(first.waiting)], f"{', '.join(pieces)}{age}{_circles_end(standings)}")
+
+
+def ended_in(scene: Scene, standings: Sequence[PendingCollective]) -> tuple[int, str] | None:
+    """Return a rank of a circle of which a thread has ended, with that; None if there is none."""
+    if all(standing.has_peer for standing in standings):
+        return None
+    awaited = sorted({number for standing in standings for number in standing.missing})
+    found = [number for number in awaited if number in scene.conditions and scene.conditions[number].ended]
+    return (found[0], scene.conditions[found[0]].ended[-1]) if found else None
+
+
+def _awaited(standings: Sequence[PendingCollective], index: int) -> list[int]:
+    following = standings[(index + 1) % len(standings)]
+    here = standings[index]
+    return [number for number in here.missing if number in following.calls] or list(here.missing)
+
+
+def _circles_end(standings: Sequence[PendingCollective]) -> str:
+    if all(standing.has_peer for standing in standings):
+        return ": nobody sends" if all(one.is_receive for one in standings) else ": nobody takes the other's call"
+    # Only the calls of one group have one order: of two groups, one may never be called.
+    is_one_group = len({id(standing.group) for standing in standings}) == 1
+    return ": they call them in different orders" if is_one_group else ""
+
+
+def peerless(scene: Scene, standing: PendingCollective) -> str:
+    """Say that nobody is in the other half of a send or receive for anybody."""
+    numbers = [standing.waiting[0]]
+    subjects = [scene.names.described(numbers), scene.names.ranks(numbers)]
+    other = "sends" if standing.is_receive else "receives"
+    verb = f"waits in {short_name(standing)}{since(standing.age)}, and no rank of the group {other}"
+    return _fitted(scene, subjects, _hedged(verb, certainty_of([standing])), rest="; who should is not known")
+
+
+def doubtful(scene: Scene, standing: PendingCollective) -> str:
+    """Say that ranks which did not tell may be missing."""
+    silent = standing.unheard
+    verb = f"did not tell of {short_name(standing)}, so that who is missing can't be told"
+    subjects = [scene.names.described(silent), scene.names.ranks(silent)]
+    return _fitted(scene, subjects, verb, rest=f"; {_who_waits(standing)}")
+
+
+def complete(scene: Scene, standing: PendingCollective, ranks: Sequence[int]) -> str:
+    """Say that nobody is missing from a collective that does not go on."""
+    who = {1: scene.names.described(ranks), 2: f"both ranks {ranks[0]}, {ranks[-1]}"}.get(
+        len(ranks), f"all {len(ranks)} ranks"
+    )
+    are = "is" if len(ranks) == 1 else "are"
+    if standing.group.is_inferred:
+        end = ", as their stacks say; which call of which group it is they do not tell"
+    elif len(ranks) == 1:
+        end = "; it is the only one in the group, so that nobody is missing"
+    else:
+        end = "; nobody is missing, so that it is the network or a device that does not go on"
+    return _fitted(scene, [who], f"{are} in {short_name(standing)}{since(standing.age)}{end}")
+
+
+# -------------------------------------------------------------------------------------------------- ranks by themselves
+
+
+def own(scene: Scene, kind: VerdictKind, numbers: Sequence[int], certainty: Certainty) -> str:
+    """Say what ranks do by themselves, that nobody is known to wait for."""
+    if len(numbers) == 1:
+        subjects = [scene.names.described(numbers), scene.names.ranks(numbers)]
+        verb = f"{scene.reason(numbers[0])}{_how_long(scene, numbers[0])}"
+        return _fitted(scene, subjects, _hedged(verb, certainty))
+    states = {scene.matched.roster[number].rank.state for number in numbers}
+    do = _SEVERAL_IN.get(next(iter(states))) if len(states) == 1 else None
+    texts = {scene.reason(number) for number in numbers}
+    if do is None and kind is not VerdictKind.DEAD:
+        if len(texts) == 1:
+            return _fitted(scene, [f"each of {scene.names.ranks(numbers)}"], _hedged(texts.pop(), certainty))
+        reasons = _why(scene, numbers, None)
+        return _fitted(scene, [scene.names.ranks(numbers)], _hedged(_SEVERAL[kind], certainty), reasons)
+    return _fitted(scene, [scene.names.ranks(numbers)], do or _SEVERAL[kind])
+
+
+def _how_long(scene: Scene, number: int) -> str:
+    condition = scene.conditions[number]
+    rank = scene.matched.roster[number].rank
+    if condition.age is None or condition.age < 1 or rank.state not in (RankState.RUNNING, RankState.STOPPED):
+        return ""
+    return "" if condition.is_age_told else f" for {show_age(condition.age)}"
+
+
+def rank_circle(scene: Scene, numbers: Sequence[int], certainty: Certainty) -> str:
+    """Say which ranks each wait for what the next one has."""
+    said = [f"rank {number} {scene.reason(number, 1)}" for number in numbers]
+    verb = _hedged("wait for each other", certainty)
+    return _fitted(scene, [scene.names.ranks(numbers)], verb, "; ".join(said))
+
+
+def absent(scene: Scene, numbers: Sequence[int], world: int) -> str:
+    """Say which ranks have never connected."""
+    have = "has" if len(numbers) == 1 else "have"
+    count = len(scene.matched.roster)
+    return _fitted(scene, [scene.names.ranks(numbers)], f"{have} never connected; {count} of {world} ranks have")
+
+
+def silent(scene: Scene, numbers: Sequence[int]) -> str:
+    """Say which ranks live and did not answer."""
+    of = f"{len(numbers)} of {len(scene.matched.roster)} ranks did not answer"
+    return _clipped(f"{of}, so that what they do can't be told: {scene.names.ranks(numbers)}", _room(scene))
+
+
+def unmoved(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
+    """Say which ranks have not got on, where nothing tells what they wait for."""
+    if not numbers and all(one.rank.state is RankState.EXITED for one in scene.matched.roster.values()):
+        return f"the job has ended: {len(scene.matched.roster)} of its ranks have exited"
+    if not numbers:
+        return "no rank has told anything, so that it can't be told whether the job hangs"
+    looked = f" in {moved.seconds:.1f} s" if moved.seconds else ""
+    still = [number for number in numbers if number not in moved.working]
+    pieces = []
+    if still:
+        have = "has" if len(still) == 1 else "have"
+        pieces.append(f"{scene.names.described(still)} {have} not moved{looked}, and what for can't be told")
+    if len(still) < len(numbers):
+        pieces.append(_worked(scene, [number for number in numbers if number in moved.working], moved))
+    others = len(scene.matched.roster.keys() & moved.moved)
+    if others:
+        pieces.append(f"{others} other{'s move' if others > 1 else ' moves'}")
+    return _clipped("; ".join(pieces), _room(scene))
+
+
+def _worked(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
+    """Say of ranks that have worked at one place of their code that this may be a hang all the same."""
+    end = f"; whether {'it gets' if len(numbers) == 1 else 'they get'} on can't be told"
+    texts = {_work_of(scene, number) for number in numbers}
+    who = scene.names.described(numbers) if len(numbers) == 1 else f"each of {scene.names.ranks(numbers)}"
+    if len(texts) == 1:
+        return f"{who} {texts.pop()}{end}"
+    ways = (("computed", moved.computing), ("read or wrote data", moved.data), ("moved in library code", moved.within))
+    did = next((way for way, some in ways if set(numbers) <= some), "worked")
+    return f"{scene.names.ranks(numbers)} {did} in {moved.seconds:.1f} s at one place of their code{end}"
+
+
+def busy(moved: Movement, what: str) -> str:
+    """Say that all ranks get on."""
+    return f"everybody is busy: in {moved.seconds:.1f} s {what}"
+
+
+def different(scene: Scene, others: Sequence[int], usual: Sequence[int], what: Sequence[str]) -> str:
+    """Say which ranks run other code than most."""
+    run = "runs" if len(others) == 1 else "run"
+    with_what = " and ".join(filter(None, [", ".join(what[:-1]), what[-1]]))
+    return _fitted(
+        scene,
+        [scene.names.described(others), scene.names.ranks(others)],
+        f"{run} with other {with_what} than {scene.names.ranks(usual)}",
+    )
+
+
+def working(scene: Scene, root: Root) -> str:
+    """Say of ranks for which others wait, and which work, that it is no hang so far; or that a collective goes on."""
+    if root.culprits:
+        return missing(scene, root, certainty_of([root.standing]))
+    return _fitted(scene, [short_name(root.standing)], f"goes on{since(root.standing.age)}: its ranks exchange data")
+
+
+def tagged(standing: PendingCollective) -> bool:
+    """Tell whether a send or receive has a tag of its own."""
+    return bool(tag_of(standing))

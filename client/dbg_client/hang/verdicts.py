@@ -1,0 +1,425 @@
+"""Verdicts made of the roots of a graph of waits, and of what ranks do that nobody waits for. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from dbg_client.core.collective_matching import PendingCollective
+from dbg_client.core.process_groups import RankEvidence, world_size
+from dbg_client.hang import sentences
+from dbg_client.hang.code_differences import code_table, code_versions, differing
+from dbg_client.hang.condition import Condition
+from dbg_client.hang.lines import call_lines, lacks, lines_about, time_left
+from dbg_client.hang.roots import Root, RootKind, named_differently, rank_circles
+from dbg_client.hang.scene import Scene
+from dbg_client.hang.verdict import MAX_EVIDENCE, Certainty, Verdict, VerdictKind, short_name
+from dbg_wire.messages import Kind
+from dbg_wire.records.evidence import CodePart
+from dbg_wire.records.ranks import LIVE_STATES, RankState
+
+OLD_SECONDS = 5.0
+"""Seconds at one instruction, or in one collective, after which that is no part of usual work."""
+
+AT_ONCE_SECONDS = 0.1
+"""Seconds between the deaths of ranks that have died of the same."""
+
+MAX_ALSO = 3
+"""Further collectives that a line of evidence names."""
+
+OTHER_TAGS = "a send with another tag that has ended would not be seen: no record is kept of it"
+
+# --------------------------------------------------------------------------------------------------------- collectives
+
+
+def verdict_of(scene: Scene, root: Root) -> Verdict:
+    """Return the verdict on a root to which collectives lead."""
+    return _MAKERS[root.kind](scene, root)
+
+
+def _about(
+    scene: Scene,
+    kind: VerdictKind,
+    sentence: str,
+    standing: PendingCollective,
+    ranks: Collection[int],
+    *,
+    certainty: Certainty | None = None,
+) -> Verdict:
+    return Verdict(
+        kind=kind,
+        job=scene.job,
+        sentence=sentence,
+        certainty=certainty,
+        ranks=tuple(sorted(ranks)),
+        others=tuple(number for number in standing.waiting if number not in ranks),
+        cause=_cause(scene, ranks) if ranks and set(ranks) <= {*standing.missing, *standing.unheard} else None,
+        group=standing.group.label or None,
+        collective=standing.name or None,
+        sequence=standing.sequence,
+        age=standing.age,
+    )
+
+
+def _cause(scene: Scene, ranks: Collection[int]) -> VerdictKind | None:
+    first = min(ranks)
+    condition = scene.conditions.get(first)
+    return condition.kind if condition is not None else VerdictKind.ABSENT
+
+
+def _with(verdict: Verdict, evidence: Sequence[str], command: tuple[str | None, str]) -> Verdict:
+    return replace(verdict, evidence=tuple(evidence), next=command[0], purpose=command[1])
+
+
+def _missing(scene: Scene, root: Root) -> Verdict:
+    standing, culprits = root.standing, root.culprits
+    if standing.has_peer:
+        return _no_partner(scene, root)
+    certainty = sentences.certainty_of([standing])
+    if set(culprits) & set(standing.unheard) and scene.is_sure(culprits) and not _all_gone(scene, culprits):
+        # All others have come, so it must be the one that told nothing.
+        certainty = Certainty.LIKELY
+    sentence = sentences.missing(scene, root, certainty)
+    verdict = _about(scene, VerdictKind.MISSING, sentence, standing, culprits, certainty=certainty)
+    lines = lines_about(scene, culprits, standing, is_cause_told=_tells(scene, culprits, sentence))
+    evidence = [*lines, *_others(scene, root), *call_lines(standing)]
+    if certainty is Certainty.LIKELY:
+        evidence += lacks(scene)
+    return _with(verdict, evidence, scene.names.entering(culprits))
+
+
+def _tells(scene: Scene, numbers: Sequence[int], sentence: str) -> bool:
+    """Tell whether a sentence has the whole reason of the only rank that it is about."""
+    condition = scene.conditions.get(numbers[0])
+    works = numbers[0] in scene.moved.working
+    return len(numbers) == 1 and (condition is None or works or condition.text in sentence)
+
+
+def _all_gone(scene: Scene, numbers: Sequence[int]) -> bool:
+    conditions = [scene.conditions.get(number) for number in numbers]
+    return all(one is None or one.kind is VerdictKind.DEAD for one in conditions)
+
+
+def _no_partner(scene: Scene, root: Root) -> Verdict:
+    standing, peer = root.standing, root.culprits[0]
+    certainty = sentences.certainty_of([standing])
+    does_not = sentences.lacks_half(standing, standing.waiting[0])
+    sentence = sentences.no_partner(scene, root, certainty)
+    evidence = [
+        *lines_about(scene, [peer], standing, is_cause_told=_tells(scene, [peer], sentence)),
+        *lines_about(scene, standing.waiting, standing),
+        *_others(scene, root),
+        *([OTHER_TAGS] if standing.is_receive and "no send" in does_not else []),
+        *call_lines(standing),
+    ]
+    verdict = _about(scene, VerdictKind.PARTNER, sentence, standing, [peer], certainty=certainty)
+    # Of two tags, either may be the wrong one.
+    names, both = scene.names, (standing.waiting[0], peer)
+    return _with(verdict, evidence, names.looking(both) if sentences.tagged(standing) else names.entering([peer]))
+
+
+def _others(scene: Scene, root: Root) -> list[str]:
+    """Tell of the silent members, and of the collectives that wait for the same ranks or behind them."""
+    lines = []
+    silent = [number for number in root.standing.unheard if number not in root.culprits]
+    if silent:
+        lines.append(f"{scene.names.ranks(silent)} did not tell of the group and may be missing, too")
+    later = [number for number in root.standing.missing if number not in root.culprits]
+    if later:
+        lines.append(f"{scene.names.ranks(later)} {'has' if len(later) == 1 else 'have'} not come either")
+        held_up = [number for number in later if scene.behind(number) is not None]
+        lines += [f"rank {number} {scene.reason(number)}" for number in held_up[:MAX_ALSO]]
+    for what, standings in (("for the same", root.also), ("behind them", root.behind)):
+        if standings:
+            named = ", ".join(short_name(one) for one in standings[:MAX_ALSO])
+            more = f" and {len(standings) - MAX_ALSO} more" if len(standings) > MAX_ALSO else ""
+            ranks = {number for one in standings for number in one.calls}
+            wait = "waits" if len(ranks) == 1 else "wait"
+            lines.append(f"{scene.names.ranks(ranks)} {wait} {what} in {named}{more}")
+    return lines
+
+
+def _circle(scene: Scene, root: Root) -> Verdict:
+    circle = root.circle
+    ranks = sorted({number for standing in circle for number in standing.waiting})
+    peers = all(standing.has_peer for standing in circle)
+    ended = sentences.ended_in(scene, circle)
+    certainty = Certainty.LIKELY if ended is not None else sentences.certainty_of(circle)
+    sentence = sentences.circle(scene, circle, certainty)
+    told = [ended[1]] if ended is not None else []
+    evidence = [*lines_about(scene, ranks, told=told), *time_left(circle[0])]
+    kind = VerdictKind.PARTNER if peers else VerdictKind.ORDER
+    verdict = _about(scene, kind, sentence, circle[0], ranks, certainty=certainty)
+    return _with(verdict, evidence, scene.names.looking([standing.waiting[0] for standing in circle[:2]]))
+
+
+def _held(scene: Scene, root: Root) -> Verdict:
+    standing, culprits = root.standing, root.culprits
+    is_sure = scene.is_sure(culprits) and sentences.certainty_of([standing]) is Certainty.SURE
+    certainty = Certainty.SURE if is_sure else Certainty.LIKELY
+    sentence = sentences.held(scene, root, certainty)
+    lines = lines_about(scene, culprits, standing, is_cause_told=_tells(scene, culprits, sentence))
+    evidence = [*lines, *_others(scene, root), *call_lines(standing)]
+    verdict = _about(scene, VerdictKind.DEADLOCK, sentence, standing, culprits, certainty=certainty)
+    return _with(verdict, evidence, scene.names.entering(culprits))
+
+
+def _conflict(scene: Scene, root: Root) -> Verdict:
+    standing = root.standing
+    sides = sentences.sides(standing)
+    culprits = sorted(number for _, numbers in sides[1:] for number in numbers)
+    evidence = lines_about(scene, standing.waiting, standing)
+    finished = sorted(set(standing.finished) - set(standing.calls))
+    if finished:
+        have = "has" if len(finished) == 1 else "have"
+        evidence.append(f"{scene.names.ranks(finished)} {have} finished it and gone on")
+    if standing.missing:
+        evidence.append(f"{scene.names.described(standing.missing)} has come to neither")
+    if sentences.went_on(scene, standing, sides[0][0]):
+        them = "it has" if len(culprits) == 1 else "they have"
+        evidence.append(f"{scene.names.ranks(sides[0][1])} call it again: {them} likely left their loop early")
+    by_name = named_differently(standing)
+    kind = VerdictKind.ORDER if by_name else VerdictKind.MISMATCH
+    certainty = sentences.conflict_certainty(standing)
+    verdict = _about(scene, kind, sentences.conflict(scene, standing), standing, culprits, certainty=certainty)
+    others = tuple(number for number in sorted(standing.all_calls) if number not in culprits)
+    looked_at = [numbers[0] for _, numbers in sides[:2]]
+    return _with(replace(verdict, others=others), [*evidence, *time_left(standing)], scene.names.looking(looked_at))
+
+
+def _lonely(scene: Scene, root: Root) -> Verdict:
+    standing = root.standing
+    number = standing.waiting[0]
+    others = [other for other in standing.group.numbers if other != number]
+    evidence = [*lines_about(scene, [number], standing), *lines_about(scene, others, standing), *call_lines(standing)]
+    certainty = sentences.certainty_of([standing])
+    verdict = _about(
+        scene, VerdictKind.ORDER, sentences.lonely(scene, standing), standing, [number], certainty=certainty
+    )
+    return _with(verdict, evidence, scene.names.entering([number]))
+
+
+def _peerless(scene: Scene, root: Root) -> Verdict:
+    standing = root.standing
+    number = standing.waiting[0]
+    certainty = sentences.certainty_of([standing])
+    verdict = _about(
+        scene, VerdictKind.PARTNER, sentences.peerless(scene, standing), standing, [number], certainty=certainty
+    )
+    evidence = [*lines_about(scene, [number], standing), *call_lines(standing)]
+    return _with(verdict, evidence, scene.names.entering([number]))
+
+
+def _doubtful(scene: Scene, root: Root) -> Verdict:
+    standing = root.standing
+    verdict = _about(scene, VerdictKind.UNKNOWN, sentences.doubtful(scene, standing), standing, standing.unheard)
+    evidence = [*lines_about(scene, standing.unheard, standing), *call_lines(standing), *lacks(scene)]
+    there = [number for number in standing.unheard if number in scene.matched.roster]
+    return _with(replace(verdict, cause=None), evidence, scene.names.looking(there) if there else (None, ""))
+
+
+def _complete(scene: Scene, root: Root) -> Verdict:
+    standing = root.standing
+    ranks = sorted({*standing.waiting, *([standing.peer] if standing.peer is not None else [])})
+    sentence = sentences.complete(scene, standing, ranks)
+    verdict = _about(scene, VerdictKind.UNKNOWN, sentence, standing, ranks)
+    evidence = [*lines_about(scene, ranks, standing), *call_lines(standing), *lacks(scene)]
+    return _with(verdict, evidence, scene.names.looking(ranks))
+
+
+_MAKERS = {
+    RootKind.MISSING: _missing,
+    RootKind.CIRCLE: _circle,
+    RootKind.HELD: _held,
+    RootKind.CONFLICT: _conflict,
+    RootKind.LONELY: _lonely,
+    RootKind.PEERLESS: _peerless,
+    RootKind.DOUBTFUL: _doubtful,
+    RootKind.COMPLETE: _complete,
+}
+
+# -------------------------------------------------------------------------------------------------- ranks by themselves
+
+
+def own_verdicts(scene: Scene, named: Collection[int], working: Collection[int], *, has_waits: bool) -> list[Verdict]:
+    """Return a verdict for each kind of condition that ranks are in, apart from those that verdicts have ``named``.
+
+    ``working`` ranks are in no wait. Where ``has_waits`` says that ranks wait in a collective, usual waits of ranks
+    that nobody waits for are no news.
+    """
+    ranks: defaultdict[VerdictKind, list[int]] = defaultdict(list)
+    for number, condition in scene.conditions.items():
+        is_news = condition.is_still or not (has_waits or number in working)
+        if condition.kind is not None and is_news and _counts(scene, number, condition):
+            ranks[condition.kind].append(number)
+    dead, after = _first_to_die(scene, ranks.get(VerdictKind.DEAD, []))
+    if after:
+        ranks[VerdictKind.DEAD] = dead
+    waiting = ranks.pop(VerdictKind.WAITING, [])
+    circles = [one for one in rank_circles(scene) if set(one) <= set(waiting) and not set(one) & set(named)]
+    in_circles = {number for circle in circles for number in circle}
+    behind = {number: holder for number in waiting if (holder := scene.behind(number)) is not None}
+    ends = [n for n in waiting if n not in in_circles and (n not in behind or not _is_told(scene, n, ranks, waiting))]
+    ranks[VerdictKind.WAITING] = ends
+    verdicts = [_circle_of_ranks(scene, circle, waiting) for circle in circles]
+    for kind, numbers in sorted(ranks.items()):
+        fresh = [number for number in numbers if number not in named]
+        if fresh:
+            followers = [number for number in waiting if number in behind and scene.last_behind(number) in fresh]
+            verdict = _of_kind(scene, kind, fresh, [number for number in followers if number not in fresh])
+            verdicts.append(_with_those_after(scene, verdict, after) if kind is VerdictKind.DEAD else verdict)
+    return verdicts
+
+
+def _is_told(scene: Scene, number: int, ranks: Mapping[VerdictKind, Sequence[int]], waiting: Sequence[int]) -> bool:
+    """Tell whether the rank for which another one waits in the end is told itself."""
+    last = scene.last_behind(number)
+    return last != number and (last in waiting or any(last in numbers for numbers in ranks.values()))
+
+
+def absent_verdict(scene: Scene, named: Collection[int]) -> list[Verdict]:
+    """Return a verdict on the ranks that never connected, if there are such that no verdict has named."""
+    roster = scene.matched.roster
+    world = world_size(roster) or 0
+    absent = [number for number in range(world) if number not in roster]
+    if not absent or set(absent) <= set(named):
+        return []
+    sentence = sentences.absent(scene, absent, world)
+    return [
+        Verdict(
+            kind=VerdictKind.ABSENT, job=scene.job, sentence=sentence, ranks=tuple(absent), certainty=Certainty.SURE
+        )
+    ]
+
+
+def _circle_of_ranks(scene: Scene, circle: Sequence[int], waiting: Sequence[int]) -> Verdict:
+    """Return the verdict on ranks each of which waits for what the next one has, such as the lock of a file."""
+    certainty = sentences.of_ranks(scene, circle)
+    followers = [n for n in waiting if n not in circle and scene.last_behind(n) in circle]
+    verdict = Verdict(
+        kind=VerdictKind.DEADLOCK,
+        job=scene.job,
+        sentence=sentences.rank_circle(scene, circle, certainty),
+        certainty=certainty,
+        ranks=tuple(sorted(circle)),
+        others=tuple(followers),
+        age=max(scene.conditions[number].age or 0.0 for number in circle) or None,
+    )
+    evidence = lines_about(scene, sorted(circle))
+    return _with(verdict, [*evidence, *lines_about(scene, followers)], scene.names.looking(circle))
+
+
+def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the ranks that have died by themselves, and those that a launcher has ended or that failed after them."""
+    ranks = {number: scene.matched.roster[number].rank for number in numbers}
+    if any(rank.state is not RankState.EXITED for rank in ranks.values()):
+        return list(numbers), []
+    # Ranks whose collectives have lost one of them fail within milliseconds, with an exception.
+    killed = [number for number, rank in ranks.items() if (rank.exit or 0) < 0 and rank.exit != -signal.SIGTERM]
+    by_themselves = killed or [number for number, rank in ranks.items() if rank.exit != -signal.SIGTERM]
+    if not by_themselves:
+        return list(numbers), []
+    first = min(ranks[number].since for number in by_themselves)
+    dead = [number for number in by_themselves if ranks[number].since <= first + AT_ONCE_SECONDS]
+    return dead, [number for number in numbers if number not in dead]
+
+
+def _with_those_after(scene: Scene, verdict: Verdict, after: Sequence[int]) -> Verdict:
+    if not after:
+        return verdict
+    return replace(verdict, evidence=(*verdict.evidence, "after that:", *lines_about(scene, after)))
+
+
+def _counts(scene: Scene, number: int, condition: Condition) -> bool:
+    rank = scene.matched.roster[number].rank
+    if rank.state is RankState.EXITED:
+        return rank.exit != 0
+    if condition.kind in (VerdictKind.DEADLOCK, VerdictKind.SUSPENDED) or rank.state is not RankState.RUNNING:
+        return True
+    return condition.age is not None and condition.age >= OLD_SECONDS
+
+
+def _of_kind(scene: Scene, kind: VerdictKind, numbers: Sequence[int], followers: Sequence[int]) -> Verdict:
+    first = scene.conditions[numbers[0]]
+    certainty = sentences.of_ranks(scene, numbers)
+    sentence = sentences.own(scene, kind, numbers, certainty)
+    evidence = lines_about(scene, numbers, is_cause_told=_tells(scene, numbers, sentence))
+    if followers:
+        evidence += ["behind them:", *lines_about(scene, followers)]
+    deadlocked = [number for number in numbers if scene.conditions[number].threads]
+    live = scene.matched.roster[numbers[0]].rank.state in LIVE_STATES
+    command = scene.names.looking(numbers[:1], threads=True) if deadlocked and live else scene.names.entering(numbers)
+    verdict = Verdict(
+        kind=kind,
+        job=scene.job,
+        sentence=sentence,
+        certainty=certainty,
+        ranks=tuple(numbers),
+        others=tuple(followers),
+        age=max((scene.conditions[number].age or 0.0 for number in numbers), default=0.0) or None,
+        is_settled=kind is not VerdictKind.WAITING or first.is_still,
+    )
+    return _with(verdict, evidence, command)
+
+
+def silence_verdict(scene: Scene) -> Verdict | None:
+    """Return a verdict on the ranks that live and did not answer, None if all did."""
+    # A condition tells why others are silent.
+    silent = [
+        number
+        for number, one in scene.matched.roster.items()
+        if _is_silent(one) and scene.conditions[number].kind is None
+    ]
+    if not silent:
+        return None
+    verdict = Verdict(
+        kind=VerdictKind.UNKNOWN, job=scene.job, sentence=sentences.silent(scene, silent), ranks=tuple(silent)
+    )
+    return _with(verdict, [*lines_about(scene, silent), *lacks(scene)], scene.names.looking(silent))
+
+
+def _is_silent(one: RankEvidence) -> bool:
+    return one.rank.state in LIVE_STATES and one.answer.kind is not Kind.VALUE
+
+
+def unmoved_verdict(scene: Scene, unmoved: Collection[int], notes: Sequence[str]) -> Verdict:
+    """Return the verdict that some ranks have not got on, and nothing tells what they wait for; ``notes`` say more."""
+    numbers = sorted(unmoved)
+    verdict = Verdict(
+        kind=VerdictKind.UNKNOWN,
+        job=scene.job,
+        sentence=sentences.unmoved(scene, numbers, scene.moved),
+        ranks=tuple(numbers),
+    )
+    evidence = [*lines_about(scene, numbers), *notes, *lacks(scene)]
+    return _with(verdict, evidence, scene.names.looking(numbers))
+
+
+# ---------------------------------------------------------------------------------------------------------------- code
+
+
+def different_verdict(scene: Scene, parts: Mapping[int, Sequence[CodePart]]) -> Verdict | None:
+    """Return a verdict on the ranks that run other code than most, None if all run the same.
+
+    ``parts`` are those of the ranks that were asked, by their number.
+    """
+    versions = code_versions(scene.matched.roster)
+    unusual = [version for version in versions[1:] if differing([versions[0], version])]
+    if not unusual:
+        return None
+    usual = versions[0].numbers
+    others = tuple(sorted(number for version in unusual for number in version.numbers))
+    table = code_table(scene.matched.roster, parts)
+    left_out = len(table) - MAX_EVIDENCE
+    evidence = [*table[:MAX_EVIDENCE], *([f"and {left_out} more; a report has all"] if left_out > 0 else [])]
+    return Verdict(
+        kind=VerdictKind.DIFFERENT,
+        job=scene.job,
+        sentence=sentences.different(scene, others, usual, differing([versions[0], *unusual])),
+        certainty=Certainty.SURE,
+        ranks=others,
+        others=usual,
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,161 @@
+"""Whether the ranks of a job stand still, by what they tell some time apart, and who ends the job otherwise. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, evidence_in
+
+SLACK_SECONDS = 0.25
+"""Seconds by which a look may come too early: ranks and terminal count the time between two looks on their own."""
+
+LEAD_SECONDS = 60.0
+"""Seconds before somebody else ends a job in which its hang is told, and half of a time limit that is shorter."""
+
+LOOKS_IN_LIMIT = 20
+"""Looks within the time limit of a collective, so that several are made in its last seconds."""
+
+ENOUGH_SECONDS = 10.0
+"""Seconds without a move that are enough then, and a quarter of a time limit that is shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """Where a rank was at a look.
+
+    ``place`` is what would differ had it gone elsewhere, ``since`` when it was first seen there, and ``rests_since``
+    since when its main thread has used no processor time; these two are in seconds.
+    """
+
+    place: Hashable
+    since: float
+    rests_since: float
+    is_unfinished: bool
+
+
+class Standstill:
+    """Tell once that no rank has moved for ``seconds``, and once more only after one has moved.
+
+    A rank has moved if its stack or a number of its collectives has changed. While no rank waits in a collective, it
+    has moved as well if its main thread has used processor time. A thread that polls, or spins in a device's
+    synchronisation, uses some in a hang, too: beside a rank that waits in a collective that does not count.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds - SLACK_SECONDS
+        self._seen: Mapping[str, _Sight] = {}
+        self._is_told = False
+
+    def begin_anew(self) -> None:
+        """Forget what was seen: a debugger holds ranks, or there is none."""
+        self._seen = {}
+        self._is_told = False
+
+    @property
+    def is_told(self) -> bool:
+        """Return whether a standstill was told, and no rank has moved since."""
+        return self._is_told
+
+    def look(self, answers: Sequence[RankAnswer], now: float, *, enough: float | None = None) -> bool:
+        """Take the answers of all ranks; return whether it is to be told now that none has moved.
+
+        With ``enough`` so many seconds without a move are enough, if they are fewer.
+        """
+        seconds = self._seconds if enough is None else min(self._seconds, enough)
+        before = self._seen
+        self._seen = {answer.key: _see(answer, before.get(answer.key), now) for answer in answers}
+        sights = self._seen.values()
+        somebody_waits = any(sight.is_unfinished and now - sight.since >= seconds for sight in sights)
+        if self._has_moved(before, somebody_waits=somebody_waits):
+            self._is_told = False
+        stands = bool(sights) and all(
+            now - max(sight.since, 0.0 if somebody_waits else sight.rests_since) >= seconds for sight in sights
+        )
+        is_news = stands and not self._is_told
+        self._is_told = self._is_told or stands
+        return is_news
+
+    def _has_moved(self, before: Mapping[str, _Sight], *, somebody_waits: bool) -> bool:
+        if before.keys() != self._seen.keys():
+            return True
+        return any(
+            sight.place != before[key].place
+            or (not somebody_waits and sight.rests_since > before[key].rests_since + SLACK_SECONDS)
+            for key, sight in self._seen.items()
+        )
+
+
+def _see(answer: RankAnswer, former: _Sight | None, now: float) -> _Sight:
+    if answer.kind is not Kind.VALUE:
+        # A rank that falls silent has not moved by that.
+        return former or _Sight((), now, now, is_unfinished=False)
+    evidence = evidence_in(answer.rows)
+    place = _place_of(answer, evidence)
+    return _Sight(
+        place,
+        since=former.since if former is not None and former.place == place else now,
+        rests_since=now - (answer.age or 0.0),
+        is_unfinished=evidence is not None
+        and any(one.state is not CollectiveState.COMPLETED for one in evidence.collectives),
+    )
+
+
+def _place_of(answer: RankAnswer, evidence: Evidence | None) -> Hashable:
+    if evidence is None:
+        return answer.frames
+    groups = tuple((one.library, one.name, one.enqueued, one.started, one.completed) for one in evidence.groups)
+    collectives = tuple((one.group, one.name, one.sequence, one.state, one.peer) for one in evidence.collectives)
+    return answer.frames, groups, collectives
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An end of the job by somebody else in ``left`` seconds, that is to be acted upon in ``due`` seconds.
+
+    ``who`` ends it, as the subject of a sentence. ``enough`` seconds without a move make a hang then.
+    """
+
+    who: str
+    left: float
+    due: float
+    enough: float
+    is_of_collective: bool
+
+
+SCHEDULER = "the scheduler"
+
+
+def first_end(answers: Sequence[RankAnswer], scheduler_left: float | None) -> End | None:
+    """Return the end of the job that is due first, None if none is known.
+
+    The time limit of a collective counts from its call, and ranks tell both.
+    """
+    ends = [
+        _end(call.name, limit - call.age, limit, is_of_collective=True)
+        for call, limit in _limited(answers)
+        if call.state is not CollectiveState.COMPLETED and call.age is not None and limit > call.age
+    ]
+    if scheduler_left is not None and scheduler_left > 0:
+        ends.append(_end(SCHEDULER, scheduler_left, 2 * LEAD_SECONDS, is_of_collective=False))
+    return min(ends, key=lambda end: end.due, default=None)
+
+
+def look_every(answers: Sequence[RankAnswer]) -> float:
+    """Return the seconds between two looks in which no time limit is missed; infinity where none is known."""
+    return min((limit / LOOKS_IN_LIMIT for _, limit in _limited(answers)), default=inf)
+
+
+def _limited(answers: Sequence[RankAnswer]) -> Iterator[tuple[CollectiveSeen, float]]:
+    for answer in answers:
+        evidence = evidence_in(answer.rows)
+        for call in evidence.collectives if evidence is not None else ():
+            if call.timeout is not None:
+                yield call, call.timeout
+
+
+def _end(who: str, left: float, limit: float, *, is_of_collective: bool) -> End:
+    due = left - min(LEAD_SECONDS, limit / 2)
+    return End(who, left, due, min(ENOUGH_SECONDS, limit / 4), is_of_collective)

@@ -1,0 +1,103 @@
+"""Tasks of asyncio, named by their coroutines, with what each waits for; read while the loop waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from dbg_agent.evidence.tasks import MAX_TASKS, SeenTask, roots, seen_tasks
+from tests.support.time_unit import seconds
+
+
+async def fetch_rollouts(rollouts: asyncio.Queue[int]) -> int:
+    return await rollouts.get()
+
+
+async def take(lock: asyncio.Lock) -> None:
+    async with lock:
+        pass
+
+
+async def wait_for_start(started: asyncio.Event) -> None:
+    await started.wait()
+
+
+async def pause() -> None:
+    await asyncio.sleep(3600)
+
+
+async def train(*coroutines: Coroutine[Any, Any, object]) -> None:
+    await asyncio.gather(*coroutines)
+
+
+class Hostile(asyncio.Event):
+    """An event whose name and attributes would run code."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if threading.current_thread().name == "looks":
+            raise AssertionError(name)
+        return super().__getattribute__(name)
+
+
+def _waits(task: Any) -> bool:
+    return task._fut_waiter is not None
+
+
+def look_at(work: Callable[[], Coroutine[Any, Any, object]], count: int) -> list[SeenTask]:
+    """Return what another thread sees of a loop once so many of its tasks wait."""
+    found: list[SeenTask] = []
+
+    async def program() -> None:
+        loop = asyncio.get_running_loop()
+        running = asyncio.ensure_future(work())
+        me = asyncio.current_task()
+        # Nothing tells that a task has begun to wait.
+        while sum(_waits(one) for one in asyncio.all_tasks() - {me}) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        looks = threading.Thread(target=lambda: found.extend(seen_tasks(loop)), name="looks")
+        looks.start()
+        looks.join(seconds(20))
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(program())
+    return [one for one in found if not one.name.startswith("program")]
+
+
+def test_tasks_are_told_by_their_coroutines_with_the_names_of_what_they_wait_for() -> None:
+    async def work() -> None:
+        rollouts: asyncio.Queue[int] = asyncio.Queue()
+        lock, started = asyncio.Lock(), Hostile()
+        await lock.acquire()
+        await train(fetch_rollouts(rollouts), fetch_rollouts(rollouts), take(lock), wait_for_start(started), pause())
+
+    found = look_at(work, 6)
+    told = {one.name: one.text.rpartition(" (")[0] for one in found}
+
+    assert told == {
+        "fetch_rollouts": "waits for an item of the queue rollouts",
+        "pause": "sleeps",
+        "take": "waits for the lock",
+        "wait_for_start": "waits for the event started",
+        "work": "waits for 5 tasks fetch_rollouts, take, wait_for_start",
+    }
+    assert [one.name for one in roots(found)] == ["work"]
+    (work_task,) = roots(found)
+    assert {one.name for one in found if any(one.task is task for task in work_task.awaits)} == set(told) - {"work"}
+
+
+def test_of_a_loop_with_thousands_of_tasks_some_are_told() -> None:
+    async def work() -> None:
+        await train(*(pause() for _ in range(500)))
+
+    assert len(look_at(work, 501)) <= MAX_TASKS
+
+
+def test_another_loops_tasks_and_no_loop_at_all_are_nothing() -> None:
+    async def work() -> None:
+        await train(pause())
+
+    assert look_at(work, 2)
+    assert seen_tasks(object()) == []
