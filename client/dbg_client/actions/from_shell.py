@@ -43,6 +43,7 @@ from dbg_client.words.settings import (
     Release,
     Report,
     Screen,
+    Slow,
     Stops,
     Where,
     Why,
@@ -55,9 +56,9 @@ from dbg_wire.targets.selection import Selection, Target, parse_target, select, 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
 
-_Shown: TypeAlias = "ListRanks | Where | Why | Collectives | Eval | PdbCommand"
+_Shown: TypeAlias = "ListRanks | Where | Why | Slow | Collectives | Eval | PdbCommand"
 
-_ABOUT_ALL = (ListRanks, Where, Why, Collectives, Report)
+_ABOUT_ALL = (ListRanks, Where, Why, Slow, Collectives, Report)
 """Verbs that mean all ranks where the user names none."""
 
 
@@ -103,11 +104,11 @@ class _Acting:
         if settings.wait is not None:
             waited_for = target or parse_target("stopped")
             await wait_for_stop(self._switchboard, waited_for, settings.wait, tell=tell, line=self._line)
-        if isinstance(settings, (ListRanks, Where, Why, Collectives, Eval)) and settings.every is not None:
+        if isinstance(settings, (ListRanks, Where, Why, Slow, Collectives, Eval)) and settings.every is not None:
             await repeat(settings.output.format, settings.every, lambda: self._again(settings, target))
         if isinstance(settings, Report):
             return await self._report_on(settings, target)
-        if isinstance(settings, (ListRanks, Where, Why, Collectives, Eval, PdbCommand)):
+        if isinstance(settings, (ListRanks, Where, Why, Slow, Collectives, Eval, PdbCommand)):
             return await self._print(await self._show(settings, target))
         if target is None:
             raise NeedsTarget(settings.name)

@@ -116,6 +116,18 @@ class Why(RankSettings):
     files: tuple[str, ...] = ()
 
 
+DEFAULT_SECONDS = 10.0
+"""Seconds for which ranks look: a full recorder of torch, which is read once, takes less than 1 % of them."""
+
+
+class Slow(RankSettings):
+    """``slow``; ranks look for so many ``seconds``."""
+
+    name = "slow"
+    seconds: float = DEFAULT_SECONDS
+    every: float | None = None
+
+
 class Collectives(RankSettings):
     """``collectives``."""
 
