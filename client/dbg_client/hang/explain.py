@@ -357,16 +357,16 @@ def verdicts_document(explanation: Explanation) -> dict[str, object]:
 def _block(verdict: Verdict, columns: int | None, *, color: bool) -> str:
     job = f"{printable(verdict.job, 200)}: " if verdict.job else ""
     code = _color(verdict) if color else None
-    lines = [paint(line, code) for line in _broken(printable(f"{job}{verdict.sentence}", MAX_LINE), columns)]
+    lines = [paint(line, code) for line in broken(printable(f"{job}{verdict.sentence}", MAX_LINE), columns)]
     for evidence in verdict.evidence:
-        lines += _broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
+        lines += broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
     if verdict.next is not None:
         purpose = f"        ({verdict.purpose})" if verdict.purpose else ""
         lines.append(f"try: {printable(verdict.next, MAX_LINE)}{purpose}")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _broken(line: str, columns: int | None) -> list[str]:
+def broken(line: str, columns: int | None) -> list[str]:
     """Break a line between words. A command is never broken: it is to be copied."""
     if columns is None or len(line) <= columns:
         return [line]
