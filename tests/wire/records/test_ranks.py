@@ -37,7 +37,8 @@ def test_a_process_that_is_gone_has_died() -> None:
 
 FLAT = (
     "key address job run host rank local_rank world_size child pid script directory state reason where engine queued"
-    " since driver watchers exit detail coordinates driver_silent limit limit_seconds waits_in release python stop passed"
+    " since driver watchers exit detail coordinates driver_silent limit limit_seconds waits_in release python stop"
+    " passed"
 )
 
 
