@@ -112,6 +112,11 @@ def test_a_message_of_unknown_type_is_named_and_the_rest_goes_on(path: str, brok
             connection.send(json.dumps({"type": "goodbye", "exit": 0}))
 
 
+def registering(part: str, **changes: object) -> dict[str, object]:
+    """Return a registration with changes in one of its parts."""
+    return {**REGISTER, part: {**REGISTER[part], **changes}}
+
+
 BREACHES: dict[str, tuple[str, str | bytes | dict[str, object], str]] = {
     "no JSON": ("/client", "hello", "a text frame that is not JSON"),
     "a list": ("/client", "[]", "a text frame that is not an object with a type"),

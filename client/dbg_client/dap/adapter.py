@@ -154,19 +154,15 @@ Connect = Callable[[str], Switchboard]
 """Returns a switchboard, not open yet, that greets the broker as a client of this name: ``VS Code``, say."""
 
 
-def admit_anybody(arguments: Message) -> None:
-    """Let any client in: a check of the request to attach for a client that comes by stdin."""
-
-
 class Adapter:
     """Answer the requests of one IDE; belongs to one event loop. The broker is dialled when the IDE attaches.
 
-    ``target`` is that of the command line, None if the request to attach names it. ``admit`` raises BadInput for a
-    request to attach whose arguments do not let the client in. ``ended`` is set when the IDE has disconnected.
+    ``target`` is that of the command line, None if the request to attach names it. ``admit``, if given, raises BadInput
+    for a request to attach whose arguments do not let the client in. ``ended`` is set when the IDE has disconnected.
     """
 
     def __init__(
-        self, connect: Connect, target: Target | None, send: Send, admit: Callable[[Message], None] = admit_anybody
+        self, connect: Connect, target: Target | None, send: Send, admit: Callable[[Message], None] | None = None
     ) -> None:
         self._connect = connect
         self._target = target
@@ -236,7 +232,8 @@ class Adapter:
         return CAPABILITIES
 
     async def _attach(self, arguments: Message) -> None:
-        self._admit(arguments)
+        if self._admit is not None:
+            self._admit(arguments)
         if self._session is not None:
             raise BadInput("this window is attached already", "disconnect it first")
         paths = read_mappings(arguments.get("pathMappings"))

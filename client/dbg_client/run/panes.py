@@ -13,7 +13,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -263,7 +263,7 @@ class RankPanes:
             raise TooManyStopped(rank.address)
         last = next(reversed(self._panes.values()), None)
         file = self._files.setdefault(rank.key, str(Path(self._folder, f"{len(self._files)}.json")))
-        settings = Tmux(broker=self._broker, attach=replace(self._attach, breakpoints_to=file))
+        settings = Tmux(broker=self._broker, attach=self._attach.replace(breakpoints_to=file))
         self._panes[rank.key] = open_pane_beside(settings, rank, known, last or self._own, is_first=last is None)
 
     def breakpoints(self) -> tuple[Breakpoint, ...]:

@@ -137,14 +137,9 @@ class Attaching:
         """Hold one session, and return how it ended."""
         asked = self._settings.attach
         options = SessionOptions(
-            mode=choice.mode(asked.mode),
-            prefix=asked.prefix,
-            status=asked.status,
+            attach=replace(asked, mode=choice.mode(asked.mode)),
             colors=_colors(),
             color=self._settings.color,
-            vi=asked.vi,
-            wish=asked.wish,
-            frame=asked.frame,
             startup=self._startup,
             note=choice.note,
             may_run_again=self._may_run_again,

@@ -21,7 +21,7 @@ from dbg_client.dumps.report_file import (
 from dbg_client.hang.explain import JobLook
 from dbg_client.views.report import OUT
 from dbg_wire.records.evidence import CodeKind, CodePart, Evidence, ProcessSeen, ThreadWait, WaitKind
-from dbg_wire.records.ranks import Place
+from dbg_wire.records.ranks import Place, RankState
 from tests.support.rank_evidence import LOADING, REDUCING, TORCH, call, done, elsewhere, group, silent, waiting
 from tests.support.rank_infos import changed
 
@@ -86,6 +86,15 @@ def test_ranks_that_tell_different_things_are_read_again() -> None:
     one, other = waiting(0), waiting(1)
     stopped = changed(one.rank, stop=3, reason="breakpoint", where=place, driver="me@h1", local_rank=None)
     case = case_of([replace(one, rank=stopped), waiting(2), replace(other, rank=other.rank.replace(placement=None))])
+    assert again(case) == case
+
+
+def test_ranks_in_a_debugger_and_ranks_that_have_ended_are_read_again() -> None:
+    here = Place(file="/home/me/train.py", line=41, function="step")
+    held = elsewhere(1, state=RankState.HELD)
+    stopped = elsewhere(2, state=RankState.STOPPED, reason="breakpoint", where=here, stop=3)
+    ended = silent(3, state=RankState.EXITED, exit=-9)
+    case = case_of([waiting(0), held, stopped, ended], [waiting(0, age=61.0), held, stopped, ended])
     assert again(case) == case
 
 
