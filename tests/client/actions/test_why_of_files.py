@@ -41,7 +41,7 @@ def test_a_directory_of_dumps_names_the_culprit(environ: dict[str, str], tmp_pat
     (tmp_path / "nccl_trace_rank_4").write_bytes(b"\x80\x02]q")
     done = why(environ, tmp_path, ".")
 
-    assert done.stdout.startswith("3 of 4 ranks wait in all_reduce #5 of group default (float32, 16 B); rank 2 has not")
+    assert done.stdout.startswith("rank 2 has not come to all_reduce #5 of default; 3 of 4 ranks wait\n")
     assert "try:" not in done.stdout
     assert done.stderr == (
         "dbg-attach: read 4 dumps of ranks 0-3\n"
