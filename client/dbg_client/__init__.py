@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dbg_client.api.stop import AsyncStop, KeyboardTaken, StopEnded
     from dbg_client.api.values import ExceptionInfo, Variable
     from dbg_client.core.directory import RankChange
-    from dbg_client.errors import TimedOut
+    from dbg_client.core.errors import TimedOut
     from dbg_client.questions.inspection import RankError, Source
     from dbg_wire.errors import DbgError
     from dbg_wire.records.breakpoints import BreakpointState
@@ -85,7 +85,7 @@ _MODULES = {
         "dbg_client.api.stop": "AsyncStop KeyboardTaken StopEnded",
         "dbg_client.api.values": "ExceptionInfo Variable",
         "dbg_client.core.directory": "RankChange",
-        "dbg_client.errors": "TimedOut",
+        "dbg_client.core.errors": "TimedOut",
         "dbg_client.questions.inspection": "RankError Source",
         "dbg_wire.errors": "DbgError",
         "dbg_wire.records.breakpoints": "BreakpointState",

@@ -14,8 +14,8 @@ from dbg_client.api.values import At, Variables, values_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
 from dbg_client.core.directory import RankChange
+from dbg_client.core.errors import RankEnded, TimedOut
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.errors import RankEnded, TimedOut
 from dbg_client.questions.answers import ValueAnswer, ValueOptions
 from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, RELEASE, Order, Questions
@@ -316,10 +316,6 @@ def _place(rank: RankInfo) -> str:
     return f"{where.function} {where.file.rpartition('/')[2]}:{where.line}" if where is not None else ""
 
 
-def _keys(ranks: Sequence[RankInfo]) -> set[str]:
-    return {rank.key for rank in ranks}
-
-
 def split_by_stop(
     target: Target, ranks: Sequence[RankInfo], still: Sequence[RankInfo]
 ) -> tuple[list[RankInfo], list[RankInfo]]:
@@ -335,7 +331,7 @@ def split_by_stop(
     living = [one for one in found if one.state in LIVE_STATES]
     if not living:
         raise RankEnded(found[0])
-    kept = _keys(still)
+    kept = {one.key for one in still}
     stopped: list[RankInfo] = []
     others: list[RankInfo] = []
     for one in living:

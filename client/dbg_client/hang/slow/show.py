@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.process_groups import world_size
-from dbg_client.hang.shown import broken
+from dbg_client.hang.explain import broken
 from dbg_client.hang.slow.explain import RunFindings
 from dbg_client.hang.slow.lateness import GroupLateness, Lateness
 from dbg_client.hang.slow.verdict import SlowVerdict, duration
