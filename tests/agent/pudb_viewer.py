@@ -17,7 +17,7 @@ from dbg_wire.states import StopPhase
 from tests.agent.fake_link import FakeNetwork
 from tests.support.time_unit import seconds
 
-SECONDS = seconds(10)
+SECONDS = seconds(30)
 ROWS, COLUMNS = 30, 100
 
 

@@ -50,5 +50,5 @@ def serve(home: Path) -> Iterator[Serve]:
 
     yield start
     for serving in started:
-        if serving.process.poll() is None:
+        if serving.exit_status is None:
             serving.end(signal.SIGKILL)

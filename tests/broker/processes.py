@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 from tests.support import forked
+from tests.support.processes import started
 from tests.support.time_unit import seconds
 
 SECONDS = seconds(30)
@@ -36,32 +38,27 @@ class Serving:
     def __init__(self, home: Path, arguments: Sequence[str] = ("--listen", "127.0.0.1:0"), *, first: str = "") -> None:
         self.home = home
         program = f"{first}\nimport runpy; runpy.run_module('dbg_broker', run_name='__main__', alter_sys=True)"
-        self.process = subprocess.Popen(
-            [sys.executable, *(("-c", program) if first else ("-m", "dbg_broker")), "serve", *arguments],
-            env=environment(home),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        self.output, self.errors = self.process.stdout, self.process.stderr
+        command = [sys.executable, *(("-c", program) if first else ("-m", "dbg_broker")), "serve", *arguments]
+        self._started = started(command, environment(home), None, "KILL")
+        self.exit_status: int | None = None
+        """None until :meth:`end`, then as of :class:`subprocess.Popen`."""
+        self.output, self.errors = TextIOWrapper(self._started.stdout), TextIOWrapper(self._started.stderr)
         line = self.output.readline()
         ready = READY.fullmatch(line.rstrip("\n"))
         if ready is None:
-            self.process.kill()
-            raise AssertionError(f"not ready: {line!r} {self.process.communicate()}")
+            raise AssertionError(f"not ready: {line!r} {self.end(signal.SIGKILL)}")
         self.url = ready["url"]
         self.port = int(self.url.rpartition(":")[2])
         self.pid = int(ready["pid"])
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """End the broker by a signal; return its exit status and the rest of its output and errors."""
-        self.process.send_signal(number)
-        self.process.wait(SECONDS)
-        # communicate() would lose the output that was read into the buffer together with the first line.
+        os.kill(self._started.pid, number)
         with self.output as output, self.errors as errors:
-            return self.process.returncode, output.read(), errors.read()
+            told = output.read(), errors.read()
+        self.exit_status = self._started.status()
+        self._started.reap()
+        return self.exit_status, *told
 
 
 Serve = Callable[..., Serving]

@@ -21,7 +21,7 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
-from dbg_wire.limits import MAX_DATA_BYTES, SNAPSHOT_PAGE
+from dbg_wire.limits import MAX_DATA_BYTES
 from dbg_wire.messages import (
     Action,
     Answers,
@@ -54,6 +54,9 @@ from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.support.processes import USUAL_WAIT
 from tests.support.rank_infos import listed
 from tests.support.time_unit import seconds
+
+SNAPSHOT_PAGE = 500
+"""Ranks in one snapshot message: at 2 KiB each below MAX_CONTROL_BYTES."""
 
 TOKEN = "insecure-0123456789abcdef"  # noqa: S105 - opens nothing
 HERE = Place(file="/home/me/train.py", line=41, function="step")

@@ -295,15 +295,16 @@ print(f"forked after {{time.monotonic() - began:.3f}} s")
     variables = {"DBG_BROKER": broker, "DBG_TOKEN_FILE": str(home / "token"), "DBG_CONNECT_TIMEOUT": str(wait)}
     began = time.monotonic()
     (rank,) = start_ranks(processes, home, script, 1, env={**variables, "PYTHONWARNINGS": "ignore"})
-    assert rank.wait(seconds(20)) == 0
+    assert rank.wait(seconds(35)) == 0
     took = time.monotonic() - began
     found = re.search(r"passed in ([0-9.]+) s\nafter\n3\nforked after ([0-9.]+) s", rank.text())
     assert found, rank.text()
     passed, forked = map(float, found.groups())
-    assert passed < wait + seconds(2.5)
+    # What is not bounded waits for far longer than a busy machine makes these take.
+    assert passed < wait + seconds(10)
     # The forked child waits once itself.
-    assert forked < passed + wait + seconds(2.5)
-    assert took < forked + seconds(5)
+    assert forked < passed + wait + seconds(10)
+    assert took < forked + seconds(10)
     assert f"{home / file} does not let itself be opened" in one_line(rank)
 
 

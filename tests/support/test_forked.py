@@ -91,7 +91,8 @@ def test_commands_end_with_their_fork_server(environ: Mapping[str, str]) -> None
 
 SEES = """\
 import os, sys, threading
-print(__file__, __spec__, sorted(globals()), sys._getframe().f_back, threading.enumerate()[1:])
+frame = sys._getframe()
+print(__file__, frame.f_code.co_filename, frame.f_back, __spec__, sorted(globals()), threading.enumerate()[1:])
 print(sys.argv, sys.orig_argv, sys.path, [name for name in sys.modules if name.startswith("tests")])
 print(os.getcwd(), sys.stdout.line_buffering, sorted(os.listdir("/proc/self/fd")), os.getsid(0) == os.getpid())
 print(open("/proc/self/cmdline").read(), sorted(open("/proc/self/environ").read().split(chr(0))), sorted(os.environ))
@@ -102,15 +103,17 @@ import atexit; atexit.register(print, "at the end")
 
 
 @pytest.mark.skipif(not may_become_script(), reason="the kernel shows no fork with the command line of a start")
+@pytest.mark.parametrize("typed", ["script.py", "./script.py", "../work/script.py", "{folder}/script.py"])
 def test_a_script_sees_no_difference_between_a_fork_and_a_start(
-    environ: Mapping[str, str], processes: Processes, tmp_path: Path
+    typed: str, environ: Mapping[str, str], processes: Processes, tmp_path: Path
 ) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SEES)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "script.py").write_text(SEES)
     seen = []
     for name, signal_at_the_end in (("forked", "KILL"), ("started", "TERM")):
-        command = [sys.executable, str(script), "a", "b c"]
-        child = processes.start(name, command, env=environ, cwd=tmp_path, death_signal=signal_at_the_end)
+        command = [sys.executable, typed.format(folder=folder), "a", "b c"]
+        child = processes.start(name, command, env=environ, cwd=folder, death_signal=signal_at_the_end)
         seen.append((child.wait(), child.text(), child.text("stderr")))
     forked, started = seen
     assert forked == started

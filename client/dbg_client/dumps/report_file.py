@@ -213,7 +213,7 @@ def _stacks_of_causes(case: Case) -> Case:
 
 def _causes(case: Case) -> Case:
     def reduce(wait: ThreadWait, is_edge: bool) -> ThreadWait | None:
-        is_cause = wait.is_main or is_edge or wait.kind is WaitKind.ENDED
+        is_cause = wait.is_main or is_edge or wait.kind in (WaitKind.ENDED, WaitKind.HANDLED)
         return wait.replace(frames=wait.frames[-MAX_FRAMES:] if is_edge else ()) if is_cause else None
 
     return _with_less(_first_and_last_look(case), reduce, MAX_FRAMES)

@@ -10,7 +10,7 @@ import ctypes
 import os
 import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 PLACEHOLDER = "/" + 1000 * "_"
@@ -39,22 +39,21 @@ def become_script(environment: Mapping[str, str]) -> None:
 
 
 def replace_script(path: str) -> None:
-    """Write a path over the placeholder: the script's name, and the first argument, in whose folder its modules are."""
+    """Write a path over the placeholder: as the script's name, and as the first argument, which is as it was typed."""
     get_config = ctypes.pythonapi._Py_GetConfig
     get_config.restype = ctypes.c_void_p
-    text = f"{path}\0".encode("utf-32-le")
-    places = {place for place in strings_of(get_config()) if read(place, len(SOUGHT)) == SOUGHT}
-    if len(places) < 2 or len(text) > len(SOUGHT):
-        raise ValueError(f"{path} can't take the place of a script that is told in {len(places)} places")
-    for place in places:
-        ctypes.memmove(place, text, len(text))
-
-
-def strings_of(config: int) -> Iterator[int]:
-    """Yield where a ``PyConfig`` may have a string: it has pointers to strings, and to lists of pointers to strings."""
-    for pointer in words_at(config, 100):
-        yield pointer
-        yield from words_at(pointer, 3)
+    # A PyConfig has pointers to strings, and to lists of pointers to strings.
+    pointers = words_at(get_config(), 100)
+    listed = [place for pointer in pointers for place in words_at(pointer, 3)]
+    # As a starting interpreter does it, which leaves dots as they are.
+    absolute = path if path.startswith("/") else f"{Path.cwd()}/{path}"
+    for places, text in ((pointers, absolute), (listed, path)):
+        written = f"{text}\0".encode("utf-32-le")
+        found = {place for place in places if read(place, len(SOUGHT)) == SOUGHT}
+        if not found or len(written) > len(SOUGHT):
+            raise ValueError(f"{text} can't take the place of a script that is named in {len(found)} places")
+        for place in found:
+            ctypes.memmove(place, written, len(written))
 
 
 def words_at(address: int, count: int) -> tuple[int, ...]:
