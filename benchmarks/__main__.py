@@ -18,13 +18,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchmarks import bulk, crowds, faces, imports, keys, looks, prompt, pudb, recorded, starts, storm, train_loop
+from benchmarks import (
+    bulk,
+    crowds,
+    faces,
+    imports,
+    keys,
+    looks,
+    prompt,
+    pudb,
+    recorded,
+    slow,
+    starts,
+    storm,
+    train_loop,
+)
 from benchmarks.bench import ROOT, Row, Unmeasurable, new_bench
 from benchmarks.machine import machine
 from benchmarks.page import lines_of, write
 from tests.support.environment import clean_environment, is_foreign
 
-MODULES = (keys, pudb, prompt, bulk, crowds, storm, looks, train_loop, starts, imports, faces, recorded)
+MODULES = (keys, pudb, prompt, bulk, crowds, storm, looks, train_loop, slow, starts, imports, faces, recorded)
 ROWS: dict[str, Row] = {row.name: row for module in MODULES for row in module.ROWS}
 
 JSON_FILE = ROOT / "build/benchmarks.json"

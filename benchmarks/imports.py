@@ -9,6 +9,7 @@ import statistics
 import sys
 import timeit
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import dbg_agent
@@ -39,6 +40,8 @@ STEPS = 5_000
 RANK_PROGRAM = """\
 import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+if "LOADS_TORCH" in os.environ:
+    import torch.distributed
 before = len(sys.modules)
 if "INSTALLS" in os.environ:
     import dbg_agent
@@ -74,10 +77,12 @@ def import_agent(bench: Bench) -> list[Figure]:
     ]
 
 
-def running_rank(bench: Bench, *, installs: bool) -> tuple[int, dict[str, int]]:
+def running_rank(bench: Bench, *, installs: bool, with_torch: bool = False) -> tuple[int, dict[str, int]]:
     """Return the memory in KiB of a program that runs, and the modules that it has loaded."""
     broker = bench.broker("TLS")
     env = {"INSTALLS": "1"} if installs else {}
+    if with_torch:
+        env["LOADS_TORCH"] = "1"
     (rank,) = start_ranks(bench.processes, broker.home, RANK_PROGRAM, 1, env=env, wrap=as_it_stands)
     rank.wait_for_output("runs")
     if installs:
@@ -99,9 +104,15 @@ def rank(bench: Bench) -> list[Figure]:
     memory = {name: [kib / 1024 for kib, _ in rounds] for name, rounds in found.items()}
     without, with_it = memory.values()
     modules = [told for _, told in found["with install()"]]
+    beside_torch = []
+    if find_spec("torch") is not None:
+        # Most of what install() loads, such as asyncio and TLS, a program with torch has loaded itself.
+        alone, installed = (running_rank(bench, installs=installs, with_torch=True)[0] for installs in (False, True))
+        beside_torch = [Figure("install() adds to a program with torch", "MiB", ((installed - alone) / 1024,))]
     return [
         *compared(memory, "MiB"),
         Figure("install() adds", "MiB", (statistics.median(with_it) - statistics.median(without),)),
+        *beside_torch,
         Figure("modules that install() has loaded", "", tuple(told["modules"] for told in modules)),
         Figure("modules of ours among them", "", tuple(told["ours"] for told in modules)),
     ]

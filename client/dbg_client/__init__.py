@@ -25,7 +25,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dbg_client.api.answers import Answer, Breakpoints, Collectives, Group, Verdict, Where, Why
+    from dbg_client.api.answers import Answer, Breakpoints, Collectives, Group, Slow, SlowVerdict, Verdict, Where, Why
     from dbg_client.api.blocking import Broker, Job, Ranks, Stop, connect
     from dbg_client.api.broker import AsyncBroker, aconnect
     from dbg_client.api.notebook import load_ipython_extension
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dbg_client.api.stop import AsyncStop, KeyboardTaken, StopEnded
     from dbg_client.api.values import ExceptionInfo, Variable
     from dbg_client.core.directory import RankChange
-    from dbg_client.errors import TimedOut
+    from dbg_client.core.errors import TimedOut
     from dbg_client.questions.inspection import RankError, Source
     from dbg_wire.errors import DbgError
     from dbg_wire.records.breakpoints import BreakpointState
@@ -59,6 +59,8 @@ __all__ = [
     "RankError",
     "RankInfo",
     "Ranks",
+    "Slow",
+    "SlowVerdict",
     "Source",
     "Stop",
     "StopEnded",
@@ -75,7 +77,7 @@ __all__ = [
 _MODULES = {
     name: module
     for module, names in {
-        "dbg_client.api.answers": "Answer Breakpoints Collectives Group Verdict Where Why",
+        "dbg_client.api.answers": "Answer Breakpoints Collectives Group Slow SlowVerdict Verdict Where Why",
         "dbg_client.api.blocking": "Broker Job Ranks Stop connect",
         "dbg_client.api.broker": "AsyncBroker aconnect",
         "dbg_client.api.notebook": "load_ipython_extension",
@@ -83,7 +85,7 @@ _MODULES = {
         "dbg_client.api.stop": "AsyncStop KeyboardTaken StopEnded",
         "dbg_client.api.values": "ExceptionInfo Variable",
         "dbg_client.core.directory": "RankChange",
-        "dbg_client.errors": "TimedOut",
+        "dbg_client.core.errors": "TimedOut",
         "dbg_client.questions.inspection": "RankError Source",
         "dbg_wire.errors": "DbgError",
         "dbg_wire.records.breakpoints": "BreakpointState",

@@ -21,7 +21,7 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
-from dbg_wire.limits import MAX_DATA_BYTES, SNAPSHOT_PAGE
+from dbg_wire.limits import MAX_DATA_BYTES
 from dbg_wire.messages import (
     Action,
     Answers,
@@ -55,8 +55,14 @@ from tests.support.processes import USUAL_WAIT
 from tests.support.rank_infos import listed
 from tests.support.time_unit import seconds
 
+SNAPSHOT_PAGE = 500
+"""Ranks in one snapshot message: at 2 KiB each below MAX_CONTROL_BYTES."""
+
 TOKEN = "insecure-0123456789abcdef"  # noqa: S105 - opens nothing
 HERE = Place(file="/home/me/train.py", line=41, function="step")
+
+ANSWERS_PAGE = 50
+"""Answers in one message: some have 10 KB."""
 
 T = TypeVar("T")
 Received = Message | Input
@@ -371,7 +377,11 @@ class FakeBroker:
         default = RankAnswer(key="", kind=Kind.VALUE, text="continued")
         answer = self.answers.get(question.action, default)
         answers = tuple(self.said.get(key, answer).replace(key=key) for key in question.keys)
-        await connection.send(encode(Answers(request=question.request, answers=answers)))
+        # As a broker does: the answers of all ranks of a large job are too much for one frame.
+        for start in range(0, max(1, len(answers)), ANSWERS_PAGE):
+            page = answers[start : start + ANSWERS_PAGE]
+            is_last = start + ANSWERS_PAGE >= len(answers)
+            await connection.send(encode(Answers(request=question.request, answers=page, last=is_last)))
 
     def _send_all(self, frame: str | bytes) -> None:
         for connection in self._connections:

@@ -57,6 +57,8 @@ def _named(members: str, name: str) -> set[str]:
             return _public(getattr(dbg_client, base)) | _named(members.replace(f"all of `{base}`", ""), name)
     if "why --json" in members:
         return set(dbg_client.Verdict.__dataclass_fields__)
+    if "slow --json" in members:
+        return set(dbg_client.SlowVerdict.__dataclass_fields__)
     return set(re.findall(r"`([a-z]\w*)", members)) - {"job"} | ({"job"} if "Broker" in name else set())
 
 

@@ -34,6 +34,7 @@ IN_A_HANG = {
 ELSEWHERE = {
     r"dbg-broker serve .*": "tests/broker/cli/test_main.py, tests/integration/test_classic.py",
     r"dbg-broker run .*": "tests/integration/test_run.py, test_hang_after.py, test_hangs.py",
+    r"dbg-attach why ~/.*": "tests/integration/test_hang_after.py",
     r"systemd-run .*": "tests/integration/test_hangs.py, where a limit of memory can be set",
     r".*\b(?:srun|sbatch)\b.*": "tests/integration/test_recipes.py, test_deploy.py",
     r"env DBG_HOME=\S+ dbg-attach .*": "tests/integration/test_deploy.py",

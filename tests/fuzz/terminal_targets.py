@@ -8,10 +8,18 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from dbg_client.core import config_file
+from dbg_client.dumps.case import Case
+from dbg_client.dumps.recorder_dumps import RankDump, explain_dumps
+from dbg_client.dumps.report_file import CantReadReport, case_lines, read_report
+from dbg_client.dumps.run_home import hang_in
 from dbg_client.words.config import parse_escape_key, read_values
-from dbg_wire.errors import BadInput
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.sequences import QueryFilter, StreamScanner, TextFilter
+from tests.client.dumps.test_case import LOOK
+from tests.client.dumps.test_report_file import written
 from tests.fuzz.target import Target, pieces_of, text_of, whole
+from tests.support.recorded import dump, pickled, raw
 
 ANSWERED = re.compile(
     rb"\x05|\x1bZ|\x1bc|\x1bP|\x1b_|\x1b\^|\x1bX|\x1b\](?!8;)|\x1b\[[0-9;]*[cnxti]|\x1b\[[>=][0-9;]*c|\xc2[\x80-\x9f]"
@@ -58,6 +66,22 @@ def settings(data: bytes) -> None:
         parse_escape_key(text_of(data))
 
 
+def left_dumps(data: bytes) -> None:
+    """Read the dump of a rank that is gone, and say why its job hung."""
+    for begin in (b"", b"\x80\x02"):
+        with suppress(*WRONG_FORM):
+            found = explain_dumps([RankDump(rank=3, dump=read_dump(begin + data), written=1_790_000_000.0)])
+            assert all(printable(verdict.sentence, 10_000) == verdict.sentence for verdict in found.verdicts)
+
+
+def reports(data: bytes) -> None:
+    """Read the evidence of a report, and say why its job hung; look for a hang in an output."""
+    with suppress(CantReadReport):
+        assert read_report(data).case.explanation().asked >= 0
+    told = hang_in(data.decode("utf-8", "replace"))
+    assert told is None or told.verdict([]).sentence.isprintable()
+
+
 def _target(name: str, run: Callable[[bytes], None], *seeds: bytes) -> Target:
     return Target(name, run, seeds)
 
@@ -65,8 +89,12 @@ def _target(name: str, run: Callable[[bytes], None], *seeds: bytes) -> Target:
 DRAWN = (
     b"\x1b[?25l\x1b[2;1H\x1b[0;1;31mline\x1b[K\x1b]8;;https://a\x1b\\b\x1b]8;;\x1b\\\xe2\x94\x80\x1b[6n\x1b]52;c;?\x07"
 )
+DUMP = pickled(raw(3, "nccl:send 0->1", is_p2p=True, state="started"), raw(4, "nccl:all_reduce", state="completed"))
+REPORT = written(case_lines(Case(looks=[LOOK, LOOK], now=1.0), 10**6)[0])
 TARGETS = (
     _target("screen", screen, *whole(DRAWN, b"\x1bP+q544e\x1b\\\x9b6n\xc2\x9b6n", b"\x1b[?1049h\x1b[?2004h\x1b[5i")),
     _target("printed", printed, *whole(b"loss \x1b[31m0.25\x1b[0m\r\n\x1b]0;title\x07\ttab", b"\x85\xc2\x85\x1b[2J")),
+    _target("left_dumps", left_dumps, DUMP, DUMP[2:], dump(raw(4, "gloo:all_reduce"))),
+    _target("reports", reports, REPORT, b"dbg-broker: no rank of train-7 has moved for 5 s\ntrain-7: it hangs\n"),
     _target("settings", settings, b'escape = "^]"\nengine = "pdb"\ntimeout = 3.5\n', b"[[a]]\nb = 1979-05-27\n", b"^]"),
 )

@@ -9,7 +9,7 @@ from dbg_broker.audit.entries import text_of as text_of_question
 from dbg_broker.terminals.notices import visible_action
 from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs, log_form
 from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerError
-from dbg_wire.finding.endpoint import parse_endpoint, parse_fingerprint, parse_token
+from dbg_wire.finding.endpoint import canonical_pin, parse_endpoint, parse_token
 from dbg_wire.finding.rendezvous import parse_driver_tokens, parse_rendezvous
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender, run_terminal
@@ -77,9 +77,10 @@ def targets(data: bytes) -> None:
 def addresses(data: bytes) -> None:
     """Read an address, a fingerprint and a token."""
     text = text_of(data)
-    for parse in (parse_endpoint, parse_fingerprint, parse_token):
+    for parse in (parse_endpoint, parse_token):
         with suppress(BadInput):
             parse(text, source="DBG_BROKER")
+    canonical_pin(text)
 
 
 def home_files(data: bytes) -> None:

@@ -49,6 +49,11 @@ GREET = {"type": "greet", "minor": 0, "release": "0.1.0", "name": "me@login1"}
 REGISTER = json.loads(encode(registration()))
 
 
+def register(part: str, **fields: object) -> dict[str, object]:
+    """Return a registration with other values in its ``identity`` or ``process``."""
+    return {**REGISTER, part: {**REGISTER[part], **fields}}
+
+
 @contextlib.contextmanager
 def peer(broker: RunningBroker, path: str) -> Iterator[ClientConnection]:
     """Connect as a rank (``/agent``) or terminal (``/client``) that speaks for the test.
@@ -83,7 +88,7 @@ def assert_closed_as_broken(connection: ClientConnection) -> None:
     assert closed.value.rcvd.code == 1002
 
 
-FIRST = {"/agent": REGISTER, "/client": GREET}
+FIRST = {"/agent": register("identity", key="4711.0/unknown"), "/client": GREET}
 
 
 @pytest.mark.parametrize("path", FIRST)
@@ -95,7 +100,7 @@ def test_a_message_of_unknown_type_is_named_and_the_rest_goes_on(path: str, brok
         assert refusal["code"] == "unknown-type"
         named = r"unknown message type 'dance\\x1b\]0;pwned"
         check_sentence(refusal["text"] + "\n", named, (SECRET, *secrets_of(broker)))
-        connection.send(json.dumps({**FIRST[path], "key": "unknown"}))
+        connection.send(json.dumps(FIRST[path]))
         assert answer_to(connection, "welcome")["minor"] == PROTOCOL_MINOR
         connection.send(unknown)
         assert answer_to(connection, "refusal")["code"] == "unknown-type"
@@ -125,8 +130,8 @@ BREACHES: dict[str, tuple[str, str | bytes | dict[str, object], str]] = {
     "a terminal's message": ("/agent", GREET, "message 'greet' does not come from agents"),
     "no registration": ("/agent", {"type": "goodbye", "exit": 0}, "`register`"),
     "missing field": ("/agent", {"type": "register"}, "register lacks the field 'minor'"),
-    "wrong type": ("/agent", registering("process", pid="1"), "process.pid is '1', not `int`"),
-    "negative rank": ("/agent", registering("identity", rank=-1), "identity.rank is -1, below 0"),
+    "wrong type": ("/agent", register("process", pid="1"), "register.process.pid is '1', not `int`"),
+    "negative rank": ("/agent", register("identity", rank=-1), "register.identity.rank is -1, below 0"),
     "unknown state": (
         "/agent",
         {**REGISTER, "report": {"state": "dancing"}},
@@ -134,7 +139,11 @@ BREACHES: dict[str, tuple[str, str | bytes | dict[str, object], str]] = {
     ),
     "bytes of a terminal": ("/agent", b"\x02" + bytes(20), "terminal bytes before `register`"),
     **{
-        f"{name} with controls": ("/agent", registering(part, **{name: HOSTILE}), rf"{part}\.{name} is '\\x1b\]0;pwned")
+        f"{name} with controls": (
+            "/agent",
+            register(part, **{name: HOSTILE}),
+            rf"register\.{part}\.{name} is '\\x1b\]0;pwned",
+        )
         for part, names in (("identity", ("key", "job", "run", "host")), ("process", ("release", "python")))
         for name in names
     },

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from dbg_wire.targets.rank_set import parse_ranks
 from tests.docs.console import agree, steps
 from tests.docs.pages import ROOT, Played, played
 from tests.docs.scenes import MEMORY, SCENES, TORCH_SECONDS, Stage
@@ -44,8 +43,8 @@ TOLD: dict[str, Verdict] = {
     "different-order": {"kind": "order"},
     "different-groups": {"kind": "order", "collective": "all_reduce"},
     "different-shape": {"kind": "mismatch", "collective": "all_reduce", "sequence": 1},
-    "deadlocked-threads": {"kind": "deadlock", "ranks": "1"},
-    "stuck-in-c": {"kind": "stuck", "ranks": "3"},
+    "deadlocked-threads": {"kind": "missing", "cause": "deadlock", "ranks": "1"},
+    "stuck-in-c": {"kind": "missing", "cause": "stuck", "ranks": "3"},
     "partner": {"kind": "partner"},
 }
 """What the verdicts of each job of torchrun must have among them."""
@@ -63,53 +62,6 @@ for step in range(100_000):
     if step == 10:
         print(f"rank {dist.get_rank()}: trains", flush=True)
 """
-
-
-STRANGE = """\
-import os, sys
-
-import filelock
-import torch.distributed as dist
-
-def lock_over_barrier(rank, folder):
-    # A lock around what all ranks do.
-    with filelock.FileLock(folder + "/dataset.lock"):
-        dist.barrier()
-
-def group_on_some_ranks(rank, folder):
-    if rank < 2:
-        dist.new_group()
-    dist.barrier()
-
-def key_never_set(rank, folder):
-    store = dist.FileStore(folder + "/names", 3)
-    if rank > 0:
-        store.get("run_name")
-    dist.barrier()
-
-def train(hang, rank, size, folder):
-    os.environ.update(DBG_JOB=hang.__name__, RANK=str(rank), WORLD_SIZE=str(size))
-    import dbg_agent
-
-    dbg_agent.install()
-    store = f"file://{folder}/{hang.__name__}"
-    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size)
-    dist.barrier()
-    hang(rank, folder)
-
-folder = sys.argv[1]
-for hang, size in ((lock_over_barrier, 3), (group_on_some_ranks, 4), (key_never_set, 3)):
-    for rank in range(size):
-        if not os.fork():
-            train(hang, rank, size, folder)
-            os._exit(0)
-os.wait()
-"""
-"""Three jobs that hang, all forks of one process that has imported torch."""
-
-
-STRANGE_JOBS = {"lock_over_barrier": "deadlock", "group_on_some_ranks": "order", "key_never_set": "missing"}
-"""What the verdict on each is to be."""
 
 
 LEAVES = """\
@@ -170,35 +122,6 @@ def test_why_names_the_hang_of_a_torchrun(name: str, processes: Processes, tmp_p
     play(ON_THE_PAGE[name], stage)
     if name in ALSO:
         ALSO[name](stage.home)
-
-
-@needs_torch
-def test_who_waits_for_a_lock_a_key_or_the_members_of_a_group_is_told_so(
-    processes: Processes, home: Path, tmp_path: Path
-) -> None:
-    running_broker(processes, home)
-    script = tmp_path / "strange.py"
-    script.write_text(STRANGE)
-    environ = {**os.environ, "DBG_HOME": str(home), "OMP_NUM_THREADS": "1"}
-    processes.start("jobs", [sys.executable, str(script), str(tmp_path)], env=environ)
-    wait_until(home, lambda listed: len(listed) == 10, "10 ranks", timeout=seconds(TORCH_SECONDS))
-
-    told: dict[str, Verdict] = {}
-    while len(told) < len(STRANGE_JOBS):
-        told = {one["job"]: one for one in why(home)[1] if one["kind"] == STRANGE_JOBS[one["job"]]}
-    shown = attach(home, "where").stdout
-
-    lock, group, key = (told[job] for job in STRANGE_JOBS)
-    assert len(parse_ranks(lock["ranks"])) == 2
-    assert re.search(r"each waits for the lock of the file /\S+/dataset\.lock, which the process \d+", lock["sentence"])
-    assert lock["sentence"].endswith(f"and that is rank {lock['others']}: they wait for each other")
-    assert (key["ranks"], key["others"]) == ("1-2", "0")
-    assert "have not come: each waits for the key run_name of the FileStore store to be set" in key["sentence"]
-    assert group["ranks"] == "0-3"
-    assert "ranks 0-1 wait in new_group of 0-3 for ranks 2, 3" in group["sentence"]
-    assert "ranks 2-3 wait in barrier #2 of default for ranks 0, 1" in group["sentence"]
-    assert group["sentence"].endswith("each waits for the other")
-    assert "new_group of 0-3, 2 of 4 there" in shown
 
 
 @needs_mpirun

@@ -15,7 +15,7 @@ from dbg_client.core.switchboard import switchboard_to
 from dbg_client.terminal.options import SessionOptions, SessionOutcome
 from dbg_client.terminal.session import Session
 from dbg_client.words.config import Wish
-from dbg_wire.messages import Mode
+from dbg_client.words.settings import AttachOptions
 from dbg_wire.targets.selection import parse_target
 
 SECONDS = 30.0
@@ -27,9 +27,7 @@ async def hold_session(target: str, engine: str) -> SessionOutcome:
     await switchboard.open()
     try:
         rank = choose(parse_target(target), switchboard.directory.ranks).rank
-        options = SessionOptions(
-            mode=Mode.DRIVE, prefix=b"\x1d", status=True, colors=256, color=True, wish=Wish(asked=engine)
-        )
+        options = SessionOptions(attach=AttachOptions(wish=Wish(asked=engine)), colors=256, color=True)
         return await Session(switchboard, rank, options).run()
     finally:
         await switchboard.close()

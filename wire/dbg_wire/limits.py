@@ -27,9 +27,6 @@ MAX_FRAME_NAME = 300
 MAX_ITEMS = 4096
 """Elements of one list inside a control message: ranks of one page, rows of one screen, ancestors of a process."""
 
-SNAPSHOT_PAGE = 500
-"""Ranks in one snapshot message: at 2 KiB each still below MAX_CONTROL_BYTES."""
-
 MAX_ROWS, MAX_COLUMNS = 500, 1000
 """Largest terminal size that is accepted; a screen of that size is 2 MB, and no real terminal is larger."""
 

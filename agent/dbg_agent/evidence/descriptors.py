@@ -18,7 +18,10 @@ from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 
 MAX_SECONDS = 0.1
-"""Seconds after which one search through the processes of the host ends."""
+"""Seconds of processor time after which one search through the processes of the host ends."""
+
+FILE_SECONDS = 0.5
+"""Seconds for which a file system may take to tell of a file; it takes less than a millisecond, or never does."""
 
 
 _resolving = BoundedThreads("dbg-agent-path", 1)
@@ -79,7 +82,7 @@ def looked_up(path: str) -> LookedUp:
 
     with suppress(RuntimeError):
         if _resolving.start(look):
-            is_done.wait(MAX_SECONDS)
+            is_done.wait(FILE_SECONDS)
     return found[0] if found else LookedUp(path)
 
 
@@ -111,11 +114,12 @@ def _once(pids: Iterable[int]) -> list[int]:
 
 def _descriptors(pids: Iterable[int], target: str) -> Iterator[tuple[int, str]]:
     """Yield each process that has a descriptor of a file, with that descriptor, once for each."""
-    until = time.monotonic() + MAX_SECONDS
+    # Time of this thread alone: on a busy host a search would find less each time.
+    until = time.thread_time() + MAX_SECONDS
     for pid in pids:
         with suppress(OSError):
             for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - no pathlib in a rank
-                if time.monotonic() > until:
+                if time.thread_time() > until:
                     return
                 with suppress(OSError):
                     if os.readlink(f"/proc/{pid}/fd/{number}") == target:  # noqa: PTH115
@@ -123,9 +127,11 @@ def _descriptors(pids: Iterable[int], target: str) -> Iterator[tuple[int, str]]:
 
 
 def _all_pids() -> list[int]:
+    """Return the processes that are seen from here, this one and its children first: they are the likeliest."""
+    near = [os.getpid(), *children()]
     with suppress(OSError):
-        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208
-    return []
+        near += [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208
+    return list(dict.fromkeys(near))
 
 
 def _info(pid: int, number: str) -> str:
@@ -236,9 +242,15 @@ def _opened(call: SystemCall, path: str) -> Waited:
     found = looked_up(path) if path.startswith("/") or call.process == "self" else None
     if found is None or not found.is_pipe:
         return WaitKind.FILE, f"opens {printable(path)}"
+    flags = call.arguments[1 if call.name == "open" else 2]
+    is_reading = call.name == "openat2" or flags & os.O_ACCMODE == os.O_RDONLY
     others = [pid for pid in openers(found.path) if str(pid) != call.process and pid != os.getpid()]
     whom = f", which {_processes(others)} ha{'s' if len(others) == 1 else 've'} open" if others else ""
-    return WaitKind.FILE, f"opens the pipe {printable(path)}{whom or ', which nobody else has open'}"
+    return WaitKind.FILE, f"opens the pipe {printable(path)}{whom or _nobody(is_reading)}"
+
+
+def _nobody(is_reading: bool) -> str:
+    return " that nobody writes to" if is_reading else " that nobody reads"
 
 
 def _polled(process: str, descriptors: list[int]) -> Waited:
@@ -312,7 +324,7 @@ def _named_pipe(verb: str, descriptor: Descriptor, target: str) -> Waited | None
     others = other_ends(target, reads=verb in _FROM)
     only = others[0] if len(others) == 1 else None
     way = "from" if verb in _FROM else "to"
-    whom = f" {way} {_processes(others)}" if others else ", which nobody else has open"
+    whom = f" {way} {_processes(others)}" if others else _nobody(verb in _FROM)
     return WaitKind.FILE, f"{verb} the pipe {printable(target)}{descriptor.stream}{whom}", only
 
 

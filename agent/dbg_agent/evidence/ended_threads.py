@@ -1,9 +1,11 @@
-"""Threads of the program that an exception has ended, and the queues that they used: others may wait for them."""
+"""Exceptions of the program's threads: those that have ended one, with the queues it used, and those they handle."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -11,7 +13,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
-from dbg_agent.stop.stacks import is_own
+from dbg_agent.stop.stacks import is_own, is_users_file
 from dbg_wire.errors import printable
 
 MAX_ENDED = 8
@@ -27,13 +29,28 @@ _QUEUES = frozenset({("_queue", "SimpleQueue"), ("multiprocessing.queues", "Queu
 """Classes of queues, by module and name, apart from those derived from :class:`queue.Queue`."""
 
 
+def duration(seconds: float) -> str:
+    """Return seconds as ``41 min``."""
+    whole = int(seconds)
+    return next((f"{whole // unit} {name}" for unit, name in _UNITS if whole >= 2 * unit), f"{whole} s")
+
+
+_UNITS = ((86400, "days"), (3600, "hours"), (60, "min"))
+
+
 class EndedThread(NamedTuple):
     """A thread with what ended it, as in ``ended by ValueError: broken shard (data.py:12)``; ``pid`` is its process."""
 
     name: str
-    text: str
+    how: str
     queues: tuple[weakref.ref[Any], ...]
     pid: int
+    at: float
+
+    @property
+    def text(self) -> str:
+        """Return what ended it, and when."""
+        return f"{self.how} {duration(time.monotonic() - self.at)} ago"
 
 
 _ended: deque[EndedThread] = deque(maxlen=MAX_ENDED)
@@ -64,11 +81,49 @@ def ended_threads() -> list[EndedThread]:
     return [one for one in tuple(_ended) if one.pid == os.getpid()]
 
 
+def handled_exceptions() -> dict[int, str]:
+    """Return the exception that each thread handles, by the thread's ident, as ``OSError: disk full (save.py:9)``.
+
+    No code of the program runs: of its message only a plain text is told.
+    """
+    from dbg_agent.evidence.variables import class_of, is_a
+
+    found = {}
+    for ident, handled in sys._current_exceptions().items():
+        # Before Python 3.12 it is a tuple with class and traceback.
+        error: object = handled[1] if type(handled) is tuple else handled
+        if not is_a(error, BaseException):
+            continue
+        arguments = _arguments(error)
+        text = arguments[0] if type(arguments) is tuple and arguments and type(arguments[0]) is str else ""
+        if type(arguments) is tuple and len(arguments) == 2 and type(arguments[1]) is str:
+            text = arguments[1]
+        place = _raised_at(_traceback(error))
+        message = printable(" ".join(f"{class_of(error)[1]}: {text[:MAX_ERROR]}".removesuffix(": ").split()))
+        found[ident] = f"{message[:MAX_ERROR]}{place}"
+    return found
+
+
+def _raised_at(traceback: TracebackType | None) -> str:
+    """Return `` (save.py:9)``, where the user's own code raised it; its frame may be elsewhere by now."""
+    found = ""
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not is_own(traceback.tb_frame) and is_users_file(code.co_filename):
+            found = f" ({printable(code.co_filename.rpartition('/')[2])}:{traceback.tb_lineno})"
+        traceback = traceback.tb_next
+    return found
+
+
+_arguments: Callable[[Any], Any] = vars(BaseException)["args"].__get__
+_traceback: Callable[[Any], Any] = vars(BaseException)["__traceback__"].__get__
+
+
 def who_used(queue: object) -> str:
-    """Return ``, which thread NAME used until it ended by ERROR``; empty if no thread that has ended used it."""
+    """Return `` of thread NAME, which ended by ERROR``; empty if no thread that has ended used it."""
     for one in ended_threads():
         if any(reference() is queue for reference in one.queues):
-            return f", which thread {one.name} used until it {one.text}"
+            return f" of thread {one.name}, which {one.text}"
     return ""
 
 
@@ -85,7 +140,9 @@ def _note(args: threading.ExceptHookArgs) -> None:
             error = printable(" ".join(f"{args.exc_type.__name__}: {args.exc_value}".removesuffix(": ").split()))
             place = f" ({short_place(frames)})" if frames else ""
             text = f"ended by {error[:MAX_ERROR]}{place}"
-            _ended.append(EndedThread(printable(name[:MAX_NAME]), text, tuple(_queues(frames)), os.getpid()))
+            _ended.append(
+                EndedThread(printable(name[:MAX_NAME]), text, tuple(_queues(frames)), os.getpid(), time.monotonic())
+            )
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from dbg_agent.evidence.descriptors import STATES, held_by, lock_holders, looked_up, openers
-from dbg_agent.evidence.ended_threads import who_used
+from dbg_agent.evidence.ended_threads import duration, who_used
 from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import import_lock_owner
 from dbg_agent.evidence.process import command_of, state_of
@@ -188,7 +188,7 @@ def _loader(inside: Inside) -> Wait:
     at = 0 if len(known) == 1 else at
     if type(at) is int and 0 <= at < len(known):
         pid = known[at]
-        text = f"waits for a batch of DataLoader's worker {at} (the process {pid})"
+        text = f"waits for DataLoader's worker {at} (process {pid})"
         return Wait(WaitKind.DATA, text, ask=lambda: (text, pid))
     text = f"waits for a batch of DataLoader's worker processes {', '.join(map(str, known))}"
     return Wait(WaitKind.DATA, text, ask=lambda: (f"{text}{_odd_states(known)}", None))
@@ -211,10 +211,10 @@ def _future(inside: Inside) -> Wait:
     future = inside.local("self")
     state = attribute(future, "_state")
     told = f", which is {printable(state.lower())}" if type(state) is str else ""
-    text = f"waits for the result of the future{inside.named}{told}"
+    text = f"waits for the result of the future{inside.named}"
     worker = next((one for one in inside.threads if _works_for(one, future)), None)
     if worker is None or inside.local("timeout") is not None:
-        return Wait(WaitKind.LOCK, text)
+        return Wait(WaitKind.LOCK, f"{text}{told}")
     return Wait(WaitKind.LOCK, f"{text} in thread {worker.name}", frozenset({worker.ident}), is_sure=True)
 
 
@@ -255,7 +255,7 @@ def _baton(inside: Inside) -> Wait:
     if type(path) is not str:
         return Wait(WaitKind.FILE, "waits until a file of torch's FileBaton is gone")
     path = os.path.abspath(path)  # noqa: PTH100
-    text = f"waits until the file {printable(path)} is gone (torch's FileBaton)"
+    text = f"waits until the file {printable(path)} is gone (FileBaton)"
 
     def ask() -> tuple[str, int | None]:
         found = looked_up(path)
@@ -267,16 +267,8 @@ def _baton(inside: Inside) -> Wait:
 
 def _nobodys(age: float | None) -> str:
     """Say that nobody has a file, by which a lock is held as long as it exists."""
-    old = f", made {_duration(age)} ago" if age is not None else ""
-    return f"{old}; no process seen from here has it: who was killed leaves it"
-
-
-def _duration(seconds: float) -> str:
-    whole = int(seconds)
-    return next((f"{whole // unit} {name}" for unit, name in _UNITS if whole >= 2 * unit), f"{whole} s")
-
-
-_UNITS = ((86400, "days"), (3600, "hours"), (60, "min"))
+    old = f", made {duration(age)} ago" if age is not None else ""
+    return f"{old}, open in no process here"
 
 
 _EVENT = _says(WaitKind.LOCK, "waits for the event{} to be set")

@@ -73,7 +73,7 @@ def mpi_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
 
 
 def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
-    may_ask = _may_ask(mpi)
+    may_ask = may_be_asked(mpi)
     lack = "mpi4py counts no calls, so which call of several equal ones a rank is in is not known"
     if not may_ask:
         lack = f"{lack}; MPI runs without THREAD_MULTIPLE, so no communicator may be asked while a thread is in a call"
@@ -102,7 +102,7 @@ def thread_seen(mpi: ModuleType, innermost: FrameType, *, may_ask: bool) -> Iter
         yield from _call_seen(mpi, call, may_ask)
 
 
-def _may_ask(mpi: ModuleType) -> bool:
+def may_be_asked(mpi: ModuleType) -> bool:
     """Tell whether communicators may be asked in this thread while another thread is in MPI."""
     try:
         # These three are allowed at any time, in any thread.

@@ -25,6 +25,7 @@ from dbg_agent.evidence.instructions import (
     tried,
 )
 from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, item, method
+from dbg_wire.errors import printable
 
 MAX_HELPERS = 1
 """Functions between the loop and the sleep: in a longer chain the loop is hardly one that looks for a file."""
@@ -37,6 +38,12 @@ _TESTS = frozenset({"exists", "lexists", "isfile", "isdir", "is_file", "is_dir",
 
 _USES = frozenset({"stat", "lstat", "getsize", "getmtime", "open", "read_text", "read_bytes"})
 """Those that raise where there is none, so that they look for a file within a `try` alone."""
+
+_NAMED_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_DEREF"})
+"""Instructions that load a function by its name."""
+
+MAX_TRIES, MAX_NAME = 3, 40
+"""Calls of a loop that are told, and characters of a name."""
 
 _JOINS = frozenset({"BINARY_ADD", "BINARY_TRUE_DIVIDE", "BINARY_OP"})
 _ADD, _DIVIDE = 0, 11
@@ -66,16 +73,40 @@ def polled_file(frames: Sequence[FrameType], *, reads: bool) -> str | None:
     """
     for frame in frames[: 1 + MAX_HELPERS]:
         instructions = instructions_of(frame.f_code)
-        loops = [
-            (start, one.at)
-            for one in instructions
-            for start in [jumps_back_to(one)]
-            if start <= frame.f_lasti <= one.at
-        ]
+        loops = _loops_around(frame, instructions)
         if loops:
             found = _looked_for(frame, instructions, *max(loops), reads)
             return next(found, None)
     return None
+
+
+def retried(frames: Sequence[FrameType]) -> str:
+    """Return ``post_metrics: urlopen``, the function whose loop sleeps between tries and what it tries, or nothing.
+
+    A try is a call in the loop within a ``try`` in which the sleep is not.
+    """
+    for frame in frames[: 1 + MAX_HELPERS]:
+        code = frame.f_code
+        instructions = instructions_of(code)
+        loops = _loops_around(frame, instructions)
+        if not loops:
+            continue
+        start, end = max(loops)
+        names = []
+        for index, one in enumerate(instructions):
+            if start <= one.at <= end and one.name in CALLS and tried(code, instructions, one.at, frame.f_lasti):
+                operands = operands_of(code, instructions, index)
+                loads = [load for load in operands.called if load.name in _NAMED_LOADS] if operands is not None else []
+                names += [name_in(code, loads[-1])] if loads else []
+        told = ", ".join(printable(name[:MAX_NAME]) for name in list(dict.fromkeys(names))[:MAX_TRIES])
+        return f"{printable(code.co_name[:MAX_NAME])}: {told}" if told else ""
+    return ""
+
+
+def _loops_around(frame: FrameType, instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
+    return [
+        (start, one.at) for one in instructions for start in [jumps_back_to(one)] if start <= frame.f_lasti <= one.at
+    ]
 
 
 def _looked_for(

@@ -19,7 +19,7 @@ MAX_POLLED = 8
 
 _MAX_PATH = 4096
 
-MAX_COMMAND = 80
+MAX_COMMAND = 60
 """Characters of a command line."""
 
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dbg_agent.evidence.descriptors import does, waits_in
-from dbg_agent.evidence.ended_threads import ended_threads, who_used
+from dbg_agent.evidence.ended_threads import ended_threads, handled_exceptions, who_used
 from dbg_agent.evidence.expressions import CallSite, call_site, is_calling
 from dbg_agent.evidence.library_waits import Wait, library_wait
 from dbg_agent.evidence.locks import Holders, owner_of, wanted_lock
 from dbg_agent.evidence.mpi import is_in_mpi
-from dbg_agent.evidence.polled_files import polled_file
+from dbg_agent.evidence.polled_files import polled_file, retried
 from dbg_agent.evidence.process import system_call
 from dbg_agent.evidence.stacks import SeenThread, places_of, seen_threads, short_place
 from dbg_agent.evidence.variables import UNKNOWN, class_of
@@ -59,7 +59,7 @@ def threads_seen(halted: int | None) -> list[ThreadWait]:
     tasks = list(_tasks(threads, waits, len(threads)))
     told = [_record(thread, waits[thread.ident], numbers) for thread in threads]
     told = [_of_loop(one, tasks, waits[thread.ident]) for one, thread in zip(told, threads, strict=True)]
-    return [*_bounded([*told, *(task for _, _, task in tasks)]), *_ended()]
+    return [*_bounded([*told, *(task for _, _, task in tasks)]), *_ended(), *_handled(threads)]
 
 
 def _tasks(
@@ -123,6 +123,21 @@ def processes_seen(told: Sequence[ThreadWait]) -> Iterator[OtherProcess]:
 def _ended() -> list[ThreadWait]:
     """Return the last threads that an exception has ended."""
     return [fitted(ThreadWait, thread=one.name, kind=WaitKind.ENDED, text=one.text) for one in ended_threads()]
+
+
+def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
+    """Return the exceptions that threads handle now: who handles one may have left out what others wait for."""
+    handled = handled_exceptions()
+    return [
+        fitted(
+            ThreadWait,
+            thread=thread.name,
+            kind=WaitKind.HANDLED,
+            text=f"handles {handled[thread.ident]}",
+        )
+        for thread in threads
+        if thread.is_main and thread.ident in handled
+    ]
 
 
 def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:
@@ -236,6 +251,9 @@ def _sleeping(thread: SeenThread, site: CallSite) -> Wait:
     """Return what a thread sleeps for: the next look at a file, if the loop that it is in looks at one."""
     polled = polled_file(thread.frames, reads=thread.is_readable)
     if polled is None:
+        tries = retried(thread.frames)
+        if tries:
+            return Wait(WaitKind.SLEEP, f"loops in {tries}, sleep ({short_place(thread.frames)})")
         return Wait(WaitKind.SLEEP, f"sleeps ({_call_text(site)})")
     what = f"the file {printable(polled[:200])}" if polled else "a file"
     return Wait(WaitKind.FILE, f"looks for {what} again and again ({_call_text(site)} between)")

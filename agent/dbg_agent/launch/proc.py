@@ -6,6 +6,7 @@ This module imports only what a bare interpreter has loaded anyway: a guard read
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 CGROUPS = "/sys/fs/cgroup"
 
@@ -61,7 +62,7 @@ class MemoryGroup:
 
     def __init__(self, pid: int | str, root: str = CGROUPS, proc: str = "/proc") -> None:
         """Find the group; ``root`` and ``proc`` are where the kernel shows groups and processes."""
-        self._folders = _memory_folders(read_proc(f"{proc}/{pid}/cgroup"), root)
+        self._folders = group_folders(read_proc(f"{proc}/{pid}/cgroup"), root, "memory", (*_COUNTS, *_LIMITS))
 
     def limit(self) -> int | None:
         """Return the bytes that the group may hold, None if only the host's memory bounds it."""
@@ -76,14 +77,15 @@ class MemoryGroup:
         return next((number_in(text) for text in texts if text is not None), None)
 
 
-def _memory_folders(text: str, root: str) -> list[str]:
-    """Return the folders of the groups that account a process's memory, the innermost first.
+def group_folders(text: str, root: str, controller: str, names: Sequence[str]) -> list[str]:
+    """Return the folders of the control groups of a process that a controller has, the innermost first.
 
+    ``text`` is the process's list of groups. The first folder is one that has a file of these ``names``.
     A container may see its own group as the top, under a path that is the host's.
     """
     for number, controllers, path in (line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2):
-        if "memory" in controllers.split(","):
-            tops = [f"{root}/memory"]
+        if controller in controllers.split(","):
+            tops = [f"{root}/{controller}"]
         elif number == "0":
             tops = [root, f"{root}/unified"]
         else:
@@ -93,6 +95,6 @@ def _memory_folders(text: str, root: str) -> list[str]:
             inner = [f"{top}/{'/'.join(parts[:count])}" for count in range(len(parts), 0, -1)]
             folders = [*inner[:_MAX_DEPTH], top]
             for at, folder in enumerate(folders):
-                if any(read_proc(f"{folder}/{name}") for name in (*_COUNTS, *_LIMITS)):
+                if any(read_proc(f"{folder}/{name}") for name in names):
                     return folders[at:]
     return []

@@ -29,6 +29,7 @@ from dbg_wire.messages import Action, Answer, Ask, Kind, Look, sendable
 from dbg_wire.records.inspection import PartsQuestion, ScreenSize
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
+from dbg_wire.records.samples import RankSample, SampleQuestion
 from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from dbg_agent.rank.engine import Engine
     from dbg_agent.rank.evaluate import Evaluated
     from dbg_agent.rank.rank import Rank
+    from dbg_agent.stragglers.sampling import Sampler
     from dbg_agent.values.inspector import Inspector
     from dbg_wire.messages.declared import AnyRow
     from dbg_wire.records.evidence import EvidenceRecord
@@ -52,6 +54,7 @@ NEEDED = (
     "dbg_agent.evidence.gather",
     "dbg_agent.rank.beside",
     "dbg_agent.rank.evaluate",
+    "dbg_agent.stragglers.sampling",
     "dbg_agent.values.describe",
     "dbg_agent.values.inspector",
     "dbg_agent.values.parts",
@@ -72,6 +75,8 @@ class Questions:
         it, so that the value's finalizer runs there."""
         self._inspector: Inspector | None = None
         """What IDEs have asked for; made at the first question."""
+        self._sampler: Sampler | None = None
+        """Looks at the rank while somebody asks for that; made at the first question."""
 
     def on_ask(self, ask: Ask) -> None:
         """Answer now, or when the stopped thread has done the work; no exception comes out."""
@@ -192,6 +197,18 @@ class Questions:
 
             lack = f"the evidence can't be read ({error_line(error)})"
             return (fitted(SourceSeen, library="dbg-agent", lack=lack),)
+
+    def _sample(self, ask: Ask) -> None:
+        if not isinstance(ask.inquiry, SampleQuestion):
+            self.answer(ask, Kind.ERROR, "it is not said for how long it is to be sampled")
+        elif ask.inquiry.seconds <= 0:
+            self.answer(ask, Kind.VALUE, "", rows=(RankSample(clock=time.time_ns() // 1000),))
+        else:
+            if self._sampler is None:
+                from dbg_agent.stragglers.sampling import Sampler
+
+                self._sampler = Sampler(self._rank.call_later)
+            self._sampler.begin(ask, ask.inquiry, self.answer)
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
@@ -402,4 +419,5 @@ _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {
     Action.EXEC: Questions._call_guard,
     Action.NATIVE: Questions._call_guard,
     Action.RAS: Questions._call_guard,
+    Action.SAMPLE: Questions._sample,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import platform
+import sys
 from argparse import ArgumentParser, _ArgumentGroup
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn, TypeAlias
@@ -312,7 +312,7 @@ def parser_of_the_command() -> argparse.ArgumentParser:
 
 
 def _version() -> str:
-    return f"dbg-broker {RELEASE} (Python {platform.python_version()}, protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR})"
+    return f"dbg-broker {RELEASE} (Python {sys.version.split()[0]}, protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR})"
 
 
 OF_THE_TERMINAL = frozenset(

@@ -15,7 +15,6 @@ from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.frames import CloseCode
 from dbg_broker.net.http import (
     BEARER,
     METRICS,
@@ -36,6 +35,7 @@ from dbg_broker.net.http import (
     too_many,
 )
 from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.errors import DbgError, PeerError

@@ -13,8 +13,8 @@ from dbg_broker.hub import departures, guards, notices
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
-from dbg_broker.net.frames import pack_message
 from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.questions import TooMuchWaits
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.notices import VisibleAction, visible_action

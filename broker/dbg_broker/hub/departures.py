@@ -8,8 +8,8 @@ from dbg_broker.audit.entries import What
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.frames import CloseCode
 from dbg_broker.net.metrics import Budget, Meters, Payer
+from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.liveness import is_dead
 from dbg_broker.ranks.questions import passed_on
 from dbg_broker.ranks.rank_record import RankRecord

@@ -11,7 +11,7 @@ from dbg_broker.hub import admission, departures, guards, notices
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net import tcp
-from dbg_broker.net.frames import CloseCode
+from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.codec import encode

@@ -13,7 +13,7 @@ import logging
 from dbg_broker.hub import admission, departures
 from dbg_broker.hub.links import RankLink, TerminalLink
 from dbg_broker.hub.state import Hub, refuse
-from dbg_broker.net.frames import CloseCode
+from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.questions import OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry

@@ -12,8 +12,8 @@ from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.hub.terminals import Terminals
 from dbg_broker.net import tcp
-from dbg_broker.net.frames import pack_message
 from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.notices import MAX_TEXT, SECONDS_FOR_ONE, LogPace, NoticePace, NoticePaces, VisibleAction
 from dbg_wire.errors import printable

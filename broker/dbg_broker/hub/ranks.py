@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable
 from functools import partial
 
 from dbg_broker.hub.links import RankLink
-from dbg_broker.net.frames import pack_message
 from dbg_broker.net.metrics import Meters
+from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.broadcast import Broadcasts
 from dbg_broker.ranks.failures import CrashedRanks, FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks

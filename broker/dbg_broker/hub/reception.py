@@ -14,7 +14,7 @@ from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.hub.sweeper import Sweeper
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.connections import Handlers
-from dbg_broker.net.frames import CloseCode
+from dbg_broker.net.websocket import CloseCode
 from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import LogForm, UnknownType, decode

@@ -15,8 +15,8 @@ from dbg_broker.hub.links import NOBODY, RankLink, RankPeer, TerminalLink, Unrea
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.terminals import Terminals
 from dbg_broker.net.connections import Connections
-from dbg_broker.net.frames import CloseCode, pack_data
 from dbg_broker.net.metrics import Gauges
+from dbg_broker.net.websocket import CloseCode, pack_data
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_broker.ranks.questions import Finished

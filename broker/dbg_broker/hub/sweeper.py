@@ -11,7 +11,7 @@ from itertools import islice
 
 from dbg_broker.hub import departures
 from dbg_broker.hub.state import Hub
-from dbg_broker.net.frames import pack_message
+from dbg_broker.net.websocket import pack_message
 from dbg_wire import limits
 from dbg_wire.messages import Probe
 from dbg_wire.records.ranks import RankState

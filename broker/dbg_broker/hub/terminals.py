@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 
 from dbg_broker.hub.links import NOBODY, TerminalLink
-from dbg_broker.net.frames import pack_message, pack_text
 from dbg_broker.net.turns import Turns
+from dbg_broker.net.websocket import pack_message, pack_text
 from dbg_broker.ranks.questions import OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry

@@ -17,7 +17,6 @@ from websockets.frames import Frame, Opcode
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.net import tcp
-from dbg_broker.net.frames import PIECE_BYTES, PING, pack_data, pack_message
 from dbg_broker.net.http import (
     HttpAnswer,
     NoRequest,
@@ -32,7 +31,7 @@ from dbg_broker.net.outbox import OutgoingFrames
 from dbg_broker.net.reputation import network_of
 from dbg_broker.net.transport import UNREAD_BYTES, SocketTransport
 from dbg_broker.net.turns import Account
-from dbg_broker.net.websocket import WebSocket
+from dbg_broker.net.websocket import PIECE_BYTES, PING, WebSocket, pack_data, pack_message
 from dbg_dial.tcp import seconds_since_ack_of
 from dbg_wire import limits
 from dbg_wire.codec import LogForm

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from dbg_broker.home.bearer import Bearer
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.frames import MESSAGE_SECONDS, CloseCode, Unfinished
 from dbg_broker.net.handshakes import Handshakes
 from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.loop import LoopTimes
@@ -21,6 +20,7 @@ from dbg_broker.net.reputation import Reputation
 from dbg_broker.net.spare import SpareDescriptors, SpareMemory
 from dbg_broker.net.transport import SocketTransport
 from dbg_broker.net.turns import Entrance, Turns
+from dbg_broker.net.websocket import MESSAGE_SECONDS, CloseCode, Unfinished
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.timers import Timers
 from dbg_wire import limits

@@ -13,13 +13,13 @@ from dbg_client.questions.verbs import list_ranks
 from dbg_client.views.compare import SavedAnswers
 from dbg_client.views.list import show_json, show_plain
 from dbg_client.views.missing import missing_documents
-from dbg_client.words.settings import Collectives, Eval, Exec, Format, ListRanks, PdbCommand, Stops, Where, Why
+from dbg_client.words.settings import Collectives, Eval, Exec, Format, ListRanks, PdbCommand, Slow, Stops, Where, Why
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.grammar import Target
 
-Question: TypeAlias = "Where | Why | Collectives | Eval | PdbCommand | Exec | Stops"
+Question: TypeAlias = "Where | Why | Slow | Collectives | Eval | PdbCommand | Exec | Stops"
 
-QUESTIONS = (Where, Why, Collectives, Eval, PdbCommand, Exec, Stops)
+QUESTIONS = (Where, Why, Slow, Collectives, Eval, PdbCommand, Exec, Stops)
 
 
 async def ask(
@@ -43,6 +43,10 @@ async def ask(
         return await ask_question(settings, asker, ranks, saved, calls=calls)
     if isinstance(settings, Where):
         return await show_stacks_of(settings, asker, ranks, calls=calls, known=known)
+    if isinstance(settings, Slow):
+        from dbg_client.actions.slow import show_slow  # hardly any verb judges samples
+
+        return await show_slow(settings, asker, ranks, known)
     if isinstance(settings, (Why, Collectives)):
         # What explains a hang is a fifth of all that a question needs.
         from dbg_client.actions.why import show_groups_of, show_why

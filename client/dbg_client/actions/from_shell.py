@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -18,12 +17,12 @@ from dbg_client.actions.output import repeat, show_result
 from dbg_client.actions.streams import has_cursor, show_waiting, tell, terminal_size, write_result
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
+from dbg_client.core.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
-from dbg_client.errors import NeedsTarget, NotHeld, NotStopped, why_not_stopped
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE
 from dbg_client.views.answers import lines_in, show_answers, show_answers_json, show_screen, show_screen_json
 from dbg_client.views.compare import SavedAnswers
@@ -44,6 +43,7 @@ from dbg_client.words.settings import (
     Release,
     Report,
     Screen,
+    Slow,
     Stops,
     Where,
     Why,
@@ -56,9 +56,9 @@ from dbg_wire.targets.selection import Selection, Target, parse_target, select, 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
 
-_Shown: TypeAlias = "ListRanks | Where | Why | Collectives | Eval | PdbCommand"
+_Shown: TypeAlias = "ListRanks | Where | Why | Slow | Collectives | Eval | PdbCommand"
 
-_ABOUT_ALL = (ListRanks, Where, Why, Collectives, Report)
+_ABOUT_ALL = (ListRanks, Where, Why, Slow, Collectives, Report)
 """Verbs that mean all ranks where the user names none."""
 
 
@@ -68,7 +68,7 @@ async def run_action(settings: RankSettings, attach: Callable[[Attach], Awaitabl
     ``attach`` holds the session at a rank that was broken into, and returns the exit status.
     """
     if settings.target is None and isinstance(settings, (Eval, Stops)):
-        settings = replace(settings, target=USUAL_TARGETS[settings.name])
+        settings = settings.replace(target=USUAL_TARGETS[settings.name])
     if settings.target is None and not isinstance(settings, _ABOUT_ALL):
         raise NeedsTarget(settings.name)
     broker = settings.broker
@@ -104,11 +104,11 @@ class _Acting:
         if settings.wait is not None:
             waited_for = target or parse_target("stopped")
             await wait_for_stop(self._switchboard, waited_for, settings.wait, tell=tell, line=self._line)
-        if isinstance(settings, (ListRanks, Where, Why, Collectives, Eval)) and settings.every is not None:
+        if isinstance(settings, (ListRanks, Where, Why, Slow, Collectives, Eval)) and settings.every is not None:
             await repeat(settings.output.format, settings.every, lambda: self._again(settings, target))
         if isinstance(settings, Report):
             return await self._report_on(settings, target)
-        if isinstance(settings, (ListRanks, Where, Why, Collectives, Eval, PdbCommand)):
+        if isinstance(settings, (ListRanks, Where, Why, Slow, Collectives, Eval, PdbCommand)):
             return await self._print(await self._show(settings, target))
         if target is None:
             raise NeedsTarget(settings.name)
@@ -218,7 +218,7 @@ class _Acting:
 
     def _attach_to(self, settings: Interrupt, rank: RankInfo, mode: Mode | None = None) -> int:
         target = unique_target(rank, self._directory.ranks)
-        options = replace(settings.attach, mode=mode or settings.attach.mode)
+        options = settings.attach.replace(mode=mode or settings.attach.mode)
         color = settings.output.color
         self.attach_by = Attach(broker=settings.broker, target=target, attach=options, color=color)
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from dbg_client.actions.ask import QUESTIONS, ask, show_list
@@ -132,7 +132,7 @@ class Answering:
         if isinstance(settings, Interrupt):
             moving = INTERRUPT.those(ranks)
             if len(moving) > 1 and not settings.yes:
-                raise NeedsYes(f"{INTERRUPT.asks} {name_few(moving)}?", replace(settings, yes=True))
+                raise NeedsYes(f"{INTERRUPT.asks} {name_few(moving)}?", settings.replace(yes=True))
             return (await break_in(settings, self._asker, ranks)).text
         order = _ORDERS[type(settings)]
         fitting = order.those(ranks)
@@ -140,7 +140,7 @@ class Answering:
             who = f"none of {name_few(ranks)} is" if len(ranks) > 1 else f"{name_few(ranks)} is not"
             return f"{who} {order.fitting}\n"
         if isinstance(settings, Kill) and not settings.yes:
-            raise NeedsYes(f"{order.asks} {name_few(fitting)}?", replace(settings, yes=True))
+            raise NeedsYes(f"{order.asks} {name_few(fitting)}?", settings.replace(yes=True))
         answers = await self._asker.ask(order.action, fitting)
         if isinstance(settings, Screen) and answers[0].kind is Kind.VALUE:
             return show_screen(lines_in(answers[0]))

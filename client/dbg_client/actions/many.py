@@ -15,9 +15,9 @@ from pathlib import Path
 from dbg_client.actions.streams import tell
 from dbg_client.core.asking import Asker
 from dbg_client.core.directory import rank_order
+from dbg_client.core.errors import why_not_stopped
 from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.roll_call import RollCall
-from dbg_client.errors import why_not_stopped
 from dbg_client.questions.answers import ValueAnswer, ValueOptions, ask_stacks, ask_values
 from dbg_client.views.answers import RankStops, show_stops
 from dbg_client.views.compare import (

@@ -16,7 +16,7 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.dumps.case import Case
 from dbg_client.dumps.report_file import MAX_REPORT, TITLE, case_lines
 from dbg_client.hang.collectives_table import show_collectives
-from dbg_client.hang.shown import show_verdicts
+from dbg_client.hang.explain import show_verdicts
 from dbg_client.questions.cause import BETWEEN_SECONDS, gather_case
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import Where

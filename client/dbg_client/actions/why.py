@@ -13,8 +13,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.patience import Show, show_nobody
 from dbg_client.dumps.case import Case
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
-from dbg_client.hang.explain import Explanation
-from dbg_client.hang.shown import show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
 from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind, exit_status
 from dbg_client.questions.cause import ask_collectives, find_case
 from dbg_client.views.stacks import MISSING, missing_from_collectives

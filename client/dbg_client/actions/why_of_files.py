@@ -14,8 +14,7 @@ from dbg_client.dumps.case import with_lines
 from dbg_client.dumps.files import Found, find_in
 from dbg_client.dumps.recorder_dumps import explain_dumps
 from dbg_client.dumps.run_home import audit_lines
-from dbg_client.hang.explain import Explanation
-from dbg_client.hang.shown import show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
 from dbg_client.hang.verdict import exit_status, worst_first
 from dbg_client.words.settings import Format, Why
 from dbg_client.words.verbs import is_target

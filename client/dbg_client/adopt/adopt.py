@@ -148,7 +148,8 @@ class _Adopting:
         if not found:
             raise NothingToAdopt
         if len(new) < len(found):
-            tell(f"{len(found) - len(new)} of your processes here {_are(len(found) - len(new))} already.")
+            ranks = len(found) - len(new)
+            tell(f"{ranks} of your processes here {'are ranks' if ranks > 1 else 'is a rank'} already.")
         if not new:
             return []
         if not self._settings.yes:
@@ -223,10 +224,6 @@ def table(candidates: Sequence[Candidate]) -> str:
 
 def _processes(count: int) -> str:
     return f"{count} processes" if count > 1 else "the process"
-
-
-def _are(count: int) -> str:
-    return "are ranks" if count > 1 else "is a rank"
 
 
 def _what_happens(pids: Sequence[int]) -> str:

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ctypes import c_int32, c_int64
 from pathlib import Path
+from typing import IO, cast
 
 from dbg_client.adopt.errors import DebuggerFailed, LeftInCall, NotAttached
 from dbg_client.adopt.process import auxiliary_vector
@@ -118,21 +119,16 @@ class Gdb:
 
     def __init__(self, path: str) -> None:
         settings = [word for option in _OPTIONS for word in ("-iex", f"set {option}")]
-        theirs, words = os.pipe()
-        said, their_answers = os.pipe()
-        self._words, self._said = os.fdopen(words, "wb"), os.fdopen(said, "rb")
-        try:
-            self._process = subprocess.Popen(
-                [path, *_OWN, *settings],
-                stdin=theirs,
-                stdout=their_answers,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                env={**os.environ, "LC_ALL": "C"},
-            )
-        finally:
-            os.close(theirs)
-            os.close(their_answers)
+        self._process = subprocess.Popen(
+            [path, *_OWN, *settings],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+        self._words = cast(IO[bytes], self._process.stdin)
+        self._said = cast(IO[bytes], self._process.stdout)
         self._buffer = b""
         self._register_names: list[str] = []
 

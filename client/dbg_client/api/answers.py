@@ -9,10 +9,10 @@ from typing import Any
 
 from dbg_client.core.collective_matching import Matched
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
-from dbg_client.hang.explain import Explanation
-from dbg_client.hang.shown import show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
 from dbg_client.questions.answers import StackAnswer, ValueAnswer
 from dbg_client.questions.breakpoints import BreakpointAnswer
+from dbg_client.questions.slow import Stragglers
 from dbg_client.views.groups import AnswerGroup, groups_document, show_groups
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import StackGroup
@@ -20,6 +20,9 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.breakpoints import BreakpointState
 from dbg_wire.records.ranks import Place
+
+NOTEBOOK_COLUMNS = 100
+"""Columns of a chart in a notebook."""
 
 MAX_LINE = 16 * 1024
 """Characters of one line: as many as an answer has at most."""
@@ -154,6 +157,27 @@ class Verdict:
     next: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowVerdict:
+    """What slows a job down, or that nothing does; the fields are those of ``dbg-attach slow --json``."""
+
+    kind: str
+    certainty: str
+    sentence: str
+    job: str
+    ranks: str
+    group: str | None
+    collective: str | None
+    times: int | None
+    count: int | None
+    by: float | None
+    lost: float | None
+    step: float | None
+    step_without: float | None
+    evidence: tuple[str, ...]
+    next: str | None
+
+
 class Why:
     """Why a job does not go on, the worst verdict first."""
 
@@ -174,6 +198,26 @@ class Why:
 
     def _repr_html_(self) -> str:
         return text_html(str(self))
+
+
+class Slow:
+    """Who slows a job down, the rank that costs most first; a notebook shows the table and the chart, too."""
+
+    def __init__(self, found: Stragglers) -> None:
+        self._found = found
+        rows: Any = self.document["verdicts"]
+        self.verdicts: tuple[SlowVerdict, ...] = tuple(map(_slow_verdict, rows))
+
+    @property
+    def document(self) -> dict[str, object]:
+        """Return the document that ``--json`` prints."""
+        return self._found.document()
+
+    def __str__(self) -> str:
+        return self._found.shown()
+
+    def _repr_html_(self) -> str:
+        return text_html(self._found.shown(columns=NOTEBOOK_COLUMNS))
 
 
 class Collectives:
@@ -223,6 +267,10 @@ def safe_text(text: str) -> str:
 def _verdict(row: dict[str, Any]) -> Verdict:
     texts = {name: row[name] or "" for name in ("ranks", "others")}
     return Verdict(**{**row, **texts, "evidence": tuple(row["evidence"])})
+
+
+def _slow_verdict(row: dict[str, Any]) -> SlowVerdict:
+    return SlowVerdict(**{**row, "ranks": row["ranks"] or "", "evidence": tuple(row["evidence"])})
 
 
 def _group(group: AnswerGroup, naming: Naming) -> Group:

@@ -76,6 +76,7 @@ class Ranks(Blocking[AsyncRanks]):
     variables = waits(AsyncRanks.variables)
     source = waits(AsyncRanks.source)
     why = waits(AsyncRanks.why)
+    slow = waits(AsyncRanks.slow)
     collectives = waits(AsyncRanks.collectives)
     interrupt = waits(AsyncRanks.interrupt)
     resume = waits(AsyncRanks.resume)

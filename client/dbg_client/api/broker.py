@@ -121,8 +121,5 @@ async def aconnect(broker: str | None = None, *, timeout: float = TIMEOUT) -> As
     ``broker`` is an address as in ``$DBG_BROKER``; without it the broker is found as the command line finds it.
     ``timeout`` is in seconds, for the broker and for answers. Raises NoBroker, BrokerUnreachable, or a Refused.
     """
-    opened = await open_broker(broker, timeout)
-    try:
+    async with await open_broker(broker, timeout) as opened:
         yield opened
-    finally:
-        await opened.close()

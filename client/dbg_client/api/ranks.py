@@ -7,20 +7,21 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from dbg_client.api.answers import Answer, Breakpoints, Collectives, Where, Why, table_html
+from dbg_client.api.answers import Answer, Breakpoints, Collectives, Slow, Where, Why, table_html
 from dbg_client.api.stop import AsyncStop, open_stop
 from dbg_client.api.targets import Memory, Wanted, read_wanted, target_text
 from dbg_client.api.values import At, Variables, values_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
 from dbg_client.core.directory import RankChange
+from dbg_client.core.errors import RankEnded, TimedOut
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.errors import RankEnded, TimedOut
 from dbg_client.questions.answers import ValueAnswer, ValueOptions
 from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, RELEASE, Order, Questions
 from dbg_client.views.groups import remembered
 from dbg_client.views.naming import Naming
+from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_wire.errors import NoSuchRank, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
@@ -117,6 +118,13 @@ class AsyncRanks:
         found = await self._questions(timeout).cause(self._found())
         self._memory.keep({"@missing": tuple(rank.key for rank in found.missing)})
         return Why(found)
+
+    async def slow(self, seconds: float = DEFAULT_SECONDS, *, timeout: float | None = None) -> Slow:
+        """Return who slows the job of these ranks down; its ranks look at themselves for so many seconds first.
+
+        Raises BadInput for a time that is too long, and DbgError if the broker fails.
+        """
+        return Slow(await self._questions(timeout).stragglers(self._found(), seconds))
 
     async def collectives(self, *, timeout: float | None = None) -> Collectives:
         """Return the last collective of each process group of the job, and who is in it."""
@@ -308,10 +316,6 @@ def _place(rank: RankInfo) -> str:
     return f"{where.function} {where.file.rpartition('/')[2]}:{where.line}" if where is not None else ""
 
 
-def _keys(ranks: Sequence[RankInfo]) -> set[str]:
-    return {rank.key for rank in ranks}
-
-
 def split_by_stop(
     target: Target, ranks: Sequence[RankInfo], still: Sequence[RankInfo]
 ) -> tuple[list[RankInfo], list[RankInfo]]:
@@ -327,7 +331,7 @@ def split_by_stop(
     living = [one for one in found if one.state in LIVE_STATES]
     if not living:
         raise RankEnded(found[0])
-    kept = _keys(still)
+    kept = {one.key for one in still}
     stopped: list[RankInfo] = []
     others: list[RankInfo] = []
     for one in living:

@@ -12,8 +12,8 @@ from dbg_client.attachment.attachment import Attachment
 from dbg_client.attachment.driving import ProgramSeat
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready
+from dbg_client.core.errors import RankEnded, RankVanished, TimedOut
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.errors import RankEnded, RankVanished, TimedOut
 from dbg_client.questions.inspection import ask_one
 from dbg_client.words.config import Wish
 from dbg_wire.errors import BadInput, DbgError, printable

@@ -10,9 +10,9 @@ from typing import Protocol
 from dbg_client.attachment.attachment import Attachment
 from dbg_client.attachment.effects import Effect, Effects, Finish, Open, Send, Wake
 from dbg_client.core.directory import LISTS
+from dbg_client.core.errors import TimedOut
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.errors import TimedOut
 from dbg_client.words.config import Wish
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable

@@ -15,7 +15,7 @@ from pathlib import Path
 from dbg_client.words.command_line import leading, verb_first
 from dbg_client.words.parsers import parser_of
 from dbg_client.words.verbs import VERBS, Operands
-from dbg_wire.command_line.completion import completion_script
+from dbg_wire.command_line.completion import FILES, completion_script
 from dbg_wire.command_line.parser import complete_option, lines, options_of
 
 TARGET_WORDS: tuple[tuple[str, str], ...] = (
@@ -28,7 +28,10 @@ TARGET_WORDS: tuple[tuple[str, str], ...] = (
 
 _VERBS = [(row.name, row.help) for row in VERBS]
 _WITH_TARGET = frozenset(
-    {Operands.TARGET, Operands.MAYBE_TARGET, Operands.EXPRESSION, Operands.COMMAND, Operands.PROGRAM}
+    {
+        *(Operands.TARGET, Operands.MAYBE_TARGET, Operands.MAYBE_FILES),
+        *(Operands.EXPRESSION, Operands.COMMAND, Operands.PROGRAM),
+    }
 )
 
 GRACE_SECONDS = 0.5
@@ -47,7 +50,9 @@ def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
         return lines([*_VERBS, *TARGET_WORDS], current), True
     with_value = {flag for option in options_of(parser) if option.nargs is None for flag in option.option_strings}
     if any(not word.startswith("-") and previous not in with_value for previous, word in pairwise(["", *behind])):
-        return [], False
+        return ([FILES] if row.operands is Operands.MAYBE_FILES else []), False
+    if row.operands is Operands.MAYBE_FILES and current.startswith(("/", "./", "../", "~")):
+        return [FILES], False
     if row.operands is Operands.SHELL:
         return lines([(shell, "") for shell in row.operands.value.split("|")], current), False
     if row.operands is Operands.VERB:

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DbgError as error:
         return _fail(str(error), error.exit_status, verbose)
     except Exception as error:
-        from dbg_client.errors import bug
+        from dbg_client.core.errors import bug
 
         return _fail(bug(error), 1, verbose)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down
 from dbg_client.core.patience import OpenAnswers, WaitingLine
 from dbg_client.core.switchboard import QuestionLine, Switchboard
-from dbg_client.errors import Declined, TimedOut
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_TEXT

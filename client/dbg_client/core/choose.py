@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.directory import rank_order
+from dbg_client.core.errors import NeverCame, NotStopped, RankEnded, why_not_stopped
 from dbg_client.core.roll_call import call_roll, ended_of_live_runs
-from dbg_client.errors import NeverCame, NotStopped, RankEnded, why_not_stopped
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState

@@ -11,9 +11,9 @@ from itertools import count
 from typing import Protocol, TypeVar
 
 from dbg_client.core.directory import Directory, News, is_whole, may_change
+from dbg_client.core.errors import SlowBroker, TimedOut
 from dbg_client.core.link import BrokerLink, Down, Event, Up
 from dbg_client.core.reach import find_reach
-from dbg_client.errors import SlowBroker, TimedOut
 from dbg_dial.kernel import user_name
 from dbg_dial.waiting import within
 from dbg_wire.codec import Input, Output

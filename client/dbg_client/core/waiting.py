@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from dbg_client.core.choose import Choice, choose_when_ready, is_ready
 from dbg_client.core.directory import Directory
+from dbg_client.core.errors import CantDial, Declined, LostRank, RankEnded, RankVanished, TimedOut
 from dbg_client.core.link import Down, Event
 from dbg_client.core.patience import WaitingLine, count_states
 from dbg_client.core.switchboard import Switchboard, Tell, tell_nobody
-from dbg_client.errors import CantDial, Declined, LostRank, RankEnded, RankVanished, TimedOut
 from dbg_wire.errors import BadTarget, BrokerUnreachable, DbgError, NoSuchRank, printable
 from dbg_wire.messages import Dial, Dialled, Refusal, RefusalCode
 from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 
+from dbg_client.core.errors import bug
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.dap.breakpoints import Breakpoints
 from dbg_client.dap.console import COMMANDS, Console, LogTexts
@@ -16,7 +17,6 @@ from dbg_client.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.dap.source import Paths, SourceLocator, read_mappings
 from dbg_client.dap.values import Frames, Values
 from dbg_client.dap.window import Window
-from dbg_client.errors import bug
 from dbg_client.words.other_faces import in_words_of
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.targets.selection import Target, parse_target
@@ -154,19 +154,15 @@ Connect = Callable[[str], Switchboard]
 """Returns a switchboard, not open yet, that greets the broker as a client of this name: ``VS Code``, say."""
 
 
-def admit_anybody(arguments: Message) -> None:
-    """Let any client in: a check of the request to attach for a client that comes by stdin."""
-
-
 class Adapter:
     """Answer the requests of one IDE; belongs to one event loop. The broker is dialled when the IDE attaches.
 
-    ``target`` is that of the command line, None if the request to attach names it. ``admit`` raises BadInput for a
-    request to attach whose arguments do not let the client in. ``ended`` is set when the IDE has disconnected.
+    ``target`` is that of the command line, None if the request to attach names it. ``admit``, if given, raises BadInput
+    for a request to attach whose arguments do not let the client in. ``ended`` is set when the IDE has disconnected.
     """
 
     def __init__(
-        self, connect: Connect, target: Target | None, send: Send, admit: Callable[[Message], None] = admit_anybody
+        self, connect: Connect, target: Target | None, send: Send, admit: Callable[[Message], None] | None = None
     ) -> None:
         self._connect = connect
         self._target = target
@@ -236,7 +232,8 @@ class Adapter:
         return CAPABILITIES
 
     async def _attach(self, arguments: Message) -> None:
-        self._admit(arguments)
+        if self._admit is not None:
+            self._admit(arguments)
         if self._session is not None:
             raise BadInput("this window is attached already", "disconnect it first")
         paths = read_mappings(arguments.get("pathMappings"))

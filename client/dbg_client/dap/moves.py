@@ -9,13 +9,13 @@ from contextlib import suppress
 from dbg_client.api.answers import safe_text
 from dbg_client.attachment.driving import ProgramSeat
 from dbg_client.attachment.effects import Effect, Note
+from dbg_client.core.errors import TimedOut
 from dbg_client.core.link import Event
 from dbg_client.core.waiting import until_stopped
 from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
-from dbg_client.errors import TimedOut
 from dbg_client.questions.inspection import RankError
 from dbg_client.questions.verbs import CONTINUE, RELEASE
 from dbg_client.words.config import Wish

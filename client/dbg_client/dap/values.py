@@ -43,11 +43,9 @@ class Handles(Generic[T]):
 
     def number(self, owner: str, version: int, thing: T) -> int:
         """Return the number of something, the same one each time; those of the owner's other versions are forgotten."""
-        known = self._owned.pop(owner, None)
-        if known is not None and known[0] != version:
-            self._drop(known[1])
-            known = None
-        numbers = known[1] if known is not None else {}
+        known, numbers = self._owned.pop(owner, (version, {}))
+        if known != version:
+            self._drop(numbers)
         # At the end again: the owner at the beginning is the one that was asked about longest ago.
         self._owned[owner] = version, numbers
         if thing not in numbers:
@@ -62,27 +60,16 @@ class Handles(Generic[T]):
         found = self._things.get(number) if isinstance(number, int) else None
         return (found[0], self._owned[found[0]][0], found[1]) if found is not None else None
 
-    def forget(self, owner: str) -> None:
-        """Forget all numbers of an owner."""
-        known = self._owned.pop(owner, None)
-        if known is not None:
-            self._drop(known[1])
-
     def _drop(self, numbers: dict[T, int]) -> None:
-        for number in numbers.values():
-            del self._things[number]
+        while numbers:
+            del self._things[numbers.popitem()[1]]
 
     def _make_room(self, owner: str) -> None:
-        if len(self._things) < self._most:
-            return
-        oldest = next(iter(self._owned))
-        if oldest != owner:
-            self.forget(oldest)
-        else:
-            version, numbers = self._owned[owner]
-            self._drop(numbers)
-            numbers.clear()
-            self._owned[owner] = version, numbers
+        if len(self._things) >= self._most:
+            oldest = next(iter(self._owned))
+            self._drop(self._owned[oldest][1])
+            if oldest != owner:
+                del self._owned[oldest]
 
 
 class FrameOf(NamedTuple):
@@ -113,7 +100,9 @@ class Frames:
         version = self._threads.table.version(rank.key)
         frames = (await self.stack(rank))[::-1]
         if self._threads.table.version(rank.key) != version:
-            raise _stale(rank)
+            raise BadInput(
+                f"this frame is of an earlier stop of {printable(rank.address)}", "choose one of the present stop"
+            )
         self._threads.focus = rank
         self._threads.seen(rank)
         begin = count_of(arguments.get("startFrame"))
@@ -177,10 +166,6 @@ def _present(threads: Threads, numbers: Handles[T], number: object, what_is: str
     if threads.table.version(rank.key) != found[1] or not threads.table.stands(rank.key):
         raise BadInput(f"{what_is} of an earlier stop of {printable(rank.address)}", remedy)
     return rank, found[2]
-
-
-def _stale(rank: RankInfo) -> BadInput:
-    return BadInput(f"this frame is of an earlier stop of {printable(rank.address)}", "choose one of the present stop")
 
 
 def _has_failed(task: asyncio.Task[tuple[Place, ...]]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,6 +48,15 @@ MAX_ROWS = 400_000
 MAX_COLUMNS = 60
 """Columns of one table that are believed: twice those of a rank."""
 
+MAX_DEPTH = 3
+"""Objects within each other in a row."""
+
+ABSENT = "-absent-"
+"""Stands for a field that a row does not have."""
+
+AS_BEFORE = {"as": "before"}
+"""Stands for a column that is the same as in the look before."""
+
 MAX_FRAMES = 8
 """Innermost frames of a stack that are kept where all of them would be too many."""
 
@@ -77,12 +87,14 @@ class SavedReport:
 def case_lines(case: Case, most: int) -> tuple[list[str], Case]:
     """Return the lines of a case in ``most`` bytes, and the case as it will be read from them.
 
-    Of one that is larger the stacks are left out first. There are no lines if even the rest does not fit.
+    Of one that is larger the stacks are left out first. There are no lines if even the rest does not fit, or could not
+    be read again.
     """
     for reduce in _REDUCTIONS:
         lines = [json.dumps(each) for each in _documents(reduce(case))]
         if sum(len(line) + 3 for line in lines) <= most:
-            return lines, _read(lines)
+            with suppress(CantReadReport):
+                return lines, _read(lines)
     return [], case
 
 
@@ -99,20 +111,21 @@ def _documents(case: Case) -> Iterator[dict[str, Any]]:
         "lines": _clean([[*run, list(lines)] for run, lines in case.lines]),
         "parts": _clean(parts),
     }
-    yield {"ranks": _table([plain(rank) for rank in ranks])}
+    yield {"ranks": _table([_flat(plain(rank)) for rank in ranks])}
+    before: dict[str, dict[str, Any]] = {}
     for number, look in enumerate(case.looks):
         answers = [
             {name: value for name, value in plain(one.answer).items() if name not in _HAS_OTHER_PLACE}
             for one in look.everybody
         ]
-        yield {"look": number, "answers": _table(answers)}
+        yield {"look": number, "answers": _news(_table(answers), "answers", before)}
         by_kind: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         for at, one in enumerate(look.everybody):
             for record in _records(one.evidence):
                 document = plain(record)
                 by_kind[document["row"]].append({"of": at, **document})
         for kind, rows in by_kind.items():
-            yield {"look": number, "rows": kind, **_table(rows)}
+            yield {"look": number, "rows": kind, **_news(_table(rows), kind, before)}
 
 
 def _records(evidence: Evidence | None) -> Iterator[Record]:
@@ -121,9 +134,43 @@ def _records(evidence: Evidence | None) -> Iterator[Record]:
         yield from (one for one in (evidence.process, evidence.code) if one is not None)
 
 
+def _flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the fields of an object, those of objects in it by their way, such as ``identity.host``."""
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        # An object in which all has its default is not the same as none.
+        found.update(_flat(value, f"{prefix}{name}.") if value and isinstance(value, dict) else {prefix + name: value})
+    return found
+
+
+def _deep(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object of such fields; one of which a row has no field is not there."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        *way, last = name.split(".", MAX_DEPTH)
+        inner = found
+        for step in way:
+            inner = inner.setdefault(step, {})
+        inner[last] = value
+    return found
+
+
+def _news(table: dict[str, Any], name: str, before: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return a table in which columns that are as in the look before only say so; keep it for the look after."""
+    former, before[name] = before.get(name), table
+    if former is None or former["count"] != table["count"]:
+        return table
+    columns = {
+        column: AS_BEFORE if former["columns"].get(column) == values else values
+        for column, values in table["columns"].items()
+    }
+    return {"count": table["count"], "columns": columns}
+
+
 def _table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    names = rows[0] if rows else ()
-    return {"count": len(rows), "columns": {name: _column([row[name] for row in rows]) for name in names}}
+    # Of an object that a row does not have, it has no field but a null in its place.
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {"count": len(rows), "columns": {name: _column([row.get(name, ABSENT) for row in rows]) for name in names}}
 
 
 def _column(values: Sequence[Any]) -> dict[str, Any]:
@@ -166,7 +213,7 @@ def _stacks_of_causes(case: Case) -> Case:
 
 def _causes(case: Case) -> Case:
     def reduce(wait: ThreadWait, is_edge: bool) -> ThreadWait | None:
-        is_cause = wait.is_main or is_edge or wait.kind is WaitKind.ENDED
+        is_cause = wait.is_main or is_edge or wait.kind in (WaitKind.ENDED, WaitKind.HANDLED)
         return wait.replace(frames=wait.frames[-MAX_FRAMES:] if is_edge else ()) if is_cause else None
 
     return _with_less(_first_and_last_look(case), reduce, MAX_FRAMES)
@@ -220,18 +267,19 @@ def _case(documents: Sequence[dict[str, Any]]) -> Case:
     counted = sum(_count(line) for line in others if "rows" in line)
     if head["case"] != SCHEMA or not 0 < len(head["looks"]) <= MAX_LOOKS or counted > MAX_ROWS:
         raise ValueError
-    ranks = [_record(RankInfo, row) for row in _rows(ranks_line["ranks"], MAX_WORLD)]
+    before: dict[str, dict[str, Any]] = {}
+    ranks = [_record(RankInfo, _deep(row)) for row in _rows(ranks_line["ranks"], MAX_WORLD)]
     answers: list[list[RankAnswer]] = [[] for _ in head["looks"]]
     told: list[list[list[Record]]] = [[[] for _ in ranks] for _ in head["looks"]]
     for line in others:
         look = line["look"]
         if "answers" in line:
-            rows = list(_rows(line["answers"], len(ranks)))
+            rows = list(_rows(_whole(line["answers"], "answers", before), len(ranks)))
             answers[_index(look)] = [
                 _record(RankAnswer, {"key": rank.key, **row}) for rank, row in zip(ranks, rows, strict=True)
             ]
         else:
-            for row in _rows(line, MAX_ROWS):
+            for row in _rows(_whole(line, str(line["rows"]), before), MAX_ROWS):
                 told[_index(look)][_index(row.pop("of"))].append(_record(EvidenceRecord, row))
     looks = [
         JobLook(
@@ -279,7 +327,15 @@ def _rows(table: dict[str, Any], most: int) -> Iterator[dict[str, Any]]:
         raise ValueError
     columns = {name: _values(column, count) for name, column in table["columns"].items()}
     for number in range(count):
-        yield {name: values[number] for name, values in columns.items()}
+        yield {name: values[number] for name, values in columns.items() if values[number] != ABSENT}
+
+
+def _whole(table: dict[str, Any], name: str, before: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return a table with the columns that are as in the look before; keep it for the look after."""
+    former = before.get(name, {}).get("columns", {})
+    columns = {column: former[column] if values == AS_BEFORE else values for column, values in table["columns"].items()}
+    before[name] = {"count": table["count"], "columns": columns}
+    return before[name]
 
 
 def _values(column: dict[str, Any], count: int) -> Sequence[Any]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.verdict import VerdictKind
+from dbg_client.views.tree import is_library
 from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait, WaitKind
-from dbg_wire.records.ranks import IN_FINALIZE, Place, RankInfo, RankState, describe_exit
+from dbg_wire.records.ranks import DIED, IN_FINALIZE, Place, RankInfo, RankState, describe_exit
 from dbg_wire.tables.collectives import collective_of
 
-MAX_TEXT = 160
+MAX_TEXT = 300
 """Characters of a text that a rank has told, in one line."""
 
 MAX_NAME, MAX_THREADS = 40, 4
@@ -47,6 +48,8 @@ class Condition:
     """What the kernel tells of the process, such as that a tracer has stopped it."""
     ended: tuple[str, ...] = ()
     """Threads that an exception has ended, as in ``thread pump ended by OSError (data.py:7)``."""
+    handles: str = ""
+    """The exception that the main thread handles, as in ``handles OSError: disk full (save.py:9)``."""
     is_age_told: bool = False
     """Whether the text tells the age itself."""
 
@@ -61,7 +64,8 @@ def condition_of(one: RankEvidence, now: float) -> Condition:
         for wait in waits
         if wait.kind is WaitKind.ENDED
     )
-    return replace(_condition(one, now), note=note, ended=ended[-MAX_THREADS:])
+    handles = next((printable(wait.text, MAX_TEXT) for wait in waits if wait.kind is WaitKind.HANDLED), "")
+    return replace(_condition(one, now), note=note, ended=ended[-MAX_THREADS:], handles=handles)
 
 
 def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], text: str, *, is_sure: bool) -> Condition:
@@ -118,12 +122,19 @@ def _of_live(one: RankEvidence, since: float | None) -> Condition:
         said = text if text.startswith("suspended") else "suspended"
         return Condition(kind=VerdictKind.SUSPENDED, text=f"is {said}", age=age, is_still=True, is_age_told=True)
     if text.startswith("stuck"):
-        return Condition(kind=VerdictKind.STUCK, text=f"is {text}", age=age, is_still=True, is_age_told=True)
+        said = f"is {text}{_caller(one.answer.frames)}"
+        return Condition(kind=VerdictKind.STUCK, text=said, age=age, is_still=True, is_age_told=True)
     if one.rank.state is RankState.UNRESPONSIVE:
         ago = f" for {show_age(since)}" if since is not None else ""
         text = f"has been silent{ago}: its interpreter is stuck in C code, or its process is suspended"
         return Condition(kind=VerdictKind.STUCK, text=text, age=since, is_still=True, is_sure=False, is_age_told=True)
     return _of_main_thread(one)
+
+
+def _caller(frames: Sequence[Place]) -> str:
+    """Return `` (decode, data.py:17)``, the function of the user that has called C code; empty if it isn't known."""
+    own = [place for place in frames if not is_library(place.file)][-1:]
+    return f" ({printable(own[0].function, MAX_NAME)}, {_file_and_line(own[0])})" if own else ""
 
 
 def _of_main_thread(one: RankEvidence) -> Condition:
@@ -143,6 +154,9 @@ def _end(rank: RankInfo, since: float | None) -> str:
         ended = f" {show_age(since)} ago" if since is not None else ""
         return f"ended its program{ended} and is in MPI_Finalize, which waits for all ranks"
     how = describe_exit(rank)
+    if how == DIED and not rank.detail:
+        # No goodbye, and no signal that its guard has seen.
+        return f"ended without a word{f' {show_age(since)} ago' if since is not None else ''}: os._exit, or a kill"
     verb = "" if how == "died" else "was " if how.startswith("killed") else "has "
     ago = f" {show_age(since)} ago" if since is not None else ""
     told, _, more = rank.detail.partition("; ")
@@ -153,4 +167,8 @@ def _end(rank: RankInfo, since: float | None) -> str:
 
 
 def _at(place: Place | None) -> str:
-    return f" ({printable(place.file.rpartition('/')[2], MAX_TEXT)}:{place.line})" if place is not None else ""
+    return f" ({_file_and_line(place)})" if place is not None else ""
+
+
+def _file_and_line(place: Place) -> str:
+    return f"{printable(place.file.rpartition('/')[2], MAX_TEXT)}:{place.line}"

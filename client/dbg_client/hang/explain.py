@@ -6,6 +6,7 @@ may be, so it takes another look to tell.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -29,9 +30,12 @@ from dbg_client.hang.verdicts import (
     unmoved_verdict,
     verdict_of,
 )
+from dbg_client.views.groups import paint
+from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CodePart, WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.rank_set import format_ranks
 
 LAST_LOOK_SECONDS = 5.0
 """Seconds after the first look at which nothing is young any more."""
@@ -96,26 +100,26 @@ def explain(
     missing: list[RankInfo] = []
     differences: list[str] = []
     is_settled = True
+    # A rank may read what it has recorded only once it is seen to stand still. Other code alone explains no hang.
+    telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS - {VerdictKind.DIFFERENT}
     for one in matched:
         seen = [look[one.run] for look in earlier if one.run in look]
         run = _RunVerdicts([*seen, one], last.at - first.at, now, several_jobs=several_jobs)
         verdicts, settled = run.verdicts((parts or {}).get(one.run, {}))
         found += verdicts
         differences += code_table(one.roster, (parts or {}).get(one.run, {}))
-        is_settled = is_settled and settled
+        # Of several jobs, one may hang for all to see and another one not.
+        is_settled = is_settled and (settled or any(one.kind in telling and one.is_settled for one in verdicts))
         numbers = {number for verdict in verdicts if _names_missing(verdict) for number in verdict.ranks}
         missing += [one.roster[number].rank for number in sorted(numbers) if number in one.roster]
     if not matched:
         found.append(_nobody())
-    # A rank may read what it has recorded only once it is seen to stand still. Other code alone explains no hang.
-    telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS - {VerdictKind.DIFFERENT}
-    culprits = any(verdict.kind in telling and verdict.is_settled for verdict in found)
     return Explanation(
         verdicts=tuple(worst_first(found)),
         asked=sum(max(world_size(one.roster) or 0, len(one.roster)) for one in matched),
         answered=sum(one.answer.kind is Kind.VALUE for each in matched for one in each.roster.values()),
         missing=tuple(missing),
-        is_settled=is_settled or culprits,
+        is_settled=is_settled,
         differences=tuple(differences),
     )
 
@@ -268,7 +272,11 @@ class _RunVerdicts:
         if max(standing.age or 0.0 for standing in standings) >= PATIENT_SECONDS:
             return False
         conditions = [self._scene.conditions.get(number) for number in verdict.ranks]
-        if any(one is None or one.is_still or (one.age or 0.0) >= OLD_SECONDS for one in conditions):
+        # C code that computes is at one instruction all the time.
+        if any(
+            one is None or one.is_still or ((one.age or 0.0) >= OLD_SECONDS and one.kind is not VerdictKind.STUCK)
+            for one in conditions
+        ):
             return False
         return not self._has_two or set(verdict.ranks) <= self._working
 
@@ -307,3 +315,76 @@ def _key(standing: PendingCollective) -> tuple[object, ...]:
     name = standing.name if standing.sequence is None or standing.has_peer else ""
     waiting = standing.waiting if standing.has_peer else ()
     return standing.group.library, standing.group.name, standing.group.numbers, standing.sequence, name, waiting
+
+
+MAX_LINE = 1000
+"""Characters of one line; what ranks tell in it has narrower bounds."""
+
+INDENT = "  "
+
+LEAST_COLUMNS = 40
+"""Columns for which lines are broken at least: in fewer, every line would be a word."""
+
+
+def show_verdicts(verdicts: Sequence[Verdict], *, color: bool, columns: int | None = None) -> str:
+    """Return each verdict as a sentence, its evidence, and the command to type next.
+
+    Lines are broken between words to fit into so many columns; None leaves them whole.
+    """
+    return "".join(_block(verdict, columns, color=color) for verdict in verdicts)
+
+
+def verdicts_document(explanation: Explanation) -> dict[str, object]:
+    """Return what becomes the JSON document."""
+    return {
+        "schema": 1,
+        "asked": explanation.asked,
+        "answered": explanation.answered,
+        "verdicts": [_document(verdict) for verdict in explanation.verdicts],
+    }
+
+
+def _block(verdict: Verdict, columns: int | None, *, color: bool) -> str:
+    job = f"{printable(verdict.job, 200)}: " if verdict.job else ""
+    code = _color(verdict) if color else None
+    lines = [paint(line, code) for line in broken(printable(f"{job}{verdict.sentence}", MAX_LINE), columns)]
+    for evidence in verdict.evidence:
+        lines += broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
+    if verdict.next is not None:
+        purpose = f"        ({verdict.purpose})" if verdict.purpose else ""
+        lines.append(f"try: {printable(verdict.next, MAX_LINE)}{purpose}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def broken(line: str, columns: int | None) -> list[str]:
+    """Break a line between words. A command is never broken: it is to be copied."""
+    if columns is None or len(line) <= columns:
+        return [line]
+    begin = " " * (len(line) - len(line.lstrip()))
+    behind = f"{begin}{2 * INDENT}"
+    width = max(columns, LEAST_COLUMNS)
+    return textwrap.wrap(line, width, subsequent_indent=behind, break_long_words=False, break_on_hyphens=False)
+
+
+def _color(verdict: Verdict) -> str:
+    if verdict.kind is VerdictKind.BUSY:
+        return "32"
+    return "35" if verdict.kind in HARMLESS else "1;31"
+
+
+def _document(verdict: Verdict) -> dict[str, object]:
+    return {
+        "kind": verdict.kind.value,
+        "sentence": verdict.sentence,
+        "certainty": None if verdict.certainty is None else verdict.certainty.value,
+        "job": verdict.job,
+        "ranks": format_ranks(verdict.ranks) or None,
+        "others": format_ranks(verdict.others) or None,
+        "cause": None if verdict.cause is None else verdict.cause.value,
+        "group": verdict.group,
+        "collective": verdict.collective,
+        "sequence": verdict.sequence,
+        "age": None if verdict.age is None else round(verdict.age, 3),
+        "evidence": list(verdict.evidence),
+        "next": verdict.next,
+    }

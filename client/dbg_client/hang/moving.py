@@ -22,6 +22,9 @@ SLEEP = "sleep"
 MAX_CALLS = 3
 """Calls of a loop that a sentence names."""
 
+COMPUTING_IN_C = 0.02
+"""The same of a thread that is in C code, and in no wait that is known: a busy host leaves it little."""
+
 MOVED_BYTES = 1 << 20
 """Bytes read or written between two looks that are more than what the looks themselves cost."""
 
@@ -80,7 +83,7 @@ def movement(looks: Sequence[Matched], seconds: float) -> Movement:
         computing=frozenset(
             number
             for number, (old, new) in both.items()
-            if _grown(old, new, "main_cpu") > COMPUTING * seconds and number in free
+            if _grown(old, new, "main_cpu") > _share(new) * seconds and number in free
         ),
         data=frozenset(
             number
@@ -89,6 +92,13 @@ def movement(looks: Sequence[Matched], seconds: float) -> Movement:
         ),
         loops=loops,
     )
+
+
+def _share(one: RankEvidence) -> float:
+    """Return the part of the time above which a main thread computes: a call of C code that waits uses none."""
+    waits = one.evidence.waits if one.evidence is not None else ()
+    is_in_c = any(wait.is_main and wait.kind is WaitKind.NATIVE for wait in waits)
+    return COMPUTING_IN_C if is_in_c else COMPUTING
 
 
 def _loop(looks: Sequence[Matched], number: int) -> str:

@@ -119,9 +119,10 @@ def payload(standing: PendingCollective, number: int) -> tuple[str, int | str]:
 
 
 def _suspects(standing: PendingCollective, conditions: Mapping[int, Condition]) -> tuple[int, ...]:
+    """Return the ranks without which a collective does not go on; of two ranks of which one waits it is the other."""
     gone = [n for n in standing.unheard if n not in conditions or conditions[n].kind in _GONE]
-    if not gone and not standing.missing and len(standing.unheard) == 1 and not standing.group.is_inferred:
-        # All others are there: had it come as well, none of them would wait.
+    is_other = len(standing.unheard) == 1 and len(standing.group.numbers) == 2
+    if not standing.missing and is_other and not standing.group.is_inferred:
         gone = list(standing.unheard)
     return tuple(sorted({*standing.missing, *gone}))
 

@@ -112,7 +112,7 @@ class Scene:
         one = self.matched.roster.get(holder) if holder is not None else None
         if one is None:
             return text
-        return re.sub(rf"the process {one.rank.pid}\b(?: \(`[^`]*`\))?", f"rank {holder}", text)
+        return re.sub(rf"(?:the )?process {one.rank.pid}\b(?: \(`[^`]*`\))?", f"rank {holder}", text)
 
 
 def set_scene(

@@ -7,6 +7,7 @@ from stacks says so by one word, `likely`.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -22,14 +23,14 @@ from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import RankState
 
-MAX_SENTENCE = 178
-"""Characters of a sentence with its job: two lines of 100 columns that are broken between words."""
+COLUMNS = 100
+"""Columns of a line, of which a sentence takes two."""
 
-MAX_WORD = 50
-"""Characters of one word of a reason, such as a path."""
+WORDS = (50, 24)
+"""Characters of one word, such as a path, in a sentence, and in one that is too long."""
 
-LEAST_PART = 30
-"""Characters of a part of a sentence that are kept in any case."""
+LEAST_WORDS = 3
+"""Words of a part of a sentence that are kept in any case."""
 
 MAX_REASONS = 2
 """Reasons of several missing ranks that a sentence names."""
@@ -58,33 +59,39 @@ _SEVERAL_IN = {
 
 def _fitted(scene: Scene, subjects: Sequence[str], verb: str, reason: str = "", rest: str = "") -> str:
     """Join the parts of a sentence, with the first subject that leaves room, and as much of the reason as fits."""
-    most = _room(scene)
-    reason = " ".join(map(_short_word, reason.split(" ")))
-    for subject in subjects:
-        sentence = f"{subject} {verb}{f': {reason}' if reason else ''}{rest}"
-        if len(sentence) <= most:
-            return sentence
-    if not reason:
-        sentence = f"{subjects[-1]} {_clipped(verb, most - len(f'{subjects[-1]} {rest}'))}{rest}"
-    else:
-        sentence = f"{subjects[-1]} {verb}: {_clipped(reason, most - len(f'{subjects[-1]} {verb}: {rest}'))}{rest}"
-    return _clipped(sentence, most)
+    for longest in WORDS:
+        verb, reason = (" ".join(_short(word, longest) for word in text.split(" ")) for text in (verb, reason))
+        for subject in subjects:
+            sentence = f"{subject} {verb}{f': {reason}' if reason else ''}{rest}"
+            if fits(scene.job, sentence):
+                return sentence
+    if reason:
+        return _clipped(scene, f"{subjects[-1]} {verb}: ", reason, rest)
+    return _clipped(scene, f"{subjects[-1]} ", verb, rest)
 
 
-def _short_word(word: str) -> str:
-    """Return a word that can be broken into lines: of a long path the end says most."""
-    return word if len(word) <= MAX_WORD else f"…{word[1 - MAX_WORD :]}"
+def fits(job: str, sentence: str) -> bool:
+    """Tell whether a sentence behind its job's name takes two lines at most; of a very long name it need not."""
+    line = f"{job[: COLUMNS // 2]}: {sentence}"
+    return len(line) <= COLUMNS or len(textwrap.wrap(line, COLUMNS, subsequent_indent="    ")) <= 2
 
 
-def _room(scene: Scene) -> int:
-    """Return the characters that a sentence may have behind its job's name, which may be long."""
-    return max(MAX_SENTENCE - len(scene.job) - 2, MAX_SENTENCE // 2)
+def _clipped(scene: Scene, begin: str, text: str, rest: str = "") -> str:
+    """Return a sentence whose middle is cut between words until it fits, or else its end."""
+    words = text.split(" ")
+    while len(words) > LEAST_WORDS and not fits(scene.job, f"{begin}{' '.join(words)}…{rest}"):
+        words.pop()
+    short = " ".join(words).rstrip(" ,;:")
+    sentence = f"{begin}{short}{'…' if short != text else ''}{rest}"
+    return sentence if fits(scene.job, sentence) else f"{sentence[:COLUMNS]}…"
 
 
-def _clipped(text: str, most: int) -> str:
-    """Return a text cut between words."""
-    most = max(most, LEAST_PART)
-    return text if len(text) <= most else f"{text[: most - 1].rsplit(' ', 1)[0].rstrip(' ,;:')}…"
+def _short(word: str, longest: int) -> str:
+    """Return a word, such as a path, of which the end says most."""
+    if len(word) <= longest:
+        return word
+    _, slash, name = word.rpartition("/")
+    return f"…/{name}" if slash and len(name) <= longest else f"…{word[1 - longest :]}"
 
 
 def _hedged(verb: str, certainty: Certainty | None) -> str:
@@ -156,6 +163,8 @@ def _reason(scene: Scene, number: int, standing: PendingCollective | None) -> st
     condition = scene.conditions.get(number)
     if condition is None or condition.is_still:
         return text
+    if condition.handles:
+        text = f"{text}, while it {condition.handles}" if text else condition.handles
     if number not in scene.moved.working:
         return text or (f"its {condition.ended[-1]}" if condition.ended else "")
     moves = number in scene.moved.moved | scene.moved.data | scene.moved.within
@@ -232,6 +241,9 @@ def conflict(scene: Scene, standing: PendingCollective) -> str:
         call = call if standing.sequence is not None else f"called {what}{group}"
         usual = f"called {usual}"
     subjects = [scene.names.described(numbers), scene.names.ranks(numbers)]
+    first = scene.conditions.get(numbers[0])
+    if first is not None and first.handles and len(numbers) == 1:
+        call = f"{call} while it {first.handles}"
     more = "".join(f", {scene.names.ranks(some)} {other}" for other, some in unusual[1:MAX_SIDES])
     rest = f", where {scene.names.ranks(others)} {usual}{more}{ago}"
     return _fitted(scene, subjects, _hedged(call, conflict_certainty(standing)), rest=rest)
@@ -247,8 +259,7 @@ def went_on(scene: Scene, standing: PendingCollective, usual: str) -> bool:
 
 def conflict_certainty(standing: PendingCollective) -> Certainty:
     """Return how it is known that calls differ."""
-    recorded = is_certain_conflict(standing) or all(one.timeout is not None for one in standing.all_calls.values())
-    return Certainty.SURE if recorded else Certainty.LIKELY
+    return Certainty.SURE if is_certain_conflict(standing) or is_recorded(standing) else Certainty.LIKELY
 
 
 def sides(standing: PendingCollective) -> list[tuple[str, list[int]]]:
@@ -397,7 +408,7 @@ def absent(scene: Scene, numbers: Sequence[int], world: int) -> str:
 def silent(scene: Scene, numbers: Sequence[int]) -> str:
     """Say which ranks live and did not answer."""
     of = f"{len(numbers)} of {len(scene.matched.roster)} ranks did not answer"
-    return _clipped(f"{of}, so that what they do can't be told: {scene.names.ranks(numbers)}", _room(scene))
+    return _clipped(scene, "", f"{of}, so that what they do can't be told: {scene.names.ranks(numbers)}")
 
 
 def unmoved(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
@@ -417,7 +428,7 @@ def unmoved(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
     others = len(scene.matched.roster.keys() & moved.moved)
     if others:
         pieces.append(f"{others} other{'s move' if others > 1 else ' moves'}")
-    return _clipped("; ".join(pieces), _room(scene))
+    return _clipped(scene, "", "; ".join(pieces))
 
 
 def _worked(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:

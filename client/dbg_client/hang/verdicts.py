@@ -83,18 +83,20 @@ def _missing(scene: Scene, root: Root) -> Verdict:
         certainty = Certainty.LIKELY
     sentence = sentences.missing(scene, root, certainty)
     verdict = _about(scene, VerdictKind.MISSING, sentence, standing, culprits, certainty=certainty)
-    lines = lines_about(scene, culprits, standing, is_cause_told=_tells(scene, culprits, sentence))
+    lines = _lines(scene, culprits, sentence, standing)
     evidence = [*lines, *_others(scene, root), *call_lines(standing)]
     if certainty is Certainty.LIKELY:
         evidence += lacks(scene)
     return _with(verdict, evidence, scene.names.entering(culprits))
 
 
-def _tells(scene: Scene, numbers: Sequence[int], sentence: str) -> bool:
-    """Tell whether a sentence has the whole reason of the only rank that it is about."""
-    condition = scene.conditions.get(numbers[0])
-    works = numbers[0] in scene.moved.working
-    return len(numbers) == 1 and (condition is None or works or condition.text in sentence)
+def _lines(scene: Scene, ranks: Sequence[int], sentence: str, standing: PendingCollective | None = None) -> list[str]:
+    """Return the lines about the ranks of a sentence, and the reason of a single one that it had no room for."""
+    lines = lines_about(scene, ranks, standing, is_cause_told=len(ranks) == 1)
+    reason = scene.reason(ranks[0])
+    if len(ranks) == 1 and reason not in sentence and ranks[0] not in scene.moved.working:
+        lines.insert(1, f"{scene.names.ranks(ranks)} {reason}")
+    return lines
 
 
 def _all_gone(scene: Scene, numbers: Sequence[int]) -> bool:
@@ -108,7 +110,7 @@ def _no_partner(scene: Scene, root: Root) -> Verdict:
     does_not = sentences.lacks_half(standing, standing.waiting[0])
     sentence = sentences.no_partner(scene, root, certainty)
     evidence = [
-        *lines_about(scene, [peer], standing, is_cause_told=_tells(scene, [peer], sentence)),
+        *_lines(scene, [peer], sentence, standing),
         *lines_about(scene, standing.waiting, standing),
         *_others(scene, root),
         *([OTHER_TAGS] if standing.is_receive and "no send" in does_not else []),
@@ -160,7 +162,7 @@ def _held(scene: Scene, root: Root) -> Verdict:
     is_sure = scene.is_sure(culprits) and sentences.certainty_of([standing]) is Certainty.SURE
     certainty = Certainty.SURE if is_sure else Certainty.LIKELY
     sentence = sentences.held(scene, root, certainty)
-    lines = lines_about(scene, culprits, standing, is_cause_told=_tells(scene, culprits, sentence))
+    lines = _lines(scene, culprits, sentence, standing)
     evidence = [*lines, *_others(scene, root), *call_lines(standing)]
     verdict = _about(scene, VerdictKind.DEADLOCK, sentence, standing, culprits, certainty=certainty)
     return _with(verdict, evidence, scene.names.entering(culprits))
@@ -177,9 +179,6 @@ def _conflict(scene: Scene, root: Root) -> Verdict:
         evidence.append(f"{scene.names.ranks(finished)} {have} finished it and gone on")
     if standing.missing:
         evidence.append(f"{scene.names.described(standing.missing)} has come to neither")
-    if sentences.went_on(scene, standing, sides[0][0]):
-        them = "it has" if len(culprits) == 1 else "they have"
-        evidence.append(f"{scene.names.ranks(sides[0][1])} call it again: {them} likely left their loop early")
     by_name = named_differently(standing)
     kind = VerdictKind.ORDER if by_name else VerdictKind.MISMATCH
     certainty = sentences.conflict_certainty(standing)
@@ -345,7 +344,7 @@ def _of_kind(scene: Scene, kind: VerdictKind, numbers: Sequence[int], followers:
     first = scene.conditions[numbers[0]]
     certainty = sentences.of_ranks(scene, numbers)
     sentence = sentences.own(scene, kind, numbers, certainty)
-    evidence = lines_about(scene, numbers, is_cause_told=_tells(scene, numbers, sentence))
+    evidence = _lines(scene, numbers, sentence)
     if followers:
         evidence += ["behind them:", *lines_about(scene, followers)]
     deadlocked = [number for number in numbers if scene.conditions[number].threads]

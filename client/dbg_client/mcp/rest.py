@@ -95,6 +95,8 @@ def with_tools(text: str, *, may_change: bool) -> str:
 
 def _tool(found: re.Match[str], may_change: bool) -> str:
     verb, job, ranks, option = found.groups()
+    if verb is None and ranks == "why":
+        return "try: `why`"
     given = f"ranks={ranks!r}" + (f", job={job!r}" if job else "")
     if verb == "interrupt" and may_change:
         return f"try: `interrupt` with {given}, then `variables` or `eval`; other ranks wait until it is continued"

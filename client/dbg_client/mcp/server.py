@@ -11,9 +11,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from dbg_client.api.broker import AsyncBroker
+from dbg_client.api.broker import AsyncBroker, open_broker
+from dbg_client.core.errors import bug
 from dbg_client.core.switchboard import WATCHER
-from dbg_client.errors import bug
 from dbg_client.mcp.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -208,17 +208,14 @@ def _client_name(info: object) -> str:
 
 async def serve_mcp(options: BrokerOptions) -> int:
     """Serve one client on stdin and stdout until stdin ends; return the exit status."""
-    from dbg_client.api.broker import open_broker
-
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_LINE)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     output = sys.stdout.fileno()
-
-    def connect(program: str) -> Awaitable[AsyncBroker]:
-        return open_broker(options.address, options.timeout, program=program)
-
-    server = McpServer(connect, lambda line: _write_all(output, line))
+    server = McpServer(
+        lambda program: open_broker(options.address, options.timeout, program=program),
+        lambda line: _write_all(output, line),
+    )
     try:
         while line := await _next_line(reader):
             if line.strip():

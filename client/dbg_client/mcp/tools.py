@@ -24,6 +24,7 @@ from dbg_client.mcp.start_run import start_run
 from dbg_client.questions.verbs import RankList
 from dbg_client.views.missing import absent_only
 from dbg_client.views.naming import Naming
+from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
 from dbg_wire.records.ranks import CRASH, DIED, RankInfo, RankState, describe_exit
@@ -138,6 +139,19 @@ class Why(RanksTool):
 
     async def do(self, broker: AsyncBroker) -> str:
         return with_tools(str(await self.chosen(broker).why()), may_change=broker.role != WATCHER)
+
+
+class Slow(RanksTool):
+    """Say which rank slows down a job that does not hang: who comes last to collectives, how often and by how much,
+    where it is then, and what it lacks (processor quota, cores, memory, disks). Ranks look at themselves for some
+    seconds and are not stopped.
+    """
+
+    name = "slow"
+    seconds: Annotated[float, Meta(description="to look for, up to 300, 10 by default")] = DEFAULT_SECONDS
+
+    async def do(self, broker: AsyncBroker) -> str:
+        return with_tools(str(await self.chosen(broker).slow(self.seconds)), may_change=broker.role != WATCHER)
 
 
 class Collectives(RanksTool):
@@ -347,7 +361,7 @@ class More(Tool):
 
 
 TOOLS: tuple[type[BrokerTool], ...] = (
-    *(ListRanks, Where, Why, Collectives, Eval, Command, Interrupt, Continue, WaitForStop, Variables, Source),
+    *(ListRanks, Where, Why, Slow, Collectives, Eval, Command, Interrupt, Continue, WaitForStop, Variables, Source),
     *(Breakpoints, Crashes, Run),
 )
 

@@ -38,6 +38,7 @@ from dbg_wire.targets.selection import Target
 
 if TYPE_CHECKING:
     from dbg_client.hang.explain import Explanation
+    from dbg_client.questions.slow import Stragglers
 
 MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
 """States of ranks that a break-in stops."""
@@ -117,6 +118,12 @@ class Questions:
         from dbg_client.questions.cause import find_cause  # hardly any verb explains a hang
 
         return await find_cause(self._asker, ranks, self._directory.ranks)
+
+    async def stragglers(self, ranks: Sequence[RankInfo], seconds: float) -> Stragglers:
+        """Return who slows the jobs of these ranks down, after they have looked for so many seconds."""
+        from dbg_client.questions.slow import find_stragglers  # hardly any verb judges samples
+
+        return await find_stragglers(self._asker, ranks, self._directory.ranks, seconds)
 
     async def collectives(self, ranks: Sequence[RankInfo]) -> Sequence[Matched]:
         """Return the collectives in which the runs of these ranks stand."""

@@ -10,7 +10,7 @@ import re
 import socket
 import stat
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,29 +65,34 @@ def write_hang_report(output: str, text: str) -> str:
 def last_lines(output: str, ranks: Sequence[RankInfo]) -> list[str]:
     """Return the last lines that a job has printed: by rank where its launcher tells the rank, or else of all.
 
-    Those of files into which ranks of this host have their output written follow.
+    Those of files into which other ranks of this host have their output written follow.
     """
-    told = by_rank(_tail(output).split("\n"))
-    for names, lines in _own_files(output, ranks):
-        told += [f"{names}:", *(f"  {line}" for line in lines)]
+    lines = _tail(output).split("\n")
+    own = _lines_of_ranks(lines)
+    told = by_rank(own) if own else _shown(lines, LINES)
+    for names, some in _own_files(output, [rank for rank in ranks if rank.rank not in own]):
+        told += [f"{names}:", *(f"  {line}" for line in some)]
     return told
 
 
-def by_rank(lines: Sequence[str]) -> list[str]:
-    """Return the last lines, below each rank if several ranks have lines of their own; equal ones are told once."""
+def _lines_of_ranks(lines: Sequence[str]) -> dict[int, list[str]]:
+    """Return the lines of each rank without their prefix; nothing if not several ranks have lines of their own."""
     own: defaultdict[int, list[str]] = defaultdict(list)
     for line in lines:
         found = _OF_RANK.match(line)
         if found is not None:
             own[int(next(filter(None, found.groups())))].append(line[found.end() :].strip())
-    if len(own) < 2:
-        return _shown(lines, LINES)
+    return dict(own) if len(own) > 1 else {}
+
+
+def by_rank(own: Mapping[int, Sequence[str]]) -> list[str]:
+    """Return the last lines of each rank below its number; equal ones are told once."""
     alike: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for rank, some in own.items():
         alike[tuple(_shown(some, LINES_OF_RANK))].append(rank)
     told = []
-    for some_lines, numbers in sorted(alike.items(), key=lambda item: min(item[1])):
-        told += [f"{format_ranks(numbers)}:", *(f"  {line}" for line in some_lines)]
+    for lines, numbers in sorted(alike.items(), key=lambda item: min(item[1])):
+        told += [f"{format_ranks(numbers)}:", *(f"  {line}" for line in lines)]
     return told
 
 
@@ -101,7 +106,7 @@ def _own_files(output: str, ranks: Sequence[RankInfo]) -> Iterator[tuple[str, li
     """Yield ranks of this host with the last lines of the files that they write to, if these are not the output."""
     here = socket.gethostname().partition(".")[0]
     near = [rank for rank in ranks if rank.host == here and rank.state in LIVE_STATES and rank.pid > 0]
-    for rank in near[:MAX_FILES]:
+    for rank in sorted(near, key=lambda rank: rank.rank)[:MAX_FILES]:
         for path in dict.fromkeys(_written_by(rank.pid)):
             lines = _shown(_tail(path).split("\n"), LINES_OF_RANK)
             if lines and not _is_same(path, output):

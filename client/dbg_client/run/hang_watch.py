@@ -17,7 +17,7 @@ from dbg_client.actions.why import judge
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.hang.shown import show_verdicts
+from dbg_client.hang.explain import show_verdicts
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
 from dbg_client.run.hang_report import last_lines, write_hang_report
 from dbg_client.run.standstill import SLACK_SECONDS, End, Standstill, first_end, look_every

@@ -67,7 +67,7 @@ async def follow_job(settings: Attach) -> int:
     """
     connection = socket.socket(fileno=settings.run)
     task, rest = read_task(connection)
-    settings = replace(settings, attach=replace(settings.attach, commands=task.commands))
+    settings = settings.replace(attach=settings.attach.replace(commands=task.commands))
     run = RunSocket(connection, task)
     if rest:
         run.over.set()

@@ -13,18 +13,18 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from dbg_client.actions.streams import show_waiting
 from dbg_client.core.choose import find
+from dbg_client.core.errors import NeedsTarget, NoTerminal, RankEnded
 from dbg_client.core.left_breakpoints import read_breakpoints
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list
-from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
 from dbg_client.run.tmux import (
     MAX_PANES,
     TmuxPane,
@@ -263,7 +263,7 @@ class RankPanes:
             raise TooManyStopped(rank.address)
         last = next(reversed(self._panes.values()), None)
         file = self._files.setdefault(rank.key, str(Path(self._folder, f"{len(self._files)}.json")))
-        settings = Tmux(broker=self._broker, attach=replace(self._attach, breakpoints_to=file))
+        settings = Tmux(broker=self._broker, attach=self._attach.replace(breakpoints_to=file))
         self._panes[rank.key] = open_pane_beside(settings, rank, known, last or self._own, is_first=last is None)
 
     def breakpoints(self) -> tuple[Breakpoint, ...]:

@@ -14,12 +14,12 @@ from functools import partial
 
 from dbg_client.actions.streams import has_cursor, show_waiting, tell
 from dbg_client.core.choose import Choice, choose, choose_when_ready
+from dbg_client.core.errors import NoTerminal, RankEnded
 from dbg_client.core.left_breakpoints import Breakpoints, write_breakpoints
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import Stock, dial_stock, open_and_list, parse_stock, wait_for_stop, with_signal
-from dbg_client.errors import NoTerminal, RankEnded
 from dbg_client.terminal.options import (
     MAX_DEED,
     End,
@@ -137,14 +137,9 @@ class Attaching:
         """Hold one session, and return how it ended."""
         asked = self._settings.attach
         options = SessionOptions(
-            mode=choice.mode(asked.mode),
-            prefix=asked.prefix,
-            status=asked.status,
+            attach=replace(asked, mode=choice.mode(asked.mode)),
             colors=_colors(),
             color=self._settings.color,
-            vi=asked.vi,
-            wish=asked.wish,
-            frame=asked.frame,
             startup=self._startup,
             note=choice.note,
             may_run_again=self._may_run_again,

@@ -8,24 +8,29 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from prompt_toolkit import PromptSession
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory, ConditionalAutoSuggest
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.cursor_shapes import CursorShape
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.lexers import DynamicLexer
+from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.renderer import print_formatted_text
 
 from dbg_client.attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
 from dbg_client.terminal import canvas
 from dbg_client.terminal.line_keys import LineInput, line_keys, pasted_commands
 from dbg_client.terminal.line_prompt import (
+    STYLE,
     LineOutput,
     Lines,
     RankCompleter,
     line_lexer,
     line_style,
     open_history,
-    prompt_session,
     show_source,
 )
 from dbg_client.terminal.prompt_keys import PrefixKey, key_bytes, key_presses
@@ -74,24 +79,12 @@ class LineDisplay:
 
     def __init__(self, host: Session) -> None:
         self._host = host
-        self._prefix = PrefixKey(host.options.prefix)
+        self._prefix = PrefixKey(host.options.attach.prefix)
         self._input = LineInput(sys.stdin, self._takes_lines, self._take_lines)
         self._output = LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM"))
         self._completer = RankCompleter(self._ask_completions)
         self._lexer = line_lexer(color=host.options.color)
-        self._session = prompt_session(
-            source=self._input,
-            screen=self._output,
-            color=host.options.color,
-            message=self._message,
-            toolbar=self._toolbar,
-            lexer=lambda: self._lexer if self._takes_code() else None,
-            completer=self._completer,
-            suggests=self._takes_code,
-            history=open_history(os.environ, self._takes_code),
-            keys=line_keys(self, self._prefix, self._may_type),
-        )
-        self._session.editing_mode = EditingMode.VI if host.options.vi else EditingMode.EMACS
+        self._session = self._new_prompt()
         self._session.default_buffer.read_only = ~Condition(self._may_type)
         self._session.default_buffer.accept_handler = self._accept
         self._session.app.before_render += lambda _: self._check_size()
@@ -104,6 +97,27 @@ class LineDisplay:
         self._at: PromptInfo | None = None
         self._lines = Lines()
         self._sticky = _SourceView(is_on=self.size[0] >= STICKY_ROWS)
+
+    def _new_prompt(self) -> PromptSession[str]:
+        """Return a prompt that completes on Tab alone, since completing evaluates attributes in the rank."""
+        options = self._host.options
+        return PromptSession(
+            message=self._message,
+            bottom_toolbar=self._toolbar,
+            lexer=DynamicLexer(lambda: self._lexer if self._takes_code() else None),
+            completer=self._completer,
+            complete_while_typing=False,
+            auto_suggest=ConditionalAutoSuggest(AutoSuggestFromHistory(), Condition(self._takes_code)),
+            history=open_history(os.environ, self._takes_code),
+            key_bindings=line_keys(self, self._prefix, self._may_type),
+            vi_mode=options.attach.vi,
+            style=STYLE,
+            color_depth=None if options.color else ColorDepth.DEPTH_1_BIT,
+            cursor=CursorShape._NEVER_CHANGE,
+            prompt_continuation=lambda width, number, wraps: "." * min(3, max(0, width - 1)) + " ",
+            input=self._input,
+            output=self._output,
+        )
 
     # ------------------------------------------------------------------------------------------------- as a display
 
@@ -278,7 +292,7 @@ class LineDisplay:
             self._host.attachment,
             self._host.others,
             self._host.now(),
-            prefix=self._prefix.name,
+            prefix=self._host.options.prefix_name,
             pending=self._prefix.pending,
             columns=self._output.get_size().columns,
         )
@@ -344,7 +358,7 @@ class LineDisplay:
             self._leave_prompt()  # at once: the next keys are for what opens now
             self._host.lend(key, b"")
         elif not self._host.command(key):
-            self._print(canvas.line_help(self._prefix.name, sticky=self._sticky.is_on))
+            self._print(canvas.line_help(self._host.options.prefix_name, sticky=self._sticky.is_on))
 
     def interrupted(self) -> None:
         """Take Ctrl-C: drop the line; interrupt what runs."""

@@ -9,18 +9,11 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.auto_suggest import AutoSuggestFromHistory, ConditionalAutoSuggest
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.cursor_shapes import CursorShape
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import AnyFormattedText, StyleAndTextTuples
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import KeyBindings
-from prompt_toolkit.lexers import DynamicLexer, Lexer, PygmentsLexer, SimpleLexer
-from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.lexers import Lexer, PygmentsLexer, SimpleLexer
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import BaseStyle, Style, merge_styles
 from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_style
@@ -35,7 +28,7 @@ from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import Source
 from dbg_wire.sequences import TextFilter
 
-_STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": "bold", "source.place": "bold"})
+STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": "bold", "source.place": "bold"})
 
 DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
 """What ends a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""
@@ -85,39 +78,7 @@ def line_lexer(*, color: bool) -> Lexer:
 
 def line_style() -> BaseStyle:
     """Return the colours."""
-    return merge_styles([default_ui_style(), default_pygments_style(), _STYLE])
-
-
-def prompt_session(
-    *,
-    source: Input,
-    screen: Vt100_Output,
-    color: bool,
-    message: Callable[[], AnyFormattedText],
-    toolbar: Callable[[], str],
-    lexer: Callable[[], Lexer | None],
-    completer: Completer,
-    suggests: Callable[[], bool],
-    history: History,
-    keys: KeyBindings,
-) -> PromptSession[str]:
-    """Return a prompt that completes on Tab alone, since completing evaluates attributes in the rank."""
-    return PromptSession(
-        message=message,
-        bottom_toolbar=toolbar,
-        lexer=DynamicLexer(lexer),
-        completer=completer,
-        complete_while_typing=False,
-        auto_suggest=ConditionalAutoSuggest(AutoSuggestFromHistory(), Condition(suggests)),
-        history=history,
-        key_bindings=keys,
-        style=_STYLE,
-        color_depth=None if color else ColorDepth.DEPTH_1_BIT,
-        cursor=CursorShape._NEVER_CHANGE,
-        prompt_continuation=lambda width, number, wraps: "." * min(3, max(0, width - 1)) + " ",
-        input=source,
-        output=screen,
-    )
+    return merge_styles([default_ui_style(), default_pygments_style(), STYLE])
 
 
 Ask = Callable[[str, int, int], int]

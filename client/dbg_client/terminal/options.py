@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dbg_client.core.left_breakpoints import Breakpoints
-from dbg_client.words.config import NO_WISH, Wish
+from dbg_client.words.config import key_name
+from dbg_client.words.settings import AttachOptions
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
-from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import Breakpoint, RankInfo
 
 RC_FILE = ".pdbrc"
@@ -71,24 +71,22 @@ def _read(path: Path, remedy: str) -> list[str]:
 class SessionOptions:
     """What the user wants of every session of one run; ``note`` is for the first line of the next one.
 
-    ``prefix`` is the byte of the escape key, None for no such key. ``startup`` is what line debuggers are told first.
-    ``breakpoints`` keeps those that people have set; it is the same for all sessions that belong together.
-    ``frame`` is the frame to open the debugger at, empty for the usual one. ``may_run_again`` says that the user can
-    have the job run again from here.
+    ``startup`` is what line debuggers are told first. ``breakpoints`` keeps those that people have set; it is the same
+    for all sessions that belong together. ``may_run_again`` says that the user can have the job run again from here.
     """
 
-    mode: Mode
-    prefix: bytes | None
-    status: bool
+    attach: AttachOptions
     colors: int
     color: bool
-    vi: bool = False
     note: str | None = None
-    wish: Wish = NO_WISH
-    frame: str = ""
     startup: Startup = field(default_factory=Startup)
     may_run_again: bool = False
     breakpoints: Breakpoints = field(default_factory=Breakpoints)
+
+    @property
+    def prefix_name(self) -> str:
+        """Return what people call the escape key; empty for no such key."""
+        return key_name(self.attach.prefix) if self.attach.prefix else ""
 
 
 class End(enum.Enum):

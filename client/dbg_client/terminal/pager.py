@@ -213,8 +213,8 @@ class Pager:
         self._bind_moves(keys, ~searching & ~pending)
         self._bind_search(keys, searching & ~pending)
         for name in ("c-c", "<sigint>"):
-            keys.add(name, eager=True)(lambda event: event.app.exit(result=b""))
-        keys.add("escape", eager=True, filter=~searching & ~pending)(lambda event: event.app.exit(result=b""))
+            keys.add(name, eager=True)(lambda event: self.leave())
+        keys.add("escape", eager=True, filter=~searching & ~pending)(lambda event: self.leave())
         self._prefix_key.bind_for_session(keys, lambda event, typed: event.app.exit(result=typed))
         return keys
 
@@ -233,7 +233,7 @@ class Pager:
         for names, act in moves:
             for name in names:
                 keys.add(name, filter=when)(lambda event, act=act: self._act(event, act))
-        keys.add("q", filter=when)(self._leave)
+        keys.add("q", filter=when)(lambda event: self._act(event, self.leave))
         keys.add(COMMAND_KEY, filter=when & Condition(lambda: self._prefix_key.prefix is not None))(
             lambda event: event.app.exit(result=(self._prefix_key.prefix or b"") + COMMAND_KEY.encode())
         )
@@ -247,12 +247,8 @@ class Pager:
         keys.add("enter", filter=when)(lambda event: self._search())
         keys.add("escape", eager=True, filter=when)(lambda event: self._search_for(None))
 
-    @property
-    def _in_word(self) -> bool:
-        return time.monotonic() - self._dropped_at < WORD_SECONDS
-
     def _act(self, event: KeyPressEvent, act: Callable[[], object]) -> None:
-        if self._in_word:
+        if time.monotonic() - self._dropped_at < WORD_SECONDS:
             self._drop(event)
         else:
             self._note = ""
@@ -263,12 +259,6 @@ class Pager:
         if event.data.isprintable():
             command = ", : types a command" if self._prefix_key.prefix is not None else ""
             self._note = f"{printable(event.data, MAX_NAMED)!r} does nothing here{command}"
-
-    def _leave(self, event: KeyPressEvent) -> None:
-        if self._in_word:
-            self._drop(event)
-        else:
-            event.app.exit(result=b"")
 
     def _begin_search(self) -> None:
         self._sought = ""

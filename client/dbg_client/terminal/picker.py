@@ -113,7 +113,7 @@ async def pick_in_session(
 ) -> tuple[Choice | None, bytes]:
     """Let the user pick another rank from within a session, which reads the link meanwhile and keeps the signals."""
     actions = PickActions(answering, color=options.color)
-    picker = Picker(directory, "the broker", actions, prefix=options.prefix)
+    picker = Picker(directory, "the broker", actions, prefix=options.attach.prefix)
     return await picker.run(typed_ahead)
 
 

@@ -11,8 +11,6 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
-from dbg_client.words.config import key_name
-
 ESCAPE_SECONDS = 0.05
 """Seconds after which a lone Esc is the Esc key; the bytes of an arrow key come together."""
 
@@ -36,11 +34,6 @@ class PrefixKey:
     def __init__(self, prefix: bytes | None) -> None:
         self.prefix = prefix
         self.pending = False
-
-    @property
-    def name(self) -> str:
-        """Return what people call it; empty for no such key."""
-        return key_name(self.prefix) if self.prefix is not None else ""
 
     def bind(self, keys: KeyBindings, second: Callable[[KeyPressEvent], None]) -> None:
         """Have ``second`` called with the key that follows the escape key."""

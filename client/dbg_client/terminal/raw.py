@@ -11,7 +11,6 @@ from dbg_client.terminal.canvas import Canvas
 from dbg_client.terminal.escape import Command, EscapeParser, Keys
 from dbg_client.terminal.screen import RawTerminal
 from dbg_client.views.status_line import render, status_of
-from dbg_client.words.config import key_name
 from dbg_wire.records.ranks import RankState
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ class RawDisplay:
         self._loop = asyncio.get_running_loop()
         self._terminal = terminal
         self._canvas = self._new_canvas()
-        self._keyboard = EscapeParser(host.options.prefix)
-        self._prefix = key_name(host.options.prefix) if host.options.prefix else ""
+        self._keyboard = EscapeParser(host.options.attach.prefix)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -75,7 +73,7 @@ class RawDisplay:
             self._host.attachment,
             self._host.others,
             self._host.now(),
-            prefix=self._prefix,
+            prefix=self._host.options.prefix_name,
             pending=self._keyboard.pending,
         )
         self._canvas.paint(render(status, self._canvas.size[1], color=self._host.options.color))
@@ -116,7 +114,9 @@ class RawDisplay:
         self.paint()
 
     def _new_canvas(self) -> Canvas:
-        return Canvas(self._terminal, status=self._host.options.status, dropped=self._uncover, gone=self._host.detach)
+        return Canvas(
+            self._terminal, status=self._host.options.attach.status, dropped=self._uncover, gone=self._host.detach
+        )
 
     def _resize(self) -> None:
         self._host.perform(self._host.attachment.resize(*self._canvas.rank_size, self._host.now()))
@@ -149,4 +149,4 @@ class RawDisplay:
             self._host.detach()
 
     def _as_typed(self, part: Keys | Command) -> bytes:
-        return part.data if isinstance(part, Keys) else (self._host.options.prefix or b"") + part.key.encode()
+        return part.data if isinstance(part, Keys) else (self._host.options.attach.prefix or b"") + part.key.encode()

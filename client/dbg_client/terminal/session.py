@@ -21,7 +21,7 @@ from dbg_client.terminal.options import End, SessionOptions, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
 from dbg_client.terminal.screen import RawTerminal, catch_hangup, release_hangup
 from dbg_client.views.status_line import Others, count_others
-from dbg_client.words.config import COMMON_NAMES, key_name
+from dbg_client.words.config import COMMON_NAMES
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
@@ -58,8 +58,7 @@ class Session:
         self._terminal = RawTerminal(STDIN, STDOUT)
         self._raw = RawDisplay(self, self._terminal)
         self._display: Display | None = None
-        self._prefix = key_name(options.prefix) if options.prefix else ""
-        self._driving = Driving(switchboard, self._attachment_to(rank, options.mode, options.frame), self)
+        self._driving = Driving(switchboard, self._attachment_to(rank, options.attach.mode, options.attach.frame), self)
         self._back: RankInfo | None = None
         self._choosing = asyncio.Lock()
         self._lending: asyncio.Task[None] | None = None
@@ -133,8 +132,8 @@ class Session:
             mode,
             (self._display or self._raw).size,
             colors=self.options.colors,
-            prefix=self._prefix,
-            wish=self.options.wish,
+            prefix=self.options.prefix_name,
+            wish=self.options.attach.wish,
             frame=frame,
             startup=self.options.startup.for_rank(rank.key),
         )
@@ -160,7 +159,7 @@ class Session:
             return
         engine = attachment.engine
         if engine is None and self._display is None and guess:
-            engine = self.options.wish.asked or DEFAULT_ENGINE
+            engine = self.options.attach.wish.asked or DEFAULT_ENGINE
         if engine is None:
             return
         lines = engine == LINE_ENGINE
@@ -184,7 +183,8 @@ class Session:
     def _first_line(self) -> str:
         engine = self.attachment.engine
         shown = f" ({COMMON_NAMES.get(engine, printable(engine))})" if engine else ""
-        leave = f"{self._prefix} d detaches, {self._prefix} ? helps." if self._prefix else "Close the window to detach."
+        prefix = self.options.prefix_name
+        leave = f"{prefix} d detaches, {prefix} ? helps." if prefix else "Close the window to detach."
         note = f" {printable(self.options.note)}" if self.options.note else ""
         return f"Attached to {printable(self.attachment.rank.address)}{shown}. {leave}{note}"
 
@@ -280,7 +280,7 @@ class Session:
         left = self.attachment
         self._back = left.rank if left.opened else None
         self._note_breakpoints()
-        mode = Mode.WATCH if self.options.mode is Mode.WATCH else Mode.DRIVE
+        mode = Mode.WATCH if self.options.attach.mode is Mode.WATCH else Mode.DRIVE
         self._driving.go_to(self._attachment_to(choice.rank, choice.mode(mode)))
 
     def lends(self, key: str) -> bool:
@@ -321,14 +321,14 @@ class Session:
         from dbg_client.terminal.command_line import SessionCommandLine
 
         line = SessionCommandLine(
-            self._answers(), self.attachment.rank, color=self.options.color, prefix=self.options.prefix
+            self._answers(), self.attachment.rank, color=self.options.color, prefix=self.options.attach.prefix
         )
         return await line.run(typed_ahead)
 
     async def _help(self, typed_ahead: bytes) -> Picked:
         from dbg_client.terminal.command_line import show_page
 
-        return None, await show_page(help_text(self._prefix), self.options.prefix, typed_ahead)
+        return None, await show_page(help_text(self.options.prefix_name), self.options.attach.prefix, typed_ahead)
 
     def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
         if self._lending is None and self._display is not None:
@@ -350,7 +350,7 @@ class Session:
         """Go to the rank that the user has chosen; at the present one, take the keyboard after a break-in."""
         if choice.rank.key != self.attachment.rank.key:
             self._go_to(choice)
-        elif choice.is_broken_into and self.options.mode is not Mode.WATCH and not self.attachment.driving:
+        elif choice.is_broken_into and self.options.attach.mode is not Mode.WATCH and not self.attachment.driving:
             self.perform(self.attachment.take(self.now()))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dbg_client.words.config import DEFAULT_TIMEOUT
+from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_client.words.verbs import VERBS, VerbRow
 from dbg_wire.command_line.parser import CommandParser, options_of
 from dbg_wire.tables.engines import ENGINES
@@ -171,8 +172,19 @@ def _wait(parser: VerbParser) -> None:
     _bound(parser)
 
 
-def _bound(parser: VerbParser) -> None:
-    parser.option(ATTACH, "--for", dest="bound", metavar="S", help="wait at most S seconds, as in 60, 60s, 5m or 1h")
+def _bound(parser: VerbParser, *, in_session: bool = False) -> None:
+    parser.option(
+        ATTACH,
+        "--for",
+        dest="bound",
+        metavar="S",
+        in_session=in_session,
+        help=f"wait at most S seconds, as in 60, 60s, 5m or 1h; `slow` looks for so long (default {DEFAULT_SECONDS:g})",
+    )
+
+
+def _lasting(parser: VerbParser) -> None:
+    _bound(parser, in_session=True)
 
 
 def _attach(parser: VerbParser) -> None:
@@ -281,6 +293,7 @@ OPTIONS_OF: Mapping[str, tuple[Add, ...]] = {
     "list": (_every, _wait, _exited, _rows, _json, _plain, _pager),
     "where": (_where, _exited, *_SHOWN),
     "why": _SHOWN,
+    "slow": (_lasting, _every, _json, _pager),
     "collectives": _SHOWN,
     "eval": (_live, _frame, _stats, _exact, _values, _fail, *_SHOWN),
     "command": (_frame, _exact, _fail, _wait, _json, _pager),

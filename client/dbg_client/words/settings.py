@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from dbg_client.words.config import DEFAULT_PREFIX, DEFAULT_TIMEOUT, NO_WISH, PREFERENCES, Wish
 from dbg_wire.messages import Mode
+from dbg_wire.records.record import Record
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -24,8 +24,7 @@ class Format(enum.Enum):
 # -------------------------------------------------------------------------------------------- what verbs have in common
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerOptions:
+class BrokerOptions(Record):
     """Where the broker is, if not where the environment says, and for how long it and its answers are waited for."""
 
     address: str | None = None
@@ -33,8 +32,7 @@ class BrokerOptions:
     ask_token: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputOptions:
+class OutputOptions(Record):
     """How answers are written; ``pager`` is the command for long ones, empty for none."""
 
     format: Format = Format.TABLE
@@ -42,8 +40,7 @@ class OutputOptions:
     pager: str = PREFERENCES["pager"].default
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachOptions:
+class AttachOptions(Record):
     """What sessions are like.
 
     ``prefix`` is the byte of the escape key, None for no such key. ``status`` tells whether the last row is a status
@@ -65,17 +62,15 @@ class AttachOptions:
     verbose: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerbSettings:
+class VerbSettings(Record):
     """What all verbs have; ``notes`` are sentences for the user, told before all else."""
 
     name: ClassVar[str]
 
     broker: BrokerOptions = BrokerOptions()
-    notes: tuple[str, ...] = field(default=(), compare=False)
+    notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RankSettings(VerbSettings):
     """What the verbs have that are for any number of ranks.
 
@@ -88,13 +83,12 @@ class RankSettings(VerbSettings):
 
     def with_color(self, color: bool) -> Self:
         """Return the same with or without colours."""
-        return replace(self, output=replace(self.output, color=color))
+        return self.replace(output=self.output.replace(color=color))
 
 
 # ---------------------------------------------------------------------------------------------- verbs that show and ask
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListRanks(RankSettings):
     """``list``."""
 
@@ -104,7 +98,6 @@ class ListRanks(RankSettings):
     every: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Where(RankSettings):
     """``where``."""
 
@@ -115,7 +108,6 @@ class Where(RankSettings):
     every: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Why(RankSettings):
     """``why``; ``files`` are words that can be no target."""
 
@@ -124,7 +116,18 @@ class Why(RankSettings):
     files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+DEFAULT_SECONDS = 10.0
+"""Seconds for which ranks look: a full recorder of torch, which is read once, takes less than 1 % of them."""
+
+
+class Slow(RankSettings):
+    """``slow``; ranks look for so many ``seconds``."""
+
+    name = "slow"
+    seconds: float = DEFAULT_SECONDS
+    every: float | None = None
+
+
 class Collectives(RankSettings):
     """``collectives``."""
 
@@ -132,7 +135,6 @@ class Collectives(RankSettings):
     every: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(RankSettings):
     """What ranks are asked, of which equal answers are one group."""
 
@@ -142,7 +144,6 @@ class Asked(RankSettings):
     fail_if_differ: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Eval(Asked):
     """``eval``."""
 
@@ -155,14 +156,12 @@ class Eval(Asked):
     every: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PdbCommand(Asked):
     """``command``."""
 
     name = "command"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Exec(RankSettings):
     """``exec``."""
 
@@ -173,14 +172,12 @@ class Exec(RankSettings):
     fail_if_differ: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stops(RankSettings):
     """``stops``."""
 
     name = "stops"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Report(RankSettings):
     """``report``; ``path`` is where it is written, None for stdout."""
 
@@ -192,28 +189,24 @@ class Report(RankSettings):
 # ------------------------------------------------------------------------------------------ verbs that change something
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Screen(RankSettings):
     """``screen``, which changes nothing, and is of one rank."""
 
     name = "screen"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Continue(RankSettings):
     """``continue``."""
 
     name = "continue"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Release(RankSettings):
     """``release``."""
 
     name = "release"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Kill(RankSettings):
     """``kill``."""
 
@@ -221,7 +214,6 @@ class Kill(RankSettings):
     yes: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupt(RankSettings):
     """``interrupt``, which attaches to a single rank."""
 
@@ -230,7 +222,6 @@ class Interrupt(RankSettings):
     yes: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Attach(VerbSettings):
     """``attach`` and ``wait``.
 
@@ -246,7 +237,6 @@ class Attach(VerbSettings):
     run: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Tmux(VerbSettings):
     """``tmux``."""
 
@@ -255,7 +245,6 @@ class Tmux(VerbSettings):
     attach: AttachOptions = AttachOptions()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Adopt(VerbSettings):
     """``adopt``; ``mine`` means all processes of this user that a launcher has started here."""
 
@@ -268,14 +257,12 @@ class Adopt(VerbSettings):
 # --------------------------------------------------------------------------------------------- verbs for other programs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Mcp(VerbSettings):
     """``mcp``."""
 
     name = "mcp"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dap(VerbSettings):
     """``dap``; ``port`` is where an IDE is served, 0 for a free one, None for stdin and stdout."""
 
@@ -286,7 +273,6 @@ class Dap(VerbSettings):
     vscode: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShowConfig(VerbSettings):
     """``config``; ``given`` are the options by their settings."""
 
@@ -295,7 +281,6 @@ class ShowConfig(VerbSettings):
     as_json: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShowCompletion(VerbSettings):
     """``completion``."""
 
@@ -303,7 +288,6 @@ class ShowCompletion(VerbSettings):
     shell: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShowHelp(VerbSettings):
     """``help``; ``topic`` is a verb, ``all`` for everything, or empty."""
 

@@ -15,6 +15,7 @@ from typing import Any
 from dbg_client.words.command_line import Typed
 from dbg_client.words.config import DEFAULT_PREFIX, NO_CONFIG, Config, Origin, Wish, parse_escape_key, settle_one
 from dbg_client.words.settings import (
+    DEFAULT_SECONDS,
     Adopt,
     Attach,
     AttachOptions,
@@ -38,6 +39,7 @@ from dbg_client.words.settings import (
     ShowCompletion,
     ShowConfig,
     ShowHelp,
+    Slow,
     Stops,
     Tmux,
     VerbSettings,
@@ -59,6 +61,7 @@ from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.finding.environment import ASK_TOKEN, ENGINE
 from dbg_wire.messages import Mode
+from dbg_wire.records.samples import MAX_SAMPLE_SECONDS
 from dbg_wire.tables.engines import ENGINES
 
 LONGEST_WAIT = 30 * 24 * 3600.0
@@ -67,7 +70,7 @@ LONGEST_WAIT = 30 * 24 * 3600.0
 SHORTEST_EVERY = 0.1
 """Seconds between two answers at least: nobody reads faster, and each one asks all ranks."""
 
-_ABOUT_ALL = ("list", "where", "why", "collectives", "report")
+_ABOUT_ALL = ("list", "where", "why", "slow", "collectives", "report")
 """Verbs that are about all ranks where the user names none; those who wait for a stop mean the stopped ranks else."""
 
 
@@ -142,6 +145,12 @@ def _where(typed: Typed, around: _Around) -> Where:
 
 def _why(typed: Typed, around: _Around) -> Why:
     return Why(**_ranks(typed, around), every=_every(typed.options), files=typed.files)
+
+
+def _slow(typed: Typed, around: _Around) -> Slow:
+    text = typed.options.bound
+    seconds = DEFAULT_SECONDS if text is None else read_duration(text, "--for", MAX_SAMPLE_SECONDS)
+    return Slow(**_ranks(typed, around), seconds=seconds, every=_every(typed.options))
 
 
 def _collectives(typed: Typed, around: _Around) -> Collectives:
@@ -268,6 +277,7 @@ _SETTLE: Mapping[str, Callable[[Typed, _Around], VerbSettings]] = {
     "list": _list,
     "where": _where,
     "why": _why,
+    "slow": _slow,
     "collectives": _collectives,
     "eval": _eval,
     "command": _command,
@@ -304,7 +314,8 @@ def _broker(options: Namespace, around: _Around) -> BrokerOptions:
 def _ranks(typed: Typed, around: _Around) -> dict[str, Any]:
     """Return the settings of all verbs for any number of ranks."""
     options = typed.options
-    wait = _wait(options)
+    # Where nothing is waited for, --for is the verb's own.
+    wait = _wait(options) if hasattr(options, "wait") else None
     target = typed.target
     if wait is not None and target is None and typed.verb.name not in _ABOUT_ALL:
         target = "stopped"

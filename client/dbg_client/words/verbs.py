@@ -102,6 +102,14 @@ VERBS: tuple[VerbRow, ...] = (
         help_in_session="why the job does not go on, and who is missing",
     ),
     VerbRow(
+        name="slow",
+        operands=Operands.MAYBE_TARGET,
+        help="say which rank slows a job down that does not hang: who comes last, by how much, and where it is then",
+        example="slow --for 30",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="who comes last to collectives, and by how much",
+    ),
+    VerbRow(
         name="collectives",
         operands=Operands.MAYBE_TARGET,
         help="show the last collective of each process group, and who is in it",

@@ -6,11 +6,12 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from dbg_agent.evidence import ended_threads
-from dbg_agent.evidence.ended_threads import MAX_ENDED, who_used
+from dbg_agent.evidence.ended_threads import MAX_ENDED, handled_exceptions, who_used
 from dbg_agent.evidence.threads import threads_seen
 from dbg_wire.records.evidence import WaitKind
 
@@ -73,8 +74,8 @@ def test_who_waits_for_a_queue_learns_which_thread_used_it(watched: list[str]) -
     end(shares, "writer")
 
     assert watched == ["producer", "writer"]
-    assert who_used(loader.batches).startswith(", which thread producer used until it ended by ValueError: broken")
-    assert who_used(SHARED).startswith(", which thread writer used until it ended by OSError: full")
+    assert who_used(loader.batches).startswith(" of thread producer, which ended by ValueError: broken")
+    assert who_used(SHARED).startswith(" of thread writer, which ended by OSError: full")
     assert who_used(other.batches) == ""
 
 
@@ -97,7 +98,7 @@ def test_the_rule_of_a_queue_names_the_thread(watched: list[str]) -> None:
         waiting.join()
 
     assert watched == ["producer"]
-    assert "waits for an item of the queue loader.batches, which thread producer used until it ended by" in text
+    assert "waits for an item of the queue loader.batches of thread producer, which ended by" in text
 
 
 def test_nothing_is_kept_alive_or_raised_and_the_last_ones_count(watched: list[str]) -> None:
@@ -131,3 +132,26 @@ def test_a_hook_that_other_code_has_set_stays(watched: list[str], monkeypatch: p
     monkeypatch.setattr(threading, "excepthook", other)
     ended_threads.unwatch()
     assert threading.excepthook is other
+
+
+class Hostile(OSError):
+    """An exception whose methods would run code of the program."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+    @property
+    def args(self) -> Any:  # type: ignore[override]
+        raise SystemExit
+
+
+def test_the_exception_that_a_thread_handles_is_told_without_running_its_code() -> None:
+    try:
+        raise Hostile("disk full")
+    except OSError as error:
+        line = error.__traceback__.tb_lineno if error.__traceback__ is not None else 0
+        handled = handled_exceptions()[threading.get_ident()]
+        (seen,) = [one.text for one in threads_seen(None) if one.kind is WaitKind.HANDLED]
+    assert handled == f"Hostile: disk full (test_ended_threads.py:{line})"
+    assert seen == f"handles {handled}"
+    assert threading.get_ident() not in handled_exceptions()

@@ -66,7 +66,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     module = ModuleType(mpi.MODULE)
 
     def see(frame: Any) -> None:
-        job.records = list(mpi.thread_seen(module, frame, may_ask=mpi._may_ask(module)))
+        job.records = list(mpi.thread_seen(module, frame, may_ask=mpi.may_be_asked(module)))
 
     job.world = Comm("MPI_COMM_WORLD", 0, 1, 2, 3, see=see)
     job.part = Comm("MPI COMMUNICATOR 3 SPLIT FROM 0", 1, 3, see=see)

@@ -451,9 +451,7 @@ def cases(program: Any) -> dict[str, Case]:
         "gets_message": Case(program.gets_messages, "data", r"waits for an item of the queue self\.messages"),
         "puts": Case(program.puts, "data", r"waits for room in the queue self\.full"),
         "joins_queue": Case(program.joins_queue, "data", r"waits until all items of the queue self\.full are done"),
-        "result": Case(
-            program.result, "lock", "waits for the result of the future, which is running in thread in_pool_0"
-        ),
+        "result": Case(program.result, "lock", "waits for the result of the future in thread in_pool_0"),
         "loop": Case(program.loop, "loop", "waits for its task sleep"),
         "locks_twice": Case(
             program.locks_twice, "lock", "waits for a lock of multiprocessing, which another process may hold"
@@ -468,7 +466,7 @@ def cases(program: Any) -> dict[str, Case]:
             program.receives_in_time, "socket", r"waits for the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+"
         ),
         "accepts": Case(program.accepts, "socket", r"waits for connections on 127\.0\.0\.1:\d+"),
-        "opens": Case(program.opens, "file", r"opens the pipe /.*/shard\\x1b\[2J, which nobody else has open"),
+        "opens": Case(program.opens, "file", r"opens the pipe /.*/shard\\x1b\[2J that nobody writes to"),
         "reads_pipe": Case(program.reads_pipe, "unknown", "reads a pipe of its own process"),
         "reads_child": Case(program.reads_child, "child", r"reads the output of the process \d+ \(`sleep 3601`\)"),
         "communicates": Case(program.communicates, "child", r"reads the output of the process \d+ \(`sleep 3602`\)"),

@@ -10,8 +10,8 @@ import pytest
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import asking, reception
-from dbg_broker.net import frames
-from dbg_broker.net.frames import CloseCode
+from dbg_broker.net import websocket
+from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks import questions
 from dbg_wire import limits
 from dbg_wire.messages import (
@@ -77,7 +77,12 @@ async def test_an_answer_is_decoded_once_and_encoded_once(broker: Broker, monkey
     await terminal.say(question(*map(key, range(3))))
     asks = [await rank.expect(Ask) for rank in ranks]
     calls: Counter[str] = Counter()
-    for where, name in ((reception, "decode"), (questions, "encode"), (questions, "encode_record"), (frames, "encode")):
+    for where, name in (
+        (reception, "decode"),
+        (questions, "encode"),
+        (questions, "encode_record"),
+        (websocket, "encode"),
+    ):
         monkeypatch.setattr(where, name, counted(calls, getattr(where, name)))
     for rank, ask in zip(ranks, asks, strict=True):
         await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="continued"))

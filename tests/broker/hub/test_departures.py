@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.net.frames import CloseCode
 from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks import held_ranks
 from dbg_wire import limits, messages
 from dbg_wire.messages import Audience, Finding, Pulse, RankReport, Report, Sender, Waiting, Welcome

@@ -9,7 +9,7 @@ import pytest
 
 from dbg_broker.hub import reception
 from dbg_broker.hub.from_ranks import PULSE_BEGINS
-from dbg_broker.net.frames import CloseCode
+from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks import rank_record
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Message, Pulse, Question, RankAnswer, Sender

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.net.frames import CloseCode
+from dbg_broker.net.websocket import CloseCode
 from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Finding, Mode, Refusal, RefusalCode, Seat, Sender, Welcome

@@ -32,10 +32,10 @@ ROOM = 48 * limits.MIB
 """Bytes beside the bound: one message while it is read, and memory that the allocator doesn't give back."""
 
 FIRST = f"""
-from dbg_broker.net import frames
+from dbg_broker.net import websocket
 from dbg_broker.ranks import questions
 from dbg_wire import limits
-questions.MAX_BYTES = frames.MAX_UNFINISHED_BYTES = limits.MAX_ENDED_BYTES = {BOUND}
+questions.MAX_BYTES = websocket.MAX_UNFINISHED_BYTES = limits.MAX_ENDED_BYTES = {BOUND}
 """
 
 LARGE = ("x" * 16_000,) * 45

@@ -11,7 +11,7 @@ import pytest_asyncio
 from dbg_broker.home.bearer import IssuedToken, Role, save_issued
 from dbg_broker.home.tokens import digest_of
 from dbg_broker.hub import departures
-from dbg_broker.net.frames import CloseCode
+from dbg_broker.net.websocket import CloseCode
 from dbg_wire.limits import ENDED_RANK_SECONDS
 from dbg_wire.messages import (
     Action,

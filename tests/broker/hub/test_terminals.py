@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dbg_wire import limits
+from dbg_broker.hub import terminals
 from dbg_wire.messages import Change, Goodbye, Probe, Pulse, Report, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, Broker, Peer, registration
@@ -67,7 +67,7 @@ async def test_once_is_once(broker: Broker) -> None:
 
 async def test_nothing_is_lost_between_snapshot_and_changes(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks come, stop and go while terminals subscribe at every moment; all of them end up with the same list."""
-    monkeypatch.setattr(limits, "SNAPSHOT_PAGE", 3)
+    monkeypatch.setattr(terminals, "SNAPSHOT_RANKS", 3)
     count = 12
 
     async def life(number: int) -> None:

@@ -12,7 +12,7 @@ from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import admission
 from dbg_broker.net import places
-from dbg_broker.net.frames import CloseCode
+from dbg_broker.net.websocket import CloseCode
 from dbg_wire import limits
 from dbg_wire.messages import Audience, Mode, Refusal, RefusalCode, Seat
 from tests.broker.peers import SECONDS, Broker, Peer, attach, registration

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.net import connections, frames
-from dbg_broker.net.frames import MAX_UNFINISHED_BYTES, MESSAGE_SECONDS, Unfinished
+from dbg_broker.net import connections, websocket
+from dbg_broker.net.websocket import MAX_UNFINISHED_BYTES, MESSAGE_SECONDS, Unfinished
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from tests.broker.peers import Broker, Peer, registration
@@ -54,7 +54,7 @@ async def send_part(peer: Peer, size: int) -> None:
 async def test_a_message_that_never_ends_is_closed_with_a_sentence(
     any_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frames, "MESSAGE_SECONDS", 0.2)
+    monkeypatch.setattr(websocket, "MESSAGE_SECONDS", 0.2)
     monkeypatch.setattr(connections, "MESSAGE_SECONDS", 0.2)
     slow, honest = await any_broker.rank(0), await any_broker.rank(1)
     terminal = await any_broker.seated(registration(1).identity.key)
@@ -67,7 +67,7 @@ async def test_a_message_that_never_ends_is_closed_with_a_sentence(
 
 
 async def test_parts_of_fragmented_messages_count_too(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "MESSAGE_SECONDS", 0.2)
+    monkeypatch.setattr(websocket, "MESSAGE_SECONDS", 0.2)
     rank = await broker.rank()
     rank.websocket.transport.write(Frame(Opcode.TEXT, bytes(1000), fin=False).serialize(mask=True))
     assert (await rank.closed())[0] == 4001

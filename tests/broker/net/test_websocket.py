@@ -1,4 +1,4 @@
-"""What comes on a WebSocket: short frames without the library, and the messages of fragments."""
+"""What goes and comes on a WebSocket: the library's frames, short ones without it, and the messages of fragments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
 from dbg_broker.net import websocket
-from dbg_broker.net.websocket import Fragments, WebSocket, whole_frames
+from dbg_broker.net.websocket import Fragments, WebSocket, pack, pack_message, whole_frames
+from dbg_wire.messages import Probe
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 100_000])
+@pytest.mark.parametrize("opcode", [Opcode.TEXT, Opcode.BINARY])
+def test_frame_is_the_librarys(opcode: Opcode, size: int) -> None:
+    payload = bytes(range(256)) * (size // 256 + 1)
+    assert pack(opcode, payload[:size]) == Frame(opcode, payload[:size]).serialize(mask=False)
+
+
+def test_messages_are_text() -> None:
+    assert pack_message(Probe()) == Frame(Opcode.TEXT, b'{"type":"probe"}').serialize(mask=False)
 
 
 def frame_of(opcode: Opcode, payload: bytes, *, fin: bool) -> Frame:

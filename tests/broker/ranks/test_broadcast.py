@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 
 import pytest
 
-from dbg_broker.net.frames import pack_message
+from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.broadcast import REST_SECONDS, SENT_AT_ONCE, Broadcasts
 from dbg_broker.ranks.failures import CrashedRanks
 from dbg_broker.ranks.held_ranks import HeldRanks

@@ -90,7 +90,7 @@ def test_what_only_looks_is_told_to_nobody(action: Action, asked: str | AnyInqui
 
 
 def test_every_action_is_told_or_only_looks() -> None:
-    looking = {Action.WHERE, Action.SCREEN, Action.NATIVE, Action.RAS}
+    looking = {Action.WHERE, Action.SCREEN, Action.NATIVE, Action.RAS, Action.SAMPLE}
     asked: dict[Action, AnyInquiry] = {Action.EXEC: command_line(["ls"]), Action.BREAKPOINTS: SETS}
     asked[Action.INSPECT] = inspection(Sight.ASSIGN, "0.5", name="loss")
     assert {action for action in Action if deed(action, asked.get(action, "loss")) is None} == looking

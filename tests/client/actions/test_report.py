@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from dbg_client.actions.report import CantWriteReport, write_report
+from dbg_client.dumps.report_file import MAX_REPORT
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import RankState
+from tests.client.actions.test_why import Looked
+from tests.client.dumps.test_report_file import thousand
 from tests.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank
 from tests.support import forked
 
@@ -97,3 +100,29 @@ def test_what_makes_no_sense_with_it_is_refused(
 
     assert done.returncode == 2
     assert says in done.stderr
+
+
+@pytest.mark.parametrize("differ", [False, True])
+def test_the_report_of_a_thousand_ranks_is_small_and_gives_its_verdict_again(
+    environ: dict[str, str], tmp_path: Path, differ: bool
+) -> None:
+    path = tmp_path / "hang.txt"
+    with Looked(thousand(differ=differ)) as looked:
+        done = run(looked, environ, "-o", str(path), "--timeout", "60")
+    assert done.returncode == 0, done.stderr
+    text = path.read_text()
+    assert len(text.encode()) < MAX_REPORT
+    assert "rank 77 (gpu013) has not come" in text
+
+    # No broker is there any more.
+    again = subprocess.run(
+        [sys.executable, "-m", "dbg_client", "why", str(path)],
+        capture_output=True,
+        text=True,
+        env=environ,
+        timeout=60,
+        check=False,
+    )
+    assert again.returncode == 1
+    assert "rank 77 (gpu013) has not come" in again.stdout.split("\n")[0]
+    assert all(f"  {line}".rstrip() in text for line in again.stdout.split("\n"))

@@ -9,7 +9,7 @@ import pytest
 
 import dbg_client
 from dbg_client.api.ranks import split_by_stop
-from dbg_client.errors import RankEnded
+from dbg_client.core.errors import RankEnded
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import parse_target

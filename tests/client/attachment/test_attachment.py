@@ -4,7 +4,7 @@ from dbg_client.attachment.attachment import LET_GO_SECONDS, LOST_SECONDS, NEXT_
 from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText, Note, Open, Send, Show, Wake
 from dbg_client.attachment.notices import END_SECONDS, NOTICE_SECONDS
 from dbg_client.attachment.output import REPAINT_SECONDS
-from dbg_client.errors import Declined, RankEnded, RankStayedAway, RankVanished
+from dbg_client.core.errors import Declined, RankEnded, RankStayedAway, RankVanished
 from dbg_client.words.config import Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_INPUT_PENDING

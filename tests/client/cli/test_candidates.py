@@ -5,6 +5,7 @@ import pytest
 from dbg_client.cli.completion import complete_words
 from dbg_client.words.parsers import all_options
 from dbg_client.words.verbs import BY_NAME, VERBS
+from dbg_wire.command_line.completion import FILES
 
 
 def offered(line: str) -> set[str]:
@@ -42,6 +43,9 @@ def test_the_first_word_is_a_verb_or_a_target() -> None:
         ("e all lo", set()),
         ("help wh", {"where", "why"}),
         ("exec s", {"stopped"}),
+        ("why s", {"stopped"}),
+        ("why ./du", {FILES}),
+        ("why dumps/rank_0 ", {FILES}),
         ("all wh", set()),
         ("--timeout wh", set()),
         ("--timeout 5 li", {"list"}),
@@ -57,6 +61,7 @@ def test_what_a_word_may_become(line: str, words: set[str]) -> None:
     [
         ("5", True),
         ("where ", True),
+        ("why ", True),
         ("kill gpu", True),
         ("eval ", True),
         ("wait 5", True),

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from dbg_client.core.asking import PAGE, Asker
+from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down
 from dbg_client.core.patience import WaitingLine
-from dbg_client.errors import Declined, TimedOut
 from dbg_wire.messages import (
     Action,
     Answers,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.core.choose import choose, choose_when_ready, is_ready, neighbour
-from dbg_client.errors import LostRank, NotStopped, RankEnded
+from dbg_client.core.errors import LostRank, NotStopped, RankEnded
 from dbg_wire.errors import AmbiguousTarget, DbgError, NoSuchRank
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import parse_target

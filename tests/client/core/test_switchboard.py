@@ -9,8 +9,8 @@ import pytest
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.directory import MAX_WAITING, News
+from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.switchboard import MAX_QUESTIONS, Switchboard, switchboard_to
-from dbg_client.errors import Declined, TimedOut
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Change, Kind, Question, RankAnswer, Refusal, RefusalCode
 from dbg_wire.records.ranks import RankState

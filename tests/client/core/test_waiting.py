@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from dbg_client.core.errors import TimedOut
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
-from dbg_client.errors import TimedOut
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Change, Snapshot, Subscribe
 from dbg_wire.records.ranks import DIED, RankState

@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
+from dbg_client.core.errors import Declined
 from dbg_client.dap.console import HELP, Console
 from dbg_client.dap.listing import Threads
 from dbg_client.dap.moves import Keyboard
 from dbg_client.dap.window import Window
-from dbg_client.errors import Declined
 from dbg_wire.errors import BadInput
 
 

@@ -7,9 +7,9 @@ from contextlib import nullcontext
 
 import pytest
 
+from dbg_client.core.errors import Declined
 from dbg_client.dap import listing as listing_module
 from dbg_client.dap.moves import Keyboard, Moves
-from dbg_client.errors import Declined
 from dbg_client.questions.inspection import RankError
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Refusal, RefusalCode, Welcome

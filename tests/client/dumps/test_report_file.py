@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -20,8 +21,9 @@ from dbg_client.dumps.report_file import (
 from dbg_client.hang.explain import JobLook
 from dbg_client.views.report import OUT
 from dbg_wire.records.evidence import CodeKind, CodePart, Evidence, ProcessSeen, ThreadWait, WaitKind
-from dbg_wire.records.ranks import Place
+from dbg_wire.records.ranks import Place, RankState
 from tests.support.rank_evidence import LOADING, REDUCING, TORCH, call, done, elsewhere, group, silent, waiting
+from tests.support.rank_infos import changed
 
 PLENTY = 10**9
 
@@ -76,6 +78,23 @@ def test_silent_ranks_parts_and_further_lines_are_read_again() -> None:
     parts = {("4711.0", "0.0"): {2: (CodePart(kind=CodeKind.PACKAGE, name="numpy", value="2.0"),)}}
     made = case_of([waiting(0), silent(1)])
     case = Case(looks=made.looks, now=made.now, parts=parts, lines=[(("4711.0", "0.0"), ["NCCL's RAS: lost"])])
+    assert again(case) == case
+
+
+def test_ranks_that_tell_different_things_are_read_again() -> None:
+    place = Place(file="/home/me/train.py", line=41, function="step")
+    one, other = waiting(0), waiting(1)
+    stopped = changed(one.rank, stop=3, reason="breakpoint", where=place, driver="me@h1", local_rank=None)
+    case = case_of([replace(one, rank=stopped), waiting(2), replace(other, rank=other.rank.replace(placement=None))])
+    assert again(case) == case
+
+
+def test_ranks_in_a_debugger_and_ranks_that_have_ended_are_read_again() -> None:
+    here = Place(file="/home/me/train.py", line=41, function="step")
+    held = elsewhere(1, state=RankState.HELD)
+    stopped = elsewhere(2, state=RankState.STOPPED, reason="breakpoint", where=here, stop=3)
+    ended = silent(3, state=RankState.EXITED, exit=-9)
+    case = case_of([waiting(0), held, stopped, ended], [waiting(0, age=61.0), held, stopped, ended])
     assert again(case) == case
 
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.code_differences import difference_table
-from dbg_client.hang.explain import Explanation, JobLook, explain
-from dbg_client.hang.sentences import MAX_SENTENCE
-from dbg_client.hang.shown import show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation, JobLook, explain, show_verdicts, verdicts_document
+from dbg_client.hang.sentences import fits
 from dbg_client.hang.verdict import Certainty, Verdict, VerdictKind, exit_status
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
@@ -147,7 +146,7 @@ def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(
         ),
         (
             elsewhere(2, text="stuck in C code for 12 s; asked now", state=RankState.UNRESPONSIVE),
-            "it is stuck in C code for 12 s",
+            "it is stuck in C code for 12 s (wait_for_shard, data.py:17); 3 of 4",
             "dbg-attach where 2",
             "stuck",
         ),
@@ -178,6 +177,26 @@ def test_what_keeps_the_missing_rank_is_told_once(late: RankEvidence, reason: st
     assert reason in first(found).sentence
     assert first(found).next == command
     assert show_verdicts(found.verdicts, color=False).count("4711.0:") == 1
+
+
+def test_a_rank_that_ended_without_goodbye_and_signal_is_told_so() -> None:
+    gone = without_answer(elsewhere(2, state=RankState.EXITED, exit=None, reason="died", since=NOW - 62))
+
+    assert "it ended without a word 1 min 2 s ago: os._exit, or a kill; 3 of 4" in (
+        first(once(waiting(0), waiting(1), waiting(3), gone)).sentence
+    )
+
+
+def test_an_exception_that_the_main_thread_handles_is_told_of_who_has_not_come_and_of_who_calls_another() -> None:
+    handled = ThreadWait(thread="MainThread", kind=WaitKind.HANDLED, text="handles OSError: disk full (save.py:9)")
+    late = waits(elsewhere(2), main(WaitKind.SLEEP, "sleeps"), handled)
+    other = waits(told(2, groups=[group(at=4)], calls=[call(5, "barrier")], age=60.0), handled)
+
+    missing = first(once(waiting(0), waiting(1), waiting(3), late)).sentence
+    order = first(once(waiting(0), waiting(1), waiting(3), other)).sentence
+
+    assert ": it sleeps, while it handles OSError: disk full (save.py:9); 3 of 4 ranks wait" in missing
+    assert "called barrier as collective #5 of dp_0 while it handles OSError: disk full (save.py:9), where" in order
 
 
 def test_what_the_kernel_tells_stands_below() -> None:
@@ -321,7 +340,7 @@ def test_several_reasons_of_missing_ranks_are_told_as_far_as_two_lines_have_room
 
     assert first(once(come, *several, *others)).sentence == (
         "8 ranks (1-8) have not come to all_reduce #5 of dp_0: each of ranks 2,5-6 waits for an item of the queue "
-        "batches; rank 1 sleeps; 3 more for…; rank 0 waits since 1 min"
+        "batches; rank 1 sleeps; 3 more for other reasons; rank 0 waits since 1 min"
     )
 
 
@@ -965,7 +984,7 @@ def test_whatever_ranks_tell_there_is_a_verdict_that_does_not_depend_on_their_or
         named = [number for one in found.verdicts if one.kind is kind for number in one.ranks]
         if kind in (VerdictKind.MISSING, VerdictKind.DEAD, VerdictKind.SUSPENDED, VerdictKind.STUCK):
             assert len(named) == len(set(named))
-    assert all(len(f"4711.0: {one.sentence}") <= MAX_SENTENCE for one in found.verdicts)
+    assert all(fits("4711.0", one.sentence) for one in found.verdicts)
     for one in found.verdicts:
         assert one.certainty is not Certainty.LIKELY or "likely" in one.sentence, one
         assert (one.certainty is None) == (one.kind is VerdictKind.UNKNOWN), one

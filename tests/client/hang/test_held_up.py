@@ -61,12 +61,12 @@ IN_IT = "waits for them in all_reduce #5 of dp_0 since 1 min: a deadlock"
         (
             "ab",
             (0, 0),
-            f"{WAIT} rank 2 waits for the lock of the file a, which rank 0…; rank 0 {IN_IT}",
+            f"{WAIT} rank 2 waits for the lock of the file a, which rank 0 holds; rank 3 waits for…; rank 0 {IN_IT}",
         ),
         (
             "ab",
             (3, 1),
-            f"{WAIT} rank 2 waits for the lock of the file a, which rank 3…; rank 1 {IN_IT}",
+            f"{WAIT} rank 2 waits for the lock of the file a, which rank 3 holds; rank 3 waits for…; rank 1 {IN_IT}",
         ),
     ],
 )

@@ -10,7 +10,7 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.explain import Explanation, JobLook, explain
 from dbg_client.hang.verdict import Certainty, Verdict, VerdictKind
 from dbg_wire.records.evidence import OtherProcess, ThreadWait, WaitKind
-from dbg_wire.records.ranks import Place
+from dbg_wire.records.ranks import Place, RankInfo
 from tests.support.rank_evidence import MAIN, elsewhere, told, waiting
 
 
@@ -59,12 +59,10 @@ def test_tasks_of_one_coroutine_are_told_once_and_tasks_that_differ_are_not_told
 
 
 def test_what_a_child_process_does_is_told() -> None:
-    child = OtherProcess(pid=4711, text="opens the pipe /fifo, which nobody else has open")
+    child = OtherProcess(pid=4711, text="opens the pipe /fifo that nobody writes to")
     late = with_waits(elsewhere(2), main("waits for the process 4711 (`cat`)", holder=4711), others=(child,))
 
-    assert reason(job(late)) == (
-        "waits for the process 4711 (`cat`), which opens the pipe /fifo, which nobody else has open"
-    )
+    assert reason(job(late)) == ("waits for the process 4711 (`cat`), which opens the pipe /fifo that nobody writes to")
 
 
 def test_a_rank_and_its_child_that_wait_for_each_other_are_a_deadlock() -> None:
@@ -118,6 +116,11 @@ def holding(number: int, holder: RankEvidence | None, text: str = "waits for the
     return with_waits(one, main(held, WaitKind.FILE, holder=pid))
 
 
+def without_world(rank: RankInfo) -> RankInfo:
+    assert rank.placement is not None
+    return rank.replace(placement=rank.placement.replace(world_size=None))
+
+
 def verdicts_on(*everybody: RankEvidence) -> tuple[Verdict, ...]:
     look = JobLook(at=0.0, everybody=everybody)
     return explain([look, look], 0.0).verdicts
@@ -128,7 +131,7 @@ def test_of_a_chain_of_five_ranks_the_last_one_is_named_and_the_others_wait_for_
     for number in (4, 3, 2, 1):
         ranks.append(holding(number, ranks[-1]))
 
-    (alone,) = verdicts_on(*(replace(one, rank=one.rank.replace(world_size=None)) for one in ranks))
+    (alone,) = verdicts_on(*(replace(one, rank=without_world(one.rank)) for one in ranks))
     (in_collective,) = verdicts_on(*ranks, *(waiting(0, world_size=6) for _ in range(1)))
 
     assert (alone.kind, alone.ranks, alone.others) == (VerdictKind.WAITING, (5,), (1, 2, 3, 4))

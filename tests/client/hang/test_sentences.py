@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.explain import JobLook, explain
-from dbg_client.hang.sentences import MAX_SENTENCE
-from dbg_client.hang.shown import show_verdicts
+from dbg_client.hang.explain import JobLook, explain, show_verdicts
+from dbg_client.hang.sentences import fits
 from dbg_client.hang.verdict import Certainty, VerdictKind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, ProcessSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
@@ -149,6 +148,6 @@ def test_a_sentence_with_a_long_reason_fits_into_two_lines_of_a_hundred_columns(
     found = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), waiting(3), late])], 0.0)
     lines = show_verdicts(found.verdicts, color=False, columns=100).splitlines()
 
-    assert len(f"4711.0: {found.verdicts[0].sentence}") <= MAX_SENTENCE
+    assert fits("4711.0", found.verdicts[0].sentence)
     assert lines[2].startswith("  2  running")
-    assert lines[1].endswith("3 of 4 ranks wait since 1 min")
+    assert lines[1].endswith("ranks wait since 1 min")

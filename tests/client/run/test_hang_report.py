@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dbg_client.run import hang_report
-from dbg_client.run.hang_report import MAX_REPORTS, by_rank, last_lines, report_path, write_hang_report
+from dbg_client.run.hang_report import MAX_REPORTS, last_lines, report_path, write_hang_report
 from dbg_wire.records.ranks import RankState
 from tests.client.fake_broker import make_rank
 
@@ -28,6 +28,13 @@ def test_a_job_that_hangs_again_and_again_keeps_its_first_reports(tmp_path: Path
     assert report_path(output, MAX_REPORTS).read_text() == f"hang {MAX_REPORTS + 2}"
 
 
+def told_of(folder: Path, lines: list[str]) -> list[str]:
+    """Return what is told of an output with these lines."""
+    output = folder / "train.out"
+    output.write_bytes("\n".join(lines).encode())
+    return last_lines(str(output), [])
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -38,21 +45,23 @@ def test_a_job_that_hangs_again_and_again_keeps_its_first_reports(tmp_path: Path
     ],
     ids=["torchrun", "torch", "mpirun", "srun"],
 )
-def test_lines_of_ranks_are_told_by_rank(lines: list[str]) -> None:
-    assert by_rank(lines) == ["0:", "  step 3", "  step 4", "1:", "  loads"]
+def test_lines_of_ranks_are_told_by_rank(lines: list[str], tmp_path: Path) -> None:
+    assert told_of(tmp_path, lines) == ["0:", "  step 3", "  step 4", "1:", "  loads"]
 
 
-def test_equal_lines_of_many_ranks_are_told_once() -> None:
+def test_equal_lines_of_many_ranks_are_told_once(tmp_path: Path) -> None:
     lines = [f"{rank}: {'waits' if rank != 77 else 'loads shard 7'}" for rank in range(1000)]
-    assert by_rank(lines) == ["0-76,78-999:", "  waits", "77:", "  loads shard 7"]
+    assert told_of(tmp_path, lines) == ["0-76,78-999:", "  waits", "77:", "  loads shard 7"]
 
 
-def test_without_ranks_the_last_lines_of_all_are_told() -> None:
-    assert by_rank([f"step {number}" for number in range(100)]) == [f"step {number}" for number in range(60, 100)]
+def test_without_ranks_the_last_lines_of_all_are_told(tmp_path: Path) -> None:
+    assert told_of(tmp_path, [f"step {number}" for number in range(100)]) == [
+        f"step {number}" for number in range(60, 100)
+    ]
 
 
-def test_a_progress_bar_is_told_as_it_is_seen_and_nothing_garbles() -> None:
-    told = by_rank(["10%\r20%\r30%", "\x1b[2Jloss\x1b]0;title\x07", ""])
+def test_a_progress_bar_is_told_as_it_is_seen_and_nothing_garbles(tmp_path: Path) -> None:
+    told = told_of(tmp_path, ["10%\r20%\r30%", "\x1b[2Jloss\x1b]0;title\x07", ""])
     assert told[0] == "30%"
     assert all(line.isprintable() for line in told)
 
@@ -75,10 +84,14 @@ def test_files_that_ranks_of_this_host_write_to_are_read(tmp_path: Path) -> None
         near = make_rank(0, host=here, address=f"{here}:0", pid=pid, state=RankState.RUNNING)
         far = make_rank(1, host="another", pid=pid, state=RankState.RUNNING)
         told = last_lines(str(output), [near, far])
+        output.write_text("[default0]:step 2\n[default1]:step 2\n")
+        once = last_lines(str(output), [near, far])
     finally:
         os.kill(pid, 9)
         os.waitpid(pid, 0)
     assert told == ["begins", f"{here}:0, {own}:", "  step 1", "  step 2"]
+    # What torchrun's --tee writes twice is told once.
+    assert once == ["0-1:", "  step 2"]
 
 
 def test_what_can_not_be_read_is_left_out(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
+from dbg_client.core.errors import NeedsTarget, NoTerminal, RankEnded
 from dbg_client.run.panes import TooManyPanes, attach_words, open_panes, plan_panes
 from dbg_client.words.settings import Attach, Tmux
 from dbg_wire.errors import BadInput

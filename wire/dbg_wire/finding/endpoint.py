@@ -178,20 +178,6 @@ def _address_shown(text: str) -> str:
     return f"{scheme}{authority}{tail}"
 
 
-def parse_fingerprint(text: str, *, source: str) -> str:
-    """Return a certificate's fingerprint as ``sha256:`` and 64 lower-case digits; colons and upper case are accepted.
-
-    Raise BadEndpoint, naming ``source``.
-    """
-    pin = canonical_pin(text)
-    if pin is None:
-        shown = text if _PIN_LIKE.fullmatch(text) else "…"
-        raise BadEndpoint(
-            f"{_named(source, shown)} is not a fingerprint", "write sha256: and 64 hexadecimal digits, as `serve` does"
-        )
-    return pin
-
-
 def canonical_pin(text: str) -> str | None:
     """Return a fingerprint in its one form, None for a text that is none."""
     found = _PIN.fullmatch(text)
@@ -199,7 +185,7 @@ def canonical_pin(text: str) -> str | None:
 
 
 def fingerprint_of(der: bytes) -> str:
-    """Return the fingerprint of a certificate in DER form, as :func:`parse_fingerprint` does."""
+    """Return the fingerprint of a certificate in DER form, as :func:`canonical_pin` does."""
     import hashlib  # loads OpenSSL, which most programs that read an address don't need
 
     return f"sha256:{hashlib.sha256(der).hexdigest()}"

@@ -29,6 +29,7 @@ from dbg_wire.records.inspection import (
     Variable,
 )
 from dbg_wire.records.record import Inquiry, Record, RecordType, length_of
+from dbg_wire.records.samples import GroupArrivals, RankSample, SampledPlace, SampleQuestion
 
 AnyRow = (
     FreeText
@@ -52,12 +53,15 @@ AnyRow = (
     | StopState
     | Part
     | CommandEnd
+    | RankSample
+    | GroupArrivals
+    | SampledPlace
 )
 """A line of a screen, a piece of a command's output, or a record of what a rank tells."""
 
 Rows = Annotated[tuple[AnyRow, ...], Items]
 
-AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | ScreenSize
+AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | ScreenSize | SampleQuestion
 
 
 def check_inquiry(of: str, inquiry: Inquiry | None) -> None:

@@ -45,6 +45,8 @@ class Action(str, enum.Enum):
     """A look into the stopped thread's values, in the form of :mod:`dbg_wire.records.inspection`."""
     BREAKPOINTS = "breakpoints"
     """Breakpoints to set or clear, of running ranks too, in the form of :mod:`dbg_wire.records.breakpoints`."""
+    SAMPLE = "sample"
+    """Arrivals at collectives, places and amounts of some seconds, in the form of :mod:`dbg_wire.records.samples`."""
 
 
 GUARD_ACTIONS = frozenset({Action.EXEC, Action.NATIVE, Action.RAS})

@@ -149,6 +149,31 @@ def _worth_parsing(dump: bytes, begin: int) -> list[dict[str, Any]]:
     return chosen
 
 
+def recent_entries(dump: bytes, most: int) -> list[dict[str, Any]]:
+    """Return the last ``most`` collectives of each group and library as torch has them, the oldest first."""
+    begin = dump.find(b'"entries":[{"collective_seq_id":')
+    found: list[dict[str, Any]] = []
+    counts: dict[tuple[bytes, bytes], int] = {}
+    if begin < 0:
+        whole = json.loads(dump) if dump.startswith(b"{") else load_plain(dump)
+        for raw in reversed(whole.get("entries", [])):
+            key = _text(raw["process_group"][0]).encode(), _text(raw["profiling_name"]).partition(":")[0].encode()
+            if not raw.get("is_p2p") and counts.setdefault(key, 0) < most:
+                counts[key] += 1
+                found.append(raw)
+        return found[::-1]
+    decoder, pieces = json.JSONDecoder(), dump[begin + len(b'"entries":[') :].split(_BETWEEN)
+    for number in range(len(pieces) - 1, -1, -1):
+        piece = pieces[number]
+        key = _field(piece, b'"process_group":["'), _field(piece, b'"profiling_name":"').partition(b":")[0]
+        if b'"is_p2p":true' in piece or counts.setdefault(key, 0) >= most:
+            continue
+        counts[key] += 1
+        text = (piece if number == 0 else b'{"collective_seq_id":' + piece) + b"}"
+        found.append(decoder.raw_decode(text.decode())[0])
+    return found[::-1]
+
+
 def _is_coalesced(piece: bytes) -> bool:
     # Members of a batch are told to have ended by the entry of the batch behind them.
     return b'coalesced"' in piece

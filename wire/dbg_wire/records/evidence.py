@@ -71,6 +71,8 @@ class WaitKind(str, enum.Enum):
     """A stop of ours."""
     ENDED = "ended"
     """An exception has ended the thread."""
+    HANDLED = "handled"
+    """The thread handles an exception, whatever it is in besides."""
     UNKNOWN = "unknown"
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dbg_client.core.choose import choose
-from dbg_client.errors import (
+from dbg_client.core.errors import (
     HeldBack,
     LostRank,
     NeedsTarget,

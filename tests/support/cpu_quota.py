@@ -1,0 +1,43 @@
+"""A part of one core that processes may use together, by a control group of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+FIRST_VERSION = Path("/sys/fs/cgroup/cpu")
+SECOND_VERSION = Path("/sys/fs/cgroup")
+PERIOD = 100_000
+"""Microseconds of a period, the kernel's usual one."""
+
+
+@contextmanager
+def cpu_quota(part: float) -> Iterator[Path]:
+    """Make a group whose processes get a part of one core; yield the file into which their ids are written.
+
+    Skips the test where no group can be made. Processes in the group must have ended at the end.
+    """
+    is_second = (SECOND_VERSION / "cgroup.controllers").exists()
+    folder = (SECOND_VERSION if is_second else FIRST_VERSION) / f"dbg-{uuid4().hex}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here ({error.strerror})")
+    try:
+        try:
+            if is_second:
+                (folder / "cpu.max").write_text(f"{round(part * PERIOD)} {PERIOD}")
+            else:
+                (folder / "cpu.cfs_period_us").write_text(str(PERIOD))
+                (folder / "cpu.cfs_quota_us").write_text(str(round(part * PERIOD)))
+        except OSError as error:
+            pytest.skip(f"a control group gets no quota here ({error.strerror})")
+        yield folder / "cgroup.procs"
+    finally:
+        for pid in (folder / "cgroup.procs").read_text().split():
+            (folder.parent / "cgroup.procs").write_text(pid)
+        folder.rmdir()
