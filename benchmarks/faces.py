@@ -17,6 +17,7 @@ from benchmarks.pudb import compared
 from dbg_wire.codec import encode
 from dbg_wire.messages import Action, Answers, Greet, Question, Snapshot, Subscribe
 from tests.integration.test_mcp import agent, call
+from tests.support.forked import as_it_stands
 from tests.support.ide import ide
 from tests.support.ranks import start_ranks, wait_until_stopped
 
@@ -92,7 +93,7 @@ async def by_agent(home: Path) -> list[float]:
 def faces(bench: Bench) -> list[Figure]:
     """Ask by each face."""
     broker = bench.broker("TLS")
-    start_ranks(bench.processes, broker.home, PROGRAM, 1)
+    start_ranks(bench.processes, broker.home, PROGRAM, 1, wrap=as_it_stands)
     wait_until_stopped(broker.home, 1)
     found = {
         BASELINE: on_the_wire(broker.url, broker.tokens["driver"]),

@@ -160,8 +160,9 @@ class Stage:
 
     def _seconds_left(self, kind: str) -> float:
         told = attach(self.home, "why", "--json").stdout
-        worst = json.loads(told)["verdicts"][0] if told else {"kind": None}
-        if worst["kind"] != kind:
+        worst = json.loads(told)["verdicts"][0] if told else {"kind": None, "cause": None}
+        # Of a rank that is stuck before it has connected its guard tells, some seconds later.
+        if worst["kind"] != kind or worst["cause"] == "absent":
             return BETWEEN_LOOKS
         return 0.0 if worst["age"] is None else LONG_SECONDS - float(worst["age"])
 

@@ -129,6 +129,7 @@ def nccl(data: bytes) -> None:
 EVIDENCE: tuple[Row, ...] = (
     evidence.SourceSeen(library="torch", version="2.13"),
     evidence.ThreadWait(thread="MainThread", kind=evidence.WaitKind.UNKNOWN, text="waits for a lock"),
+    evidence.OtherProcess(pid=4711, text="sleeps", holder=4712),
     beside.RasRank(communicator="1", rank=0, state="", counts=(beside.OperationCount(name="AllReduce", count=1),)),
     beside.CommandEnd(status=0),
     inspection.Variable(name="x", text="1"),

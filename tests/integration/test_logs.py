@@ -27,7 +27,7 @@ OF_RANK = [
     ("DEBUG", "dbg_agent.link", r"hears welcome .*"),
     ("INFO", "dbg_agent.stop", r"stop 1, breakpoint, begins at \S+rank_script\.py:\d+"),
     ("DEBUG", "dbg_agent.rank", r"says report report=\(state=stopped .*"),
-    ("DEBUG", "dbg_agent.link", r"hears ask request=1 action=eval .* text=<8 characters>.*"),
+    ("DEBUG", "dbg_agent.link", r"hears ask request=1 action=eval .*text=<8 characters>.*"),
     ("DEBUG", "dbg_agent.rank", r"says answer request=1 kind=value text=<9 characters> .*"),
     ("INFO", "dbg_agent.stop", r"stop 1 ends"),
 ]

@@ -86,6 +86,15 @@ for step in range(100_000):
         print("moves", os.getpid(), flush=True)
 """
 
+HOSTS = """\
+import os
+import runpy
+
+os.environ["DBG_HOST"] = f"node{int(os.environ['RANK']) // 2}"
+runpy.run_module("dbg_agent", run_name="__main__", alter_sys=True)
+"""
+"""Gives each two ranks a host of their own, as far as the terminal can tell."""
+
 MPI_SCRIPT = f"""\
 import time
 
@@ -153,6 +162,18 @@ def test_a_rank_that_sleeps_is_named_with_the_line_at_which_it_does(
     assert verdict["by"] >= 0.25
     assert verdict["step"] > verdict["step_without"] > 0.05
     assert re.match(r"meanwhile it is at fetch_batch train\.py:\d+ in ", verdict["evidence"][0])
+
+
+@needs_torch
+def test_the_clocks_of_hosts_are_compared_first(processes: Processes, home: Path, tmp_path: Path) -> None:
+    script, wrapper = tmp_path / "train.py", tmp_path / "hosts.py"
+    script.write_text(TORCH_SCRIPT)
+    wrapper.write_text(HOSTS)
+    start(processes, home, torchrun(RANKS, str(wrapper), str(script), "sleep"))
+    verdict, status = slow(home)
+    assert_late(verdict, status)
+    assert "(node1)" in verdict["sentence"]
+    assert any(line.startswith("times of different hosts are compared to within") for line in verdict["evidence"])
 
 
 @needs_torch

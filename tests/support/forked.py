@@ -176,6 +176,11 @@ def forkable_script(command: Sequence[str], env: Mapping[str, str]) -> list[str]
     return [*command[1:]] if is_script and starts_alike(env) and may_become_script() else None
 
 
+def as_it_stands(command: Sequence[str]) -> list[str]:
+    """Return a command line that starts with an interpreter of its own, whose start or end is what is looked at."""
+    return ["env", *command]
+
+
 def starts_alike(env: Mapping[str, str]) -> bool:
     """Tell whether an interpreter starts with this environment as it does with that of the tests."""
     changed = {name for name, _ in deciding(env).items() ^ deciding(os.environ).items()}

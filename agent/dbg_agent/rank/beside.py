@@ -6,6 +6,7 @@ Nothing of this is loaded before the first such question.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dbg_agent.process.threads import BoundedThreads
@@ -64,30 +65,19 @@ def _rows(question: Inspection) -> tuple[InspectionRecord, ...]:
     return cut_to_fit(source_text(question.text, question.begin, question.count, (), Loaded()))
 
 
-class FirstToAnswer:
-    """A question that either the stopped thread or a thread of its own answers, the one that comes first."""
+def first_to_answer(rank: Rank, ask: Ask, answer: Answer) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Return how the stopped thread answers, and how a thread of its own does; only the first call of them answers."""
+    turns = [None]
 
-    def __init__(self, rank: Rank, ask: Ask, answer: Answer) -> None:
-        self._question = (rank, ask, answer)
-        self._turns = [None]
-
-    def here(self) -> None:
-        """Answer in the stopped thread."""
-        if self._is_mine():
-            _answer_here(*self._question)
-
-    def beside(self) -> None:
-        """Answer in a thread of its own."""
-        if self._is_mine():
-            answer_breakpoints(*self._question)
-
-    def _is_mine(self) -> bool:
+    def once(answers: Callable[[Rank, Ask, Answer], None]) -> None:
         try:
             # Of two threads only one gets what a list holds.
-            self._turns.pop()
+            turns.pop()
         except IndexError:
-            return False
-        return True
+            return
+        answers(rank, ask, answer)
+
+    return partial(once, _answer_here), partial(once, answer_breakpoints)
 
 
 def _answer_here(rank: Rank, ask: Ask, answer: Answer) -> None:

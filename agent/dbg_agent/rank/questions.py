@@ -317,15 +317,15 @@ class Questions:
         if ask.withdrawn:
             return
         stops, stop = self._rank.stops, self._rank.stops.current[0]
-        from dbg_agent.rank.beside import FirstToAnswer, answer_breakpoints
+        from dbg_agent.rank.beside import answer_breakpoints, first_to_answer
 
         if stop is None or not stops.is_halted or stops.is_busy:
             answer_breakpoints(self._rank, ask, self.answer)
             return
-        turn, asked = FirstToAnswer(self._rank, ask, self.answer), time.monotonic()
-        self._rank.inbox.put(stop, RunJob(lambda: self._work.in_time(ask, asked, turn.here)))
+        (here, beside), asked = first_to_answer(self._rank, ask, self.answer), time.monotonic()
+        self._rank.inbox.put(stop, RunJob(lambda: self._work.in_time(ask, asked, here)))
         # The stop may end before this work, and its debugger may be busy: running ranks take wishes as well.
-        self._rank.call_later(BUSY_SECONDS, turn.beside)
+        self._rank.call_later(BUSY_SECONDS, beside)
 
     def _command(self, ask: Ask) -> None:
         move = MOVES.get(ask.text.strip())

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbg_client.core.collective_matching import Matched, PendingCollective, match_collectives
-from dbg_client.core.process_groups import RankEvidence, world_size
+from dbg_client.core.process_groups import RankEvidence, rosters, world_size
 from dbg_client.core.roll_call import Run
 from dbg_client.hang import sentences
 from dbg_client.hang.code_differences import code_table
@@ -93,7 +93,8 @@ def explain(
     The earlier looks tell what has moved since. ``parts`` are the files, packages and variables of some ranks of a run.
     """
     first, last = looks[0], looks[-1]
-    earlier = [{one.run: one for one in match_collectives(look.everybody)} for look in looks[:-1]]
+    before = {one.run: one for one in match_collectives(first.everybody)} if len(looks) > 1 else {}
+    between = [rosters(look.everybody) for look in looks[1:-1]]
     matched = match_collectives(last.everybody)
     several_jobs = len({one.run[0] for one in matched}) > 1
     found: list[Verdict] = []
@@ -103,8 +104,9 @@ def explain(
     # A rank may read what it has recorded only once it is seen to stand still. Other code alone explains no hang.
     telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS - {VerdictKind.DIFFERENT}
     for one in matched:
-        seen = [look[one.run] for look in earlier if one.run in look]
-        run = _RunVerdicts([*seen, one], last.at - first.at, now, several_jobs=several_jobs)
+        stacks = [look[one.run] for look in between if one.run in look]
+        moved = movement(before[one.run], one, last.at - first.at, stacks) if one.run in before else Movement()
+        run = _RunVerdicts(one, before.get(one.run), moved, last.at - first.at, now, several_jobs=several_jobs)
         verdicts, settled = run.verdicts((parts or {}).get(one.run, {}))
         found += verdicts
         differences += code_table(one.roster, (parts or {}).get(one.run, {}))
@@ -135,15 +137,23 @@ def _nobody() -> Verdict:
 
 
 class _RunVerdicts:
-    def __init__(self, looks: Sequence[Matched], seconds: float, now: float, *, several_jobs: bool) -> None:
-        """Take the looks at one run, the last of which is judged."""
-        before, matched = looks[0] if len(looks) > 1 else None, looks[-1]
+    def __init__(
+        self,
+        matched: Matched,
+        before: Matched | None,
+        moved: Movement,
+        seconds: float,
+        now: float,
+        *,
+        several_jobs: bool,
+    ) -> None:
+        """Take the last look at one run, the first one, if that was another, and what has changed in between."""
         roster = matched.roster
         names = NamedRanks(matched.run, roster, matched.groups, several_jobs=several_jobs)
         self._matched = matched
         self._seconds = seconds
         self._has_two = before is not None
-        self._moved = movement(looks, seconds) if before is not None else Movement()
+        self._moved = moved
         conditions = {
             number: self._aged(one, condition_of(one, now), before.roster.get(number) if before is not None else None)
             for number, one in roster.items()

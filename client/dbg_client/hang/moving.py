@@ -62,9 +62,9 @@ class Movement:
         return self.moved | self.within | self.computing | self.data
 
 
-def movement(looks: Sequence[Matched], seconds: float) -> Movement:
-    """Return what has changed in the ranks of one run from the first of some looks to the last."""
-    before, now = looks[0], looks[-1]
+def movement(before: Matched, now: Matched, seconds: float, between: Sequence[Roster] = ()) -> Movement:
+    """Return what has changed in the ranks of one run from the first of some looks to the last, and ``between``."""
+    looks = [before.roster, *between, now.roster]
     both = {number: (before.roster[number], one) for number, one in now.roster.items() if _is_same(before, number, one)}
     told = {number: (old, new) for number, (old, new) in both.items() if old.answer.frames and new.answer.frames}
     collectives = _collectives(before, now)
@@ -101,12 +101,12 @@ def _share(one: RankEvidence) -> float:
     return COMPUTING_IN_C if is_in_c else COMPUTING
 
 
-def _loop(looks: Sequence[Matched], number: int) -> str:
+def _loop(looks: Sequence[Roster], number: int) -> str:
     """Return ``loops in post_metrics (metrics.py): urlopen, sleep`` of a rank that sleeps between tries, or nothing.
 
     One function of the user's is on the stack at each look, what it calls differs, and one of that is a sleep.
     """
-    seen = [one for look in looks if (one := look.roster.get(number)) is not None and one.answer.frames]
+    seen = [one for look in looks if (one := look.get(number)) is not None and one.answer.frames]
     own = [_own(one) for one in seen]
     depth = 0
     while all(len(frames) > depth for frames in own) and len({_function(frames[depth]) for frames in own}) == 1:

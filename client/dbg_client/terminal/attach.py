@@ -137,7 +137,7 @@ class Attaching:
         """Hold one session, and return how it ended."""
         asked = self._settings.attach
         options = SessionOptions(
-            attach=replace(asked, mode=choice.mode(asked.mode)),
+            attach=asked.replace(mode=choice.mode(asked.mode)),
             colors=_colors(),
             color=self._settings.color,
             startup=self._startup,

@@ -8,6 +8,7 @@ import time
 import pytest
 from websockets.asyncio.server import ServerConnection
 
+import dbg_client
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.samples import RankSample, SampleQuestion
 from tests.client.fake_broker import FakeBroker
@@ -111,3 +112,18 @@ def test_a_time_that_makes_no_sense_is_refused(environ: dict[str, str], seconds:
     assert done.returncode == 2
     assert "--for" in done.stderr
     assert broker.questions == []
+
+
+def test_a_program_gets_the_same_verdict_and_a_notebook_the_chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sampled(Job([Group("dp_0", range(4), lambda rank, step: 0.3 * (rank == 2), pause=1.0)])) as fake:
+        for name, value in fake.environment.items():
+            monkeypatch.setenv(name, value)
+        with dbg_client.connect() as broker:
+            found = broker.job().slow(1.0)
+            with pytest.raises(dbg_client.DbgError, match="give up to 300"):
+                broker.job().slow(301.0)
+    (verdict,) = found.verdicts
+    assert (verdict.kind, verdict.ranks, verdict.next) == ("late", "2", "dbg-attach interrupt 2")
+    assert str(found).startswith(f"4711.0: {verdict.sentence}\n")
+    assert "arrivals in dp_0" in found._repr_html_()
+    assert found.document["seconds"] == 1.0

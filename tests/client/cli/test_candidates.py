@@ -26,7 +26,7 @@ def test_the_first_word_is_a_verb_or_a_target() -> None:
     ("line", "words"),
     [
         ("wh", {"where", "why"}),
-        ("s", {"stopped", "stops", "screen"}),
+        ("s", {"stopped", "stops", "screen", "slow"}),
         ("where h", {"held"}),
         ("eval s", {"stopped"}),
         ("completion ", {"bash", "zsh", "fish"}),

@@ -200,7 +200,7 @@ async def test_a_report_is_written_beside_the_output(broker: FakeBroker, output:
     text = path.read_text()
     assert "epoch 3 loss 0.25" in text
     assert "step train.py:1" in text
-    assert "all_reduce #5 of dp_0" in read_report(text.encode()).case.explanation().verdicts[0].sentence
+    assert "to all_reduce #5 of dp_0" in read_report(text.encode()).case.explanation().verdicts[0].sentence
     assert path.stat().st_mode & 0o777 == 0o600
 
 

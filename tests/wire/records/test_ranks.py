@@ -1,10 +1,14 @@
-"""How the end of a rank is put into words."""
+"""A listed rank on the wire and in JSON, and how its end is put into words."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from dbg_wire.records.ranks import DIED, RankState, describe_exit, exit_state
+from dbg_wire.codec import decode, encode
+from dbg_wire.messages import Change, Sender
+from dbg_wire.records.ranks import DIED, NO_STOP, ListedEnd, RankState, describe_exit, exit_state, rank_document
 from tests.client.fake_broker import make_rank
 
 
@@ -29,3 +33,33 @@ def test_an_end_says_who_ended_it_if_that_is_known(status: int | None, detail: s
 
 def test_a_process_that_is_gone_has_died() -> None:
     assert describe_exit(make_rank(0, state=RankState.EXITED, reason=DIED, exit=None)) == DIED
+
+
+FLAT = (
+    "key address job run host rank local_rank world_size child pid script directory state reason where engine queued"
+    " since driver watchers exit detail coordinates driver_silent limit limit_seconds waits_in release python stop"
+    " passed"
+)
+
+
+def test_a_rank_is_one_flat_object_in_json() -> None:
+    rank = make_rank(5, stop=3, driver="me@h1", driver_silent=True, watchers=2, detail="it rings", limit="it rings")
+    document = json.loads(json.dumps(rank_document(rank)))
+    assert " ".join(document) == FLAT
+    assert [document[name] for name in ("rank", "pid", "stop", "driver", "watchers")] == [5, 8805, 3, "me@h1", 2]
+    assert document["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
+    assert (document["state"], document["coordinates"], document["exit"]) == ("stopped", [], None)
+
+
+def test_how_a_rank_has_ended_stands_before_its_last_stop() -> None:
+    rank = make_rank(5, state=RankState.EXITED, detail="it rings", limit="it rings", limit_seconds=3.0)
+    assert (rank.reason, rank.detail, rank.limit, rank.limit_seconds) == ("breakpoint", "it rings", "it rings", 3.0)
+    ended = rank.replace(end=ListedEnd(died=True, detail="SIGKILL"))
+    assert (ended.reason, ended.detail, ended.limit, ended.limit_seconds) == (DIED, "SIGKILL", "", None)
+
+
+def test_what_has_its_usual_value_is_not_sent() -> None:
+    rank = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
+    told = Change(rank=rank.replace(halt=NO_STOP))
+    assert set(json.loads(encode(told))["rank"]) == {"identity", "process", "placement", "address", "state", "since"}
+    assert decode(encode(told), Sender.BROKER) == told

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+import operator
 import statistics
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -37,21 +38,24 @@ class Step(NamedTuple):
     seconds: float
 
 
-def step_of(calls: Sequence[str], times: Sequence[float]) -> Step | None:
-    """Return the step of a loop by the calls of a group and their times; None if they repeat in no pattern.
+def step_of(group: GroupMeetings) -> Step | None:
+    """Return the step of a loop by the calls of a group and the pauses before them; None if they have no pattern.
 
-    Equal calls are told apart by the pauses before them: a step's first one comes after a computation.
+    Equal calls are told apart by these pauses: a step's first one comes after a computation. A pause ends when the
+    typical rank comes, as late ranks make no steps.
     """
-    if len(calls) <= REPEATS:
+    meetings = group.meetings
+    pauses = [after.typical - before.last for before, after in itertools.pairwise(meetings)]
+    if len(pauses) < REPEATS:
         return None
-    pauses = [after - before for before, after in itertools.pairwise(times)]
     long = PAUSE * sorted(pauses)[min(len(pauses) - 1, int(LONG * len(pauses)))]
-    tokens = [(call, pause >= long) for call, pause in zip(calls[1:], pauses, strict=True)]
+    tokens = [(meeting.call, pause >= long) for meeting, pause in zip(meetings[1:], pauses, strict=True)]
     for period in range(1, len(tokens) // REPEATS + 1):
         same = sum(one == other for one, other in zip(tokens, tokens[period:], strict=False))
         if same >= ALIKE * (len(tokens) - period):
-            seconds = [after - before for before, after in zip(times, times[period:], strict=False)]
-            return Step(period, statistics.median(seconds))
+            ends = [meeting.last for meeting in meetings]
+            # The mean, as what is lost is a mean as well: of late ranks in half of the steps the median would be all.
+            return Step(period, statistics.fmean(map(operator.sub, ends[period:], ends)))
     return None
 
 
@@ -139,7 +143,7 @@ def judge(group: GroupMeetings) -> GroupLateness:
     least = max(LEAST_DELAY, 2 * group.looseness)
     delays = [meeting for meeting in meetings if meeting.delay >= least]
     lost = sum(meeting.delay for meeting in delays) / group.seconds
-    step = step_of([meeting.call for meeting in meetings], [meeting.last for meeting in meetings])
+    step = step_of(group)
     if lost < LEAST_SHARE:
         is_loose = group.looseness > LEAST_SHARE * group.seconds / len(meetings)
         return GroupLateness(

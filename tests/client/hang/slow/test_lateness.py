@@ -44,6 +44,14 @@ def test_a_step_of_equal_collectives_is_told_by_the_pauses_between_them() -> Non
     assert told.saved == pytest.approx(0.2)
 
 
+def test_a_late_rank_makes_no_steps() -> None:
+    told = judged(Group("dp", range(4), lambda rank, step: 0.3 * (rank == 2 and step % 5 > 0)))
+    assert told.step is not None
+    assert told.step.collectives == 1
+    assert told.step.seconds == pytest.approx(0.34, abs=0.01)
+    assert told.step.seconds - told.saved == pytest.approx(0.1, abs=0.01)
+
+
 def test_nobody_is_late_where_all_come_together() -> None:
     told = judged(Group("dp", range(4), lambda rank, step: 0.0001 * rank))
     assert (told.kind, told.ranks) == (Lateness.EVEN, ())
