@@ -104,5 +104,5 @@ def test_dumps_and_report_tell_what_the_ranks_told(processes: Processes, home: P
 
     (left / "nccl_trace_rank_1").unlink()
     without = attach(home, "why", str(left))
-    assert without.stdout.startswith("rank 1 has likely not come to all_reduce #4 of default")
+    assert without.stdout.startswith("rank 1 did not tell of all_reduce #4 of default")
     assert "no dump of rank 1 is there; 2 of 3 ranks have left one" in without.stdout
