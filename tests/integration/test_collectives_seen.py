@@ -186,7 +186,7 @@ def test_ranks_of_mpi_tell_what_their_code_calls(processes: Processes, home: Pat
     told = attach(home, "why", "--json")
     (verdict,) = (one for one in json.loads(told.stdout)["verdicts"] if one["kind"] == "partner")
     assert (told.returncode, verdict["ranks"], verdict["others"]) == (1, "1", "0")
-    assert "in recv of group MPI_COMM_WORLD (tag 12)" in verdict["sentence"]
+    assert "in recv of MPI_COMM_WORLD (tag 12)" in verdict["sentence"]
     assert "has no send with tag 12" in verdict["sentence"]
     assert "waits in recv of MPI_COMM_WORLD (tag 12) from rank 1" in attach(home, "where", "all").stdout
     let_go(steps / "partner1")

@@ -115,7 +115,7 @@ def test_a_job_that_hangs_is_ended_in_a_batch_script_with_a_report_of_it(directo
     printed = run.text()
     (report,) = reports(directory)
     assert "has moved for 2 s" in printed
-    assert f"dbg-broker: the report is in {report}; `dbg-attach why` reads it again" in printed
+    assert f"dbg-broker: the report is in {report}; dbg-attach why reads it again" in printed
     assert "is ended, as --on-hang end asks for" in printed
     text = report.read_text()
     assert "wait_for_shard train.py:" in text

@@ -317,7 +317,7 @@ def _version() -> str:
 
 OF_THE_TERMINAL = frozenset(
     {"attach", "wait", "list", "where", "why", "collectives", "eval", "command", "exec", "screen", "interrupt"}
-    | {"continue", "release", "kill", "tmux", "stops", "report", "adopt", "mcp", "dap"}
+    | {"continue", "release", "kill", "tmux", "slow", "stops", "report", "adopt", "mcp", "dap"}
 )
 """Verbs that ``dbg-attach`` has and this command has not."""
 

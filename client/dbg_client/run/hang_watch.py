@@ -175,7 +175,7 @@ class HangWatch:
             return f"no report: {error.path} can't be written ({error.reason}); what stands above is all there is"
         except DbgError as error:
             return f"no report: {error}"
-        return f"the report is in {printable(path)}; `dbg-attach why` reads it again"
+        return f"the report is in {printable(path)}; dbg-attach why reads it again"
 
     async def _end(self, ranks: Sequence[RankInfo]) -> None:
         """End the job, unless a rank has moved while the report was written."""

@@ -16,7 +16,7 @@ dbg-broker: no rank of train-7 has moved for 5 min
 train-7: 3 of 4 ranks wait in all_reduce #4 of group default; rank 2 (gpu013) has not come
   2  running  train.py:20 wait_for_shard
 try: dbg-attach interrupt 2        (breaks in, and opens the debugger there)
-dbg-broker: the report is in /home/me/train-7.hang.txt; `dbg-attach why` reads it again
+dbg-broker: the report is in /home/me/train-7.hang.txt; dbg-attach why reads it again
 step 4
 """
 

@@ -196,7 +196,7 @@ async def test_a_report_is_written_beside_the_output(broker: FakeBroker, output:
     told = await watched(watch(output, on_hang="report"), output, "reads it again")
 
     path = output.with_name("train-1.hang.txt")
-    assert f"dbg-broker: the report is in {path}; `dbg-attach why` reads it again\n" in told
+    assert f"dbg-broker: the report is in {path}; dbg-attach why reads it again\n" in told
     text = path.read_text()
     assert "epoch 3 loss 0.25" in text
     assert "step train.py:1" in text
