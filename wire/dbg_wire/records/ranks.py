@@ -3,7 +3,7 @@
 import enum
 import signal
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
@@ -181,17 +181,15 @@ class SeatCounts(Record, omit_defaults=True):
 
 NO_STOP, NO_END, NO_SEATS, NO_PLACEMENT = ListedStop(), ListedEnd(), SeatCounts(), Placement()
 
-if TYPE_CHECKING:
 
-    class _Flat(Generic[_T]):
-        """A property with the type of what it reads."""
+class _Flat(Generic[_T]):
+    """Descriptor of a field of a nested record, which a rank has under a name of its own."""
 
-        def __init__(self, read: Callable[["RankInfo"], _T]) -> None: ...
+    def __init__(self, read: "Callable[[RankInfo], _T]") -> None:
+        self._read = read
 
-        def __get__(self, rank: "RankInfo", kind: type["RankInfo"]) -> _T: ...
-
-else:
-    _Flat = property
+    def __get__(self, rank: "RankInfo", kind: "type[RankInfo]") -> _T:
+        return self._read(rank)
 
 
 class RankInfo(Record, omit_defaults=True):
