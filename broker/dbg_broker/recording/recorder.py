@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_broker.recording.stop_cast import About, Ended, Happening, Marker, Missing, ScreenInfo, Shown, Typed
+from dbg_broker.recording.stop_cast import About, Ended, Happening, Marker, Missing, ScreenInfo, Shown, Typed, place_of
 from dbg_broker.recording.writer import Entry, Recording, RecordingWriter, new_recording
 from dbg_broker.timers import Timers
 from dbg_wire.messages import PromptInfo, StopInfo
@@ -114,8 +114,7 @@ class Recorder:
         stop = self._stops.get(key)
         if stop is None:
             return False
-        shown = Shown(self._clock(), frame)
-        session, offset = shown.place()
+        session, offset = place_of(frame)
         if stop.recording is None:
             if stop.is_over or stop.rank.report.stop is None:
                 return False
@@ -124,7 +123,8 @@ class Recorder:
                 self._put(stop, Marker(self._clock(), "this recording continues a session that was shown before"))
                 # A screen's differences mean nothing without the screen before; a new session draws all of it.
                 self._want_repaint(key)
-        self._put(stop, shown, len(frame))
+        # Its time is taken behind what stands before it in the recording: new files take time.
+        self._put(stop, Shown(self._clock(), frame), len(frame))
         before, stop.session = stop.session, session
         return before != session
 

@@ -90,12 +90,13 @@ class Shown:
         """Return how many bytes of output it has."""
         return max(0, len(self.frame) - OUTPUT_HEADER.size)
 
-    def place(self) -> tuple[int, int]:
-        """Return the session's number and the place of the output in it, 0 for the beginning."""
-        if len(self.frame) < OUTPUT_HEADER.size:
-            return 0, 0
-        _, session, offset = OUTPUT_HEADER.unpack_from(self.frame)
-        return int(session), int(offset)
+
+def place_of(frame: bytes) -> tuple[int, int]:
+    """Return the session's number of terminal bytes and their place in it, 0 for the beginning."""
+    if len(frame) < OUTPUT_HEADER.size:
+        return 0, 0
+    _, session, offset = OUTPUT_HEADER.unpack_from(frame)
+    return int(session), int(offset)
 
 
 @dataclass(frozen=True, slots=True)

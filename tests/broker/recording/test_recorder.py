@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -104,6 +105,22 @@ def test_a_stop_is_recorded_from_its_first_output_on() -> None:
     assert test.recorder.notice(record.key) == "this session is recorded"
     assert test.recorder.open == 1
     assert test.repaints == []
+
+
+def test_what_happens_stands_in_the_order_of_its_times_however_long_a_new_recording_takes() -> None:
+    test, record = Recording(), rank(stopped())
+    times = itertools.count(100.0)
+    test.recorder = Recorder(
+        test.writer,  # type: ignore[arg-type]
+        Timers(lambda: next(times), lambda _, act: test.timers.append(act)),
+        want_repaint=test.repaints.append,
+        records_input=False,
+    )
+    test.recorder.changed(record)
+    test.recorder.shown(record.key, shown(0.0, b"a", 7).frame)
+    happened = [one.at for one in test.happened() if one is not None]
+    assert len(happened) == 3
+    assert happened == sorted(happened)
 
 
 def test_a_flood_is_handed_over_in_batches_of_a_bounded_size() -> None:

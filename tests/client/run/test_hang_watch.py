@@ -163,8 +163,8 @@ async def test_an_output_that_can_not_be_written_is_told_on_stderr(
     await asyncio.gather(watching, return_exceptions=True)
 
 
-async def watched(watching: HangWatch, output: Path, until: str) -> str:
-    """Return what stands in the output once it holds this."""
+async def watched(watching: HangWatch, output: Path, until: str, then: asyncio.Event | None = None) -> str:
+    """Return what stands in the output once it holds this, and what is to happen then has happened."""
     going = asyncio.ensure_future(watching.go())
     read, enough = bytearray(), asyncio.Event()
 
@@ -177,6 +177,8 @@ async def watched(watching: HangWatch, output: Path, until: str) -> str:
     file.start()
     try:
         await within(seconds(USUAL_WAIT), enough.wait())
+        if then is not None:
+            await within(seconds(USUAL_WAIT), then.wait())
     finally:
         file.close()
         going.cancel()
@@ -226,12 +228,11 @@ async def test_a_full_disk_costs_the_report_alone(
 
 
 async def test_a_job_that_hangs_is_ended_if_that_is_asked_for(broker: FakeBroker, output: Path) -> None:
-    ended = []
+    ended = asyncio.Event()
     task = Task(job="4711.0", output=str(output), hang_after=LIMIT, on_hang="end")
-    told = await watched(HangWatch(BrokerOptions(), task, lambda: ended.append(True)), output, "is ended")
+    told = await watched(HangWatch(BrokerOptions(), task, ended.set), output, "is ended", ended)
     assert "the report is in" in told
     assert "dbg-broker: 4711.0 is ended, as --on-hang end asks for\n" in told
-    assert ended == [True]
 
 
 async def test_a_job_that_moves_while_the_report_is_written_is_not_ended(
