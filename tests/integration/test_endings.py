@@ -93,7 +93,12 @@ ENDS: dict[str, tuple[str, Callable[[Terminal, Child], None], int, str]] = {
         -signal.SIGSEGV,
         f"({DIED}|was killed by SIGSEGV)",
     ),
-    "os._exit": ("os._exit(4)", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 4, DIED),
+    "os._exit": (
+        "os._exit(4)",
+        lambda terminal, _: terminal.send(STEP_OFF_THE_END),
+        4,
+        rf"({DIED}|has exited with status 4 without a traceback \(as by os._exit\))",
+    ),
     "sys.exit": ("sys.exit(3)", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 3, "has exited"),
     "exception": ("1 / 0", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 1, "has exited with status 1"),
     "end of script": ("", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 0, "has exited"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import time
@@ -22,11 +23,11 @@ from dbg_wire.messages import (
     RankAnswer,
 )
 from dbg_wire.records.evidence import WaitKind, evidence_in
-from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankInfo, RankState
 from tests.broker.peers import Peer
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import start_ranks
+from tests.support.ranks import attach, start_ranks
 from tests.support.raw_terminal import listed, raw_terminal
 from tests.support.time_unit import seconds
 
@@ -238,6 +239,24 @@ async def test_a_killed_rank_is_listed_with_its_signal_and_leaves_no_guard(proce
         rank = await job.listed(lambda listed: listed.exit is not None)
         assert (rank.state, rank.exit, rank.detail) == (RankState.EXITED, -signal.SIGKILL, "SIGKILL")
         wait_for_end([guard], seconds(5))
+
+
+async def test_a_rank_that_ends_without_a_goodbye_is_listed_with_its_status_and_its_last_line(
+    processes: Processes, home: Path
+) -> None:
+    leave = PRELUDE + "def leave():\n    wait()\n    os._exit(0)\n\nleave()\n"
+    async with running(processes, home, leave) as job:
+        guard = guard_of(processes)
+        assert job.at_first is not None
+        await job.where(job.at_first)
+        job.go()
+        rank = await job.listed(lambda listed: listed.exit is not None)
+        assert (rank.state, rank.exit, rank.detail) == (RankState.EXITED, 0, WITHOUT_TRACEBACK)
+        assert "wait" in [place.function for place in (await job.where(rank)).frames]
+        wait_for_end([guard], seconds(5))
+    said = attach(home, "why").stdout
+    told = r"ended by itself .* ago with status 0, without a traceback \(as by os\._exit\); last seen in \S+:\d+\n"
+    assert re.search(told, said), said
 
 
 async def test_a_guard_ends_with_its_rank_whatever_is_sent_to_it(processes: Processes, home: Path) -> None:

@@ -201,12 +201,15 @@ for name in names:
 os.wait()
 """
 
+IN_WORKER = r"in jobs\.py:\d+ __getitem__ " if Path(sys.executable).with_name("py-spy").exists() else ""
+"""Where a worker of a DataLoader is, which py-spy reads."""
+
 REASONS = {
     "key_never_set": r"waits for the key run_name of the FileStore store to be set",
     "asyncio_tasks": r"waits for its task collect, which waits for 2 tasks fetch_rollouts .*",
     "child_reads_fifo": r"waits for the process \d+ \(`cat .*\), which opens the pipe \S+ that.*",
     "child_fills_pipe": r"waits for the process \d+ \(`seq 1000000`\), which waits for it in turn",
-    "worker_reads_fifo": r"waits for DataLoader's worker 1 \(process \d+\), which opens the pipe \S+ that nobody .*",
+    "worker_reads_fifo": rf"waits for DataLoader's worker 1 \(process \d+\), which {IN_WORKER}opens the pipe.*",
     "flock_of_another_program": r"waits for the lock of the file \S+index\.cache, which the process \d+ \(`.*",
     "stale_baton": r"waits until the file \S+/lock is gone \(FileBaton\), made \d+ s ago, open in no process here",
     "future_of_a_pool": r"waits for the result of the future done in thread tokenize_0, which reads a pipe of .*",

@@ -19,13 +19,13 @@ from typing import Any
 
 from dbg_agent.guard.command import CantStart, Command, Output
 from dbg_agent.guard.ras import NoRas, ask_ras
-from dbg_agent.launch.proc import YAMA_SCOPE, read_proc
+from dbg_agent.launch.proc import YAMA_SCOPE, read_proc, stat_of
 from dbg_agent.settings import FORBIDDEN
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.finding.environment import AUTOSTART
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.messages import Action, Answer, Ask, Kind, sendable
-from dbg_wire.records.beside import CommandEnd, CommandLine, output_rows, status_rows
+from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine, output_rows, status_rows
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted, within_bytes
 
@@ -36,6 +36,9 @@ MAX_OUTPUT = 16 * MIB
 
 MAX_AT_ONCE = 4
 """Questions that a guard works on at once: several people look at one rank, and each command may be a profiler."""
+
+MAX_BELOW = 4
+"""Generations of processes below a rank that are looked at: a worker, and what it has started by a shell."""
 
 STAY_SECONDS = 30.0
 """Seconds for which a guard stays at the broker for the next question: people ask several in a row."""
@@ -51,13 +54,17 @@ class NoStack(Exception):
     """No stack can be read, with the reason as a sentence."""
 
 
-async def native_stack(pid: int, environ: Mapping[str, str], seconds: float, own: Sequence[str]) -> tuple[Place, ...]:
+async def stack_of(
+    pid: int, environ: Mapping[str, str], seconds: float, own: Sequence[str], *, native: bool
+) -> tuple[Place, ...]:
     """Return the main thread's frames, outermost first, but those in our ``own`` folders.
 
-    The process stands still meanwhile, some hundredths of a second. Raise NoStack if that can't be done.
+    With ``native`` those of C code are among them, and the process stands still meanwhile, some hundredths of a second;
+    otherwise it goes on. Raise NoStack if that can't be done.
     """
     program = find_program(environ)
-    words = [program, "dump", "--native", "--json", "--full-filenames", "--pid", str(pid)]
+    how = "--native" if native else "--nonblocking"
+    words = [program, "dump", how, "--json", "--full-filenames", "--pid", str(pid)]
     command = Command(words, environ, "/", Output(MAX_OUTPUT, 0))
     end = await command.finish(seconds)
     said = command.output.text()
@@ -66,6 +73,16 @@ async def native_stack(pid: int, environ: Mapping[str, str], seconds: float, own
     if end.status != 0:
         raise NoStack(_why_no_stack(said, read_proc(YAMA_SCOPE).strip()))
     return frames_of(said, pid, own)
+
+
+def is_below(pid: int, rank: int) -> bool:
+    """Tell whether a process is a child of the rank, or a child of one, as far as /proc shows it."""
+    for _ in range(MAX_BELOW):
+        words = stat_of(pid)[1]
+        pid = int(words[1]) if len(words) > 1 else 0
+        if pid == rank:
+            return True
+    return False
 
 
 def find_program(environ: Mapping[str, str]) -> str:
@@ -188,7 +205,11 @@ class Beside:
         if not self._about["exec"]:
             return _error(ask, FORBIDDEN)
         if ask.action is Action.NATIVE:
-            frames = await native_stack(self._pid, self.environ(), seconds, self._own)
+            child = ask.inquiry.pid if isinstance(ask.inquiry, ChildProcess) else None
+            if child is not None and not is_below(child, self._pid):
+                return _error(ask, f"process {child} is none that it has started")
+            pid, native = (self._pid, True) if child is None else (child, False)
+            frames = await stack_of(pid, self.environ(), seconds, self._own, native=native)
             return fitted(Answer, request=ask.request, kind=Kind.VALUE, text="read by py-spy", frames=frames)
         return await self._exec(ask, seconds)
 

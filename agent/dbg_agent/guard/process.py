@@ -19,7 +19,6 @@ from dbg_agent.guard.watched import (
     LINGER_SECONDS,
     LOOK_SECONDS,
     PIPE,
-    SIGNAL,
     WatchedProcess,
     facts_of,
     leave_parent,
@@ -79,7 +78,7 @@ class Pipe:
 
 
 def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
-    """Wait for a dump, a missing beat or a call, and return True; or for the end, and tell if a signal was it."""
+    """Wait for a dump, a missing beat or a call, and return True; or for the end, and tell if that is news."""
     watched = [PIPE] if process.descriptor < 0 else [PIPE, process.descriptor]
     while not (pipe.has_dump() or pipe.is_called):
         patience = pipe.patience()
@@ -99,7 +98,12 @@ def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
         if pipe.is_over:
             return False
         if has_ended:
-            return not process.is_alive(LINGER_SECONDS) and bool((process.status() or 0) & SIGNAL)
+            if process.is_alive(LINGER_SECONDS):
+                return False
+            # Its last words come a moment after its end, if that is seen first.
+            while PIPE in select.select([PIPE], [], [], 0)[0] and pipe.read():
+                pass
+            return not pipe.is_over and process.has_ended_unheard(is_calm=pipe.beat_at is None)
     return True
 
 

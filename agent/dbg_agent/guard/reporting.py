@@ -82,7 +82,7 @@ LAST_WORDS_SECONDS = 10.0
 
 
 class _End:
-    """The end of the rank, as far as it has come: its signal, who sent that, and where the core file is.
+    """The end of the rank, as far as it has come: its signal or status, who sent that, and where the core file is.
 
     ``facts`` are what names the core file.
     """
@@ -92,6 +92,8 @@ class _End:
         self.has_come = False
         self.core = self.cause = ""
         self.signal: int | None = None
+        self.exit: int | None = None
+        """The status with which it ended by itself, if it can't have told it."""
         self.silent_from = math.inf
         """When the guard ends even if no broker has taken its last report."""
 
@@ -99,11 +101,16 @@ class _End:
         """Note where the core file will be, since a fatal signal has come."""
         self.core = likely_core(facts_of(pid) or self._facts, pid, number)
 
-    def note(self, process: WatchedProcess, dumped: int | None) -> None:
-        """Note that the process has ended, and by which signal: that of its status, else the one that it has dumped."""
+    def note(self, process: WatchedProcess, dumped: int | None, *, is_calm: bool) -> None:
+        """Note that the process has ended, and by which signal: that of its status, else the one that it has dumped.
+
+        A process that is not ``is_calm`` has not said that it ends.
+        """
         self.has_come = True
         status = process.status()
         self.signal = dumped if status is None else status & SIGNAL or None
+        if status is not None and self.signal is None and not is_calm:
+            self.exit = status >> 8
         if self.signal is not None:
             self.cause = cause_of_end(
                 self.signal, process.memory, process.above, os.environ, uptime=uptime(), now=time.time()
@@ -236,7 +243,7 @@ class Witness:
         loop = asyncio.get_running_loop()
         if self._process.descriptor >= 0:
             loop.remove_reader(self._process.descriptor)
-        self._end.note(self._process, self._record.signal)
+        self._end.note(self._process, self._record.signal, is_calm=self._record.is_calm or self._record.is_over)
         if self._main is not None:
             loop.call_later(LAST_WORDS_SECONDS, self._main.cancel)
 
@@ -251,7 +258,7 @@ class Witness:
     def _finding(self) -> Finding | None:
         """Return what is to be reported now; None if nothing is."""
         if self._end.has_come:
-            return Finding.ENDED if self._end.signal is not None else None
+            return Finding.ENDED if (self._end.signal, self._end.exit) != (None, None) else None
         if self._let_go:
             return None
         if self._record.is_fatal:
@@ -333,6 +340,7 @@ class Witness:
             registration=self._registration(),
             secret=said.secret if said is not None else "",
             cause=self._end.cause,
+            exit=self._end.exit,
         )
 
     def _age(self) -> float:

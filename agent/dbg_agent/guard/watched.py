@@ -116,6 +116,14 @@ class WatchedProcess:
             return int(words[49])
         return self._status_of_reaped()
 
+    def has_ended_unheard(self, *, is_calm: bool) -> bool:
+        """Tell whether the ended process can't have said how: by a signal, or by itself though it was not ``is_calm``.
+
+        A process that ends as usual is calm before it says goodbye.
+        """
+        status = self.status()
+        return status is not None and (status & SIGNAL != 0 or not is_calm)
+
     def _status_of_reaped(self) -> int | None:
         if self.descriptor < 0:
             return None

@@ -29,7 +29,7 @@ from dbg_wire.messages import (
     RankAnswer,
     RefusalCode,
 )
-from dbg_wire.records.ranks import RankState
+from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState
 
 MAX_QUESTIONS = 16
 """Questions of one terminal that are open or not yet read: no client asks more at once."""
@@ -224,7 +224,8 @@ def _how_it_ended(rank: RankRecord) -> str:
             return f"killed by {signal.Signals(-rank.end.exit).name} {rank.end.cause}".rstrip()
         except ValueError:
             return f"killed by signal {-rank.end.exit}"
-    return f"exited{with_status(rank)}"
+    without = f" {WITHOUT_TRACEBACK}" if rank.end.detail == WITHOUT_TRACEBACK else ""
+    return f"exited{with_status(rank)}{without}"
 
 
 def with_status(rank: RankRecord) -> str:

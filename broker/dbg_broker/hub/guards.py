@@ -201,7 +201,7 @@ def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
 
 
 def _note_signal(rank: RankRecord, message: Testimony) -> None:
-    rank.end.signal, rank.end.cause = message.signal, message.cause
+    rank.end.signal, rank.end.cause, rank.end.status = message.signal, message.cause, message.exit
     if message.core.startswith("|"):
         rank.end.core = f"core handed to {message.core[1:]}"
     elif message.core:

@@ -47,6 +47,8 @@ class RankEnd:
     """What ended it, in a sentence."""
     signal: int | None = None
     """Which signal ends or ended it, as its guard says."""
+    status: int | None = None
+    """With which status it ended by itself without a goodbye, as its guard says."""
     core: str = ""
     """Where its core is, in words."""
     cause: str = ""

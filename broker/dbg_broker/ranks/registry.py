@@ -16,7 +16,7 @@ from dbg_broker.ranks.memory import EndedRanks
 from dbg_broker.ranks.rank_record import FamilyName, RankRecord, family_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
-from dbg_wire.records.ranks import LIVE_STATES, Place, RankState
+from dbg_wire.records.ranks import LIVE_STATES, WITHOUT_TRACEBACK, Place, RankState
 from dbg_wire.records.record import Record
 from dbg_wire.states import RankEvent, move_rank
 
@@ -238,11 +238,16 @@ class Registry:
         self.killed(rank)
 
     def killed(self, rank: RankRecord) -> None:
-        """Enter the signal that ended an exited rank, if its guard has told one."""
+        """Enter the signal or status that ended an exited rank, if its guard has told one and the rank has not."""
         if rank.state is RankState.EXITED and rank.end.signal is not None:
             rank.end.exit = -rank.end.signal
             if rank.end.detail in ("", rank.end.signal_told):
                 rank.end.detail = rank.end.signal_told = describe_signal(rank.end.signal, rank.end.core, rank.end.cause)
+
+        elif rank.state is RankState.EXITED and rank.end.died and rank.end.exit is None:
+            rank.end.exit = rank.end.status
+            if rank.end.status is not None and not rank.end.detail:
+                rank.end.detail = WITHOUT_TRACEBACK
 
     def expire(self, now: float) -> list[str]:
         """Forget ranks that ended long ago, are too many or occupy too much, and return their keys."""

@@ -73,8 +73,9 @@ class Asker:
         stops: bool = False,
         frame: str = "",
         look: Look = Look.STACK,
+        seconds: float | None = None,
     ) -> list[RankAnswer]:
-        """Return the answers in the order of ``ranks``, one for each.
+        """Return the answers in the order of ``ranks``, one for each; ``seconds`` replaces the asker's deadline.
 
         Raises BadInput for a text that can't be sent whole, TimedOut if the broker itself goes away or is silent, and
         Declined if it refuses.
@@ -87,7 +88,7 @@ class Asker:
             request=0,
             keys=(),
             action=action,
-            seconds=self.seconds,
+            seconds=self.seconds if seconds is None else seconds,
             text=text,
             live=live,
             stats=stats,

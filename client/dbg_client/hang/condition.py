@@ -11,7 +11,7 @@ from dbg_client.views.tree import is_library
 from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait, WaitKind
-from dbg_wire.records.ranks import DIED, IN_FINALIZE, Place, RankInfo, RankState, describe_exit
+from dbg_wire.records.ranks import DIED, IN_FINALIZE, WITHOUT_TRACEBACK, Place, RankInfo, RankState, describe_exit
 from dbg_wire.tables.collectives import collective_of
 
 MAX_TEXT = 300
@@ -100,7 +100,13 @@ def _condition(one: RankEvidence, now: float) -> Condition:
     rank = one.rank
     since = max(0.0, now - rank.since) if rank.since else None
     if rank.state is RankState.EXITED:
-        return Condition(kind=VerdictKind.DEAD, text=_end(rank, since), age=since, is_still=True, is_age_told=True)
+        return Condition(
+            kind=VerdictKind.DEAD,
+            text=f"{_end(rank, since)}{_last_seen(one)}",
+            age=since,
+            is_still=True,
+            is_age_told=True,
+        )
     if rank.state is RankState.LOST:
         ago = f" since {show_age(since)}" if since is not None else ""
         text = f"is lost: its connection is gone{ago}, and its process may live"
@@ -153,6 +159,9 @@ def _end(rank: RankInfo, since: float | None) -> str:
     if rank.detail == IN_FINALIZE:
         ended = f" {show_age(since)} ago" if since is not None else ""
         return f"ended its program{ended} and is in MPI_Finalize, which waits for all ranks"
+    if rank.detail == WITHOUT_TRACEBACK:
+        ago = f" {show_age(since)} ago" if since is not None else ""
+        return f"ended by itself{ago} with status {rank.exit}, {WITHOUT_TRACEBACK}"
     how = describe_exit(rank)
     if how == DIED and not rank.detail:
         # No goodbye, and no signal that its guard has seen.
@@ -164,6 +173,14 @@ def _end(rank: RankInfo, since: float | None) -> str:
         return f"{verb}{how}{ago}{f'; {printable(more, MAX_TEXT)}' if more else ''}"
     detail = f" ({printable(rank.detail, MAX_TEXT)})" if rank.detail else ""
     return f"{verb}{how}{detail}{ago}"
+
+
+def _last_seen(one: RankEvidence) -> str:
+    """Return where a rank was before it ended without a goodbye, which would tell more; empty if it isn't known."""
+    own = [place for place in one.answer.frames if not is_library(place.file)][-1:]
+    if not own or one.rank.reason != DIED:
+        return ""
+    return f"; last seen in {_file_and_line(own[0])}"
 
 
 def _at(place: Place | None) -> str:

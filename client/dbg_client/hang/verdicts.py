@@ -18,7 +18,7 @@ from dbg_client.hang.scene import Scene
 from dbg_client.hang.verdict import MAX_EVIDENCE, Certainty, Verdict, VerdictKind, short_name
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CodePart
-from dbg_wire.records.ranks import LIVE_STATES, RankState
+from dbg_wire.records.ranks import DIED, LIVE_STATES, RankState
 
 OLD_SECONDS = 5.0
 """Seconds at one instruction, or in one collective, after which that is no part of usual work."""
@@ -334,7 +334,7 @@ def _with_those_after(scene: Scene, verdict: Verdict, after: Sequence[int]) -> V
 def _counts(scene: Scene, number: int, condition: Condition) -> bool:
     rank = scene.matched.roster[number].rank
     if rank.state is RankState.EXITED:
-        return rank.exit != 0
+        return rank.exit != 0 or rank.reason == DIED
     if condition.kind in (VerdictKind.DEADLOCK, VerdictKind.SUSPENDED) or rank.state is not RankState.RUNNING:
         return True
     return condition.age is not None and condition.age >= OLD_SECONDS

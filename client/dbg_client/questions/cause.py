@@ -17,6 +17,7 @@ from dbg_client.dumps.case import Case
 from dbg_client.hang.code_differences import MAX_VERSIONS, code_versions, differing
 from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
 from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.questions.child_processes import with_children
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.records.beside import MISSING, RasRank, RasStatus, status_in
@@ -156,6 +157,7 @@ async def gather_case(
         looks.append(JobLook(at=at, everybody=await _ask_evidence(asker, ranks)))
         now = time.time()
         found = explain(looks, now)
+    looks[-1] = replace(looks[-1], everybody=await with_children(asker, found.verdicts, looks[-1].everybody))
     parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] = {}
     if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):
         parts = await ask_parts(asker, looks[-1].everybody)

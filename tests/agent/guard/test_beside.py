@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from dbg_agent.guard import beside
-from dbg_agent.guard.beside import NoStack, find_program, frames_of, native_stack
+from dbg_agent.guard.beside import NoStack, find_program, frames_of, is_below, stack_of
 from dbg_wire.limits import MAX_STACK_BYTES
 from dbg_wire.records.record import size_of
 
@@ -74,7 +76,7 @@ async def test_each_lack_is_a_sentence(
     write(tmp_path, script)
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     with pytest.raises(NoStack, match=why):
-        await native_stack(7, environ, 0.5 if "sleep" in script else 20.0, ())
+        await stack_of(7, environ, 0.5 if "sleep" in script else 20.0, (), native=True)
 
 
 def write(folder: Path, script: str) -> None:
@@ -82,3 +84,18 @@ def write(folder: Path, script: str) -> None:
     program = folder / "py-spy"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
+
+
+def test_only_processes_that_the_rank_has_started_are_below_it() -> None:
+    child = subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout is not None
+        grandchild = int(child.stdout.readline())
+        assert is_below(child.pid, os.getpid())
+        assert is_below(grandchild, os.getpid())
+        assert not is_below(os.getpid(), os.getpid())
+        assert not is_below(os.getppid(), os.getpid())
+        assert not is_below(2**22, os.getpid())
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()

@@ -29,7 +29,7 @@ from dbg_wire.messages import (
     Subscribe,
     Welcome,
 )
-from dbg_wire.records.ranks import Place, RankInfo, RankState
+from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState, describe_exit, fatal_error
 from tests.broker.peers import Broker, Peer, registration
 
 KEY = registration(0).identity.key
@@ -148,6 +148,28 @@ async def test_a_killed_rank_is_exited_with_its_signal(broker: Broker, fatal_fir
     await ask_where(watcher)
     (answer,) = (await watcher.expect(Answers)).answers
     assert (answer.kind, answer.frames) == (Kind.LOST, FRAMES)
+
+
+async def test_a_rank_that_ended_by_itself_is_exited_with_its_status(broker: Broker) -> None:
+    await broker.rank()
+    watcher = await terminal(broker)
+    await guard(broker, found(Finding.ENDED, exit=4))
+    info = await listed(watcher, RankState.EXITED, 4)
+    assert (info.reason, info.detail) == (DIED, WITHOUT_TRACEBACK)
+    await ask_where(watcher)
+    (answer,) = (await watcher.expect(Answers)).answers
+    assert (answer.text, answer.frames) == ("exited with status 4 without a traceback (as by os._exit)", FRAMES)
+    assert (describe_exit(info), fatal_error(info)) == (answer.text, "")
+
+
+async def test_a_guard_does_not_replace_the_status_of_a_goodbye(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    await rank.say(Goodbye(exit=3))
+    await listed(watcher, RankState.EXITED, 3)
+    witness = await guard(broker, found(Finding.ENDED, exit=4))
+    assert (await witness.closed())[0] == 1000
+    (known,) = broker.hub.ranks.registry.ranks()
+    assert (known.end.exit, known.end.detail) == (3, "")
 
 
 async def test_a_goodbye_does_not_hide_a_signal_that_came_after_it(broker: Broker) -> None:

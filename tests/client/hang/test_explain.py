@@ -28,7 +28,7 @@ from dbg_wire.records.evidence import (
     ThreadWait,
     WaitKind,
 )
-from dbg_wire.records.ranks import IN_FINALIZE, Coordinate, Place, RankState
+from dbg_wire.records.ranks import IN_FINALIZE, WITHOUT_TRACEBACK, Coordinate, Place, RankState
 from tests.support.rank_evidence import (
     LOADING,
     MAIN,
@@ -182,9 +182,19 @@ def test_what_keeps_the_missing_rank_is_told_once(late: RankEvidence, reason: st
 def test_a_rank_that_ended_without_goodbye_and_signal_is_told_so() -> None:
     gone = without_answer(elsewhere(2, state=RankState.EXITED, exit=None, reason="died", since=NOW - 62))
 
-    assert "it ended without a word 1 min 2 s ago: os._exit, or a kill; 3 of 4" in (
-        first(once(waiting(0), waiting(1), waiting(3), gone)).sentence
-    )
+    said = "it ended without a word 1 min 2 s ago: os._exit, or a kill; last seen in data.py:17; 3 of 4"
+    assert said in first(once(waiting(0), waiting(1), waiting(3), gone)).sentence
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_rank_that_ended_by_itself_is_told_with_its_status_and_its_last_line(status: int) -> None:
+    gone = elsewhere(2, state=RankState.EXITED, exit=status, reason="died", since=NOW - 62, detail=WITHOUT_TRACEBACK)
+    ended = f"it ended by itself 1 min 2 s ago with status {status}, without a traceback (as by os._exit)"
+    said = f"{ended}; last seen in data.py:17; 3 of 4 ranks"
+
+    assert said in first(once(waiting(0), waiting(1), waiting(3), without_answer(gone))).sentence
+    alone = first(once(without_answer(gone)))
+    assert (alone.kind, alone.ranks) == (VerdictKind.DEAD, (2,))
 
 
 def test_an_exception_that_the_main_thread_handles_is_told_of_who_has_not_come_and_of_who_calls_another() -> None:

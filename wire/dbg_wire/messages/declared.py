@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages.vocabulary import Sender
-from dbg_wire.records.beside import CommandEnd, CommandLine, RasCommunicator, RasProcess, RasRank, RasSeen
+from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine, RasCommunicator, RasProcess, RasRank, RasSeen
 from dbg_wire.records.bounds import FreeText, InvalidMessage, Items
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, StopState
 from dbg_wire.records.evidence import (
@@ -61,7 +61,7 @@ AnyRow = (
 
 Rows = Annotated[tuple[AnyRow, ...], Items]
 
-AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | ScreenSize | SampleQuestion
+AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | ChildProcess | ScreenSize | SampleQuestion
 
 
 def check_inquiry(of: str, inquiry: Inquiry | None) -> None:

@@ -108,8 +108,9 @@ class Testimony(Message, sender=Sender.AGENT):
     """Say what the guard of the rank ``key`` has found; the first message of every connection of a guard.
 
     A guard is a process beside a rank that reports when the rank can't; it is no rank itself. ``signal`` is the number
-    of the signal that ends or ended the process, if any. ``core`` is the likely path of the core file, or ``|`` and the
-    program that gets it; empty if there is none. ``age`` is the seconds since the rank was last known to run.
+    of the signal that ends or ended the process, if any; ``exit`` is the status of one that has ended by itself without
+    a goodbye, if the kernel tells. ``core`` is the likely path of the core file, or ``|`` and the program that gets it;
+    empty if there is none. ``age`` is the seconds since the rank was last known to run.
     ``frames`` is the last known stack, outermost first. ``registration`` is the Register that the rank would send: by
     it the broker lists a rank that fell silent before it registered. ``cause`` says who ended the process, if the guard
     has found that out: ``by the out-of-memory killer of its cgroup``. ``secret`` is that of the
@@ -126,6 +127,7 @@ class Testimony(Message, sender=Sender.AGENT):
     registration: Register | None = None
     cause: Sentence = ""
     secret: ProcessSecret = ""
+    exit: Integer | None = None
 
     def __post_init__(self) -> None:
         """Refuse a registration of another rank."""

@@ -84,15 +84,15 @@ class Question(Message, sender=Sender.CLIENT):
     """Ask every named rank for one action; answered by one Answers at the deadline or before.
 
     ``text`` is the expression or command. ``inquiry`` is what an ``inspect`` looks at, the size of a ``screen``, the
-    breakpoints to set and to clear, the command of an ``exec``, how long a ``sample`` lasts, or, in an ``eval``, the
-    parts that are asked for of the value that was the last answer: no expression is evaluated then. With ``live``
-    running ranks are asked, too; with ``stats`` tensors are described by their statistics as well. With ``withdrawn``
-    an earlier ``interrupt`` is given up, or the commands that the same terminal has asked for are ended. With
-    ``threads`` the answer to ``where`` has the stacks of all Python threads. With ``stops`` a ``where`` asks for the
-    states of the job's stops instead. ``frame`` is the frame to evaluate or run in, or to open the debugger at: a
-    function's name, or a number as Python indexes a list of the frames, outermost first; empty for the usual frame.
-    ``look`` is how much a ``where`` asks for beyond the stack. ``asked`` is how many ranks have the same question and
-    can answer it, over all its pages; 0 is unknown.
+    breakpoints to set and to clear, the command of an ``exec``, the child process of a ``native``, how long a
+    ``sample`` lasts, or, in an ``eval``, the parts that are asked for of the value that was the last answer: no
+    expression is evaluated then. With ``live`` running ranks are asked, too; with ``stats`` tensors are described by
+    their statistics as well. With ``withdrawn`` an earlier ``interrupt`` is given up, or the commands that the same
+    terminal has asked for are ended. With ``threads`` the answer to ``where`` has the stacks of all Python threads.
+    With ``stops`` a ``where`` asks for the states of the job's stops instead. ``frame`` is the frame to evaluate or run
+    in, or to open the debugger at: a function's name, or a number as Python indexes a list of the frames, outermost
+    first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the stack. ``asked`` is how many
+    ranks have the same question and can answer it, over all its pages; 0 is unknown.
     """
 
     request: Integer

@@ -38,6 +38,12 @@ class CommandLine(Inquiry, tag="command"):
         return [os.fsdecode(one) for one in self.arguments]
 
 
+class ChildProcess(Inquiry, tag="child"):
+    """A process below the rank's whose Python stack is asked for, in place of the rank's own."""
+
+    pid: Pid
+
+
 class CommandEnd(Row, tag="end"):
     """How a command has ended.
 

@@ -39,6 +39,9 @@ CRASH = "crash"
 DIED = "died"
 """Reason of an exited rank whose process was found gone without a goodbye: killed, crashed, or ended by os._exit."""
 
+WITHOUT_TRACEBACK = "without a traceback (as by os._exit)"
+"""The detail of a rank that ended by itself without a goodbye, and whose status its guard knows."""
+
 IN_FINALIZE = "its process goes on into MPI_Finalize, which waits for all ranks"
 """The detail of a rank whose program has ended, though its process may wait for others for as long as they take."""
 
@@ -283,12 +286,14 @@ def describe_exit(rank: RankInfo) -> str:
     # The broker puts the signal at the beginning, and who sent it behind that.
     name = short.removeprefix("killed by ")
     is_told = name != short and any(said.startswith(f"{name} {word}from ") for word in ("", "likely "))
+    if rank.detail == WITHOUT_TRACEBACK:
+        return f"{short} {WITHOUT_TRACEBACK}"
     return f"killed by {printable(said)}" if is_told else short
 
 
 def fatal_error(rank: RankInfo) -> str:
     """Return the exception that ended an exited rank, ``ValueError: bad batch``, or an empty text."""
-    failed = rank.exit is not None and rank.exit > 0 and rank.detail != IN_FINALIZE
+    failed = rank.exit is not None and rank.exit > 0 and rank.detail not in (IN_FINALIZE, WITHOUT_TRACEBACK)
     return rank.detail.partition("; ")[0] if failed else ""
 
 
