@@ -73,6 +73,25 @@ def child_fills_pipe(rank, folder):
         child.wait()
     dist.barrier()
 
+def fills_its_own_pipe(rank, folder):
+    if rank > 0:
+        _, writing = os.pipe()
+        while True:
+            os.write(writing, bytes(1000))
+    dist.barrier()
+
+def dead_checkpoint_thread(rank, folder):
+    group = dist.new_group()
+    def checkpoint():
+        if rank > 0:
+            raise OSError("no space left")
+        dist.all_reduce(torch.ones(4), group=group)
+    thread = threading.Thread(target=checkpoint, name="checkpoint")
+    thread.start()
+    if rank == 0:
+        thread.join()
+    dist.barrier()
+
 class Shards(torch.utils.data.Dataset):
     def __init__(self, folder):
         self.folder = folder
@@ -209,7 +228,8 @@ REASONS = {
     "asyncio_tasks": r"waits for its task collect, which waits for 2 tasks fetch_rollouts .*",
     "child_reads_fifo": r"waits for the process \d+ \(`cat .*\), which opens the pipe \S+ that.*",
     "child_fills_pipe": r"waits for the process \d+ \(`seq 1000000`\), which waits for it in turn",
-    "worker_reads_fifo": rf"waits for DataLoader's worker 1 \(process \d+\), which {IN_WORKER}opens the pipe.*",
+    "fills_its_own_pipe": r"writes to a full pipe to this process itself",
+    "worker_reads_fifo": rf"waits for DataLoader's worker 1 \\(process \\d+\\), which {IN_WORKER}opens the pipe.*",
     "flock_of_another_program": r"waits for the lock of the file \S+index\.cache, which the process \d+ \(`.*",
     "stale_baton": r"waits until the file \S+/lock is gone \(FileBaton\), made \d+ s ago, open in no process here",
     "future_of_a_pool": r"waits for the result of the future done in thread tokenize_0, which reads a pipe of .*",
@@ -231,6 +251,10 @@ OTHERS = {
     "computes": (
         "unknown missing",
         r"rank 1 .* not come to barrier #2 of default: it computes in \S* \(\S+\); .*",
+    ),
+    "dead_checkpoint_thread": (
+        "order",
+        r"rank 1's thread checkpoint ended by OSError: no space left .*; rank 0 likely waits for it in all_reduce #1.*",
     ),
     "leaves_early": (
         "order",

@@ -60,7 +60,7 @@ _SEVERAL_IN = {
 def _fitted(scene: Scene, subjects: Sequence[str], verb: str, reason: str = "", rest: str = "") -> str:
     """Join the parts of a sentence, with the first subject that leaves room, and as much of the reason as fits."""
     for longest in WORDS:
-        verb, reason = (" ".join(_short(word, longest) for word in text.split(" ")) for text in (verb, reason))
+        verb, reason = (_shortened(text, longest) for text in (verb, reason))
         for subject in subjects:
             sentence = f"{subject} {verb}{f': {reason}' if reason else ''}{rest}"
             if fits(scene.job, sentence):
@@ -84,6 +84,17 @@ def _clipped(scene: Scene, begin: str, text: str, rest: str = "") -> str:
     short = " ".join(words).rstrip(" ,;:")
     sentence = f"{begin}{short}{'…' if short != text else ''}{rest}"
     return sentence if fits(scene.job, sentence) else f"{sentence[:COLUMNS]}…"
+
+
+def _shortened(text: str, longest: int) -> str:
+    """Return a text with its long words and commands shortened, so that what comes after them stays."""
+    if longest == min(WORDS):
+        text = _COMMAND.sub(r"`\1…`", text)
+    return " ".join(_short(word, longest) for word in text.split(" "))
+
+
+_COMMAND = re.compile(r"`([^`]{16})[^` ]*[^`]+`")
+"""The command line of a process that has more than the name of its program."""
 
 
 def _short(word: str, longest: int) -> str:
@@ -388,7 +399,12 @@ def _how_long(scene: Scene, number: int) -> str:
     rank = scene.matched.roster[number].rank
     if condition.age is None or condition.age < 1 or rank.state not in (RankState.RUNNING, RankState.STOPPED):
         return ""
-    return "" if condition.is_age_told else f" for {show_age(condition.age)}"
+    # Behind a clause, as in "that nobody writes to", the time would be read as the clause's.
+    comma = "," if _CLAUSE.search(scene.reason(number)) else ""
+    return "" if condition.is_age_told else f"{comma} for {show_age(condition.age)}"
+
+
+_CLAUSE = re.compile(r" that |\bwhich ")
 
 
 def rank_circle(scene: Scene, numbers: Sequence[int], certainty: Certainty) -> str:

@@ -85,6 +85,23 @@ def test_a_rank_that_fills_a_pipe_which_it_should_read_itself_is_a_deadlock() ->
     assert verdict.sentence == "rank 0 (gpu013) writes to a full pipe to this process itself for 8 s"
 
 
+def test_the_time_of_a_wait_is_set_off_from_a_clause_before_it() -> None:
+    alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
+    reads = main("reads the pipe /tmp/in that nobody writes to", WaitKind.FILE)
+    look = JobLook(at=0.0, everybody=[with_waits(alone, reads)])
+
+    assert explain([look, look], 0.0).verdicts[0].sentence.endswith("that nobody writes to, for 8 s")
+
+
+def test_a_long_command_of_a_child_gives_way_to_what_the_child_does() -> None:
+    child = OtherProcess(pid=4711, text="waits for a lock or for another of its threads")
+    late = main("waits for the end of the process 4711 (`python prepare_shards.py --input /data/a …`)", holder=4711)
+
+    sentence = job(with_waits(elsewhere(2), late, others=(child,))).verdicts[0].sentence
+
+    assert "process 4711 (`python prepare_s…`), which waits for a lock or for another of" in sentence
+
+
 @pytest.mark.parametrize("is_sure", [True, False])
 def test_threads_that_wait_for_each_other_are_as_sure_as_who_holds_their_locks(is_sure: bool) -> None:
     alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
