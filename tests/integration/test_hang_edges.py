@@ -229,7 +229,7 @@ REASONS = {
     "child_reads_fifo": r"waits for the process \d+ \(`cat .*\), which opens the pipe \S+ that.*",
     "child_fills_pipe": r"waits for the process \d+ \(`seq 1000000`\), which waits for it in turn",
     "fills_its_own_pipe": r"writes to a full pipe to this process itself",
-    "worker_reads_fifo": rf"waits for DataLoader's worker 1 \\(process \\d+\\), which {IN_WORKER}opens the pipe.*",
+    "worker_reads_fifo": rf"waits for DataLoader's worker 1 \(process \d+\), which {IN_WORKER}opens the pipe.*",
     "flock_of_another_program": r"waits for the lock of the file \S+index\.cache, which the process \d+ \(`.*",
     "stale_baton": r"waits until the file \S+/lock is gone \(FileBaton\), made \d+ s ago, open in no process here",
     "future_of_a_pool": r"waits for the result of the future done in thread tokenize_0, which reads a pipe of .*",

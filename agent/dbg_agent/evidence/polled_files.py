@@ -25,6 +25,7 @@ from dbg_agent.evidence.instructions import (
     tried,
 )
 from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, item, method
+from dbg_agent.stop.stacks import is_users_file
 from dbg_wire.errors import printable
 
 MAX_HELPERS = 1
@@ -91,6 +92,9 @@ def retried(frames: Sequence[FrameType]) -> str:
         loops = _loops_around(frame, instructions)
         if not loops:
             continue
+        if not is_users_file(code.co_filename):
+            # The loop of a pool's thread looks the same, and tries nothing again.
+            return ""
         start, end = max(loops)
         names = []
         for index, one in enumerate(instructions):

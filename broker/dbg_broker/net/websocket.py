@@ -257,6 +257,8 @@ class WebSocket:
         if self._library is not None:
             self._library.reader.buffer.clear()
             self._library.parser.close()
+            # Its traceback holds the parser's variables, among them the last frame.
+            self._library.parser_exc = None
 
     def _made_library(self) -> ServerProtocol:
         if self._library is None:
