@@ -158,13 +158,19 @@ def _carry_out(function: str, load: Callable[[], Callable[..., object]], *argume
         except RecursionError:
             pass
         return
-    with room:
-        try:
-            call = load()
-        except Exception as error:
-            go_on_without(function, error)
-            return
-        call(*arguments)
+    try:
+        with room:
+            try:
+                call = load()
+            except Exception as error:
+                go_on_without(function, error)
+                return
+            call(*arguments)
+    except KeyboardInterrupt:
+        # One that comes while the interpreter executes a text, as in imports of ours, would end the process by SIGINT
+        # at its end, although the program has caught it: CPython forgets it with the next text.
+        exec("")  # noqa: S102
+        raise
 
 
 def go_on_without(function: str, error: Exception) -> None:

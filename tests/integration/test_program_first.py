@@ -146,6 +146,25 @@ def test_waiting_for_a_broker_can_be_interrupted(processes: Processes, home: Pat
     assert rank.text() == "before\ninterrupted\n"
 
 
+def test_an_interrupt_that_comes_during_an_import_and_is_caught_ends_nothing(processes: Processes, home: Path) -> None:
+    script = """\
+import sys
+import dbg_agent
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dbg_agent.program.entry":
+            exec("raise KeyboardInterrupt")
+sys.meta_path.insert(0, Interrupted())
+try:
+    dbg_agent.set_trace()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    rank = start_one(processes, home, script)
+    assert rank.wait() == 0
+    assert rank.text() == "interrupted\n"
+
+
 # ----------------------------------------------------------------------------------------------------------- forks
 
 FORKED = {
