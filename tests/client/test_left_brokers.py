@@ -15,11 +15,11 @@ import pytest
 import dbg_client
 from dbg_client.api.broker import open_broker
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.dap.adapter import Adapter
-from dbg_client.dap.messages import Request
-from dbg_client.mcp.server import McpServer
+from dbg_client.faces.dap.adapter import Adapter
+from dbg_client.faces.dap.messages import Request
+from dbg_client.faces.mcp.server import McpServer
 from dbg_dial.waiting import within
-from tests.client.dap.shown import Shown
+from tests.client.faces.dap.shown import Shown
 from tests.client.fake_broker import TOKEN, FakeBroker, make_rank
 from tests.support.time_unit import seconds
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.dap.launch_json import entry_for
+from dbg_client.faces.dap.launch_json import entry_for
 from tests.support.broker import running_broker
 from tests.support.ide import Refused, adapter_process, ide, ide_at, ide_environment
 from tests.support.processes import Processes

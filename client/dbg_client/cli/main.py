@@ -162,19 +162,19 @@ def _use_broker(settings: VerbSettings) -> int:
         from dbg_client.run.panes import open_panes
 
         return open_panes(settings)
-    from dbg_client.mcp.server import serve_mcp
+    from dbg_client.faces.mcp.server import serve_mcp
 
     return asyncio.run(serve_mcp(settings.broker))
 
 
 def _serve_ide(settings: Dap) -> int:
     if settings.vscode:
-        from dbg_client.dap.launch_json import write_entry
+        from dbg_client.faces.dap.launch_json import write_entry
 
         return write_entry(settings.target)
     import asyncio
 
-    from dbg_client.dap.serve import serve_dap
+    from dbg_client.faces.dap.serve import serve_dap
 
     return asyncio.run(serve_dap(settings))
 

@@ -14,8 +14,8 @@ import dbg_dial
 import dbg_wire
 from dbg_client.api.notebook import CALLS, CellError
 from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, TimedOut
-from dbg_client.dap.console import COMMANDS
-from dbg_client.mcp.rest import TOOLS_OF_COMMANDS
+from dbg_client.faces.dap.console import COMMANDS
+from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS
 from dbg_client.words.other_faces import in_words_of
 from dbg_wire.errors import DbgError, NoSuchRank
 

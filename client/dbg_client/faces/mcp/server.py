@@ -1,0 +1,244 @@
+"""The server: reads calls from stdin, has tools do their work, and writes the answers to stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from dbg_client.api.broker import AsyncBroker, open_broker
+from dbg_client.core.errors import bug
+from dbg_client.core.switchboard import WATCHER
+from dbg_client.faces.mcp.protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    BadCall,
+    Call,
+    RequestId,
+    agreed_version,
+    error_line,
+    progress_line,
+    progress_token,
+    read_call,
+    result_line,
+    text_result,
+)
+from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS, Rests
+from dbg_client.faces.mcp.tools import TOOLS, BrokerTool, More
+from dbg_client.words.other_faces import in_words_of
+from dbg_client.words.settings import BrokerOptions
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.version import RELEASE
+
+MAX_LINE = 1024 * 1024
+"""Bytes of one line of the client; an expression or a command is far shorter."""
+
+MAX_AT_ONCE = 16
+"""Calls that are worked on at the same time; a model asks for a few."""
+
+INSTRUCTIONS = (
+    "These tools look into a distributed training job: each rank is one Python process of it. For a hang ask `why` "
+    "first. `ranks`, `where` and `why` change nothing. A rank that you stop stays stopped, and others wait for it. "
+    "When you are done, clear the breakpoints that you have set and continue the ranks that you have stopped."
+)
+
+PROGRESS_SECONDS = 10.0
+"""Seconds between two notices of progress: clients give a call up after 60 s in which they have heard nothing."""
+
+Write = Callable[[bytes], None]
+Connect = Callable[[str], Awaitable[AsyncBroker]]
+"""Dial the broker as the program of this name."""
+
+
+class McpServer:
+    """Answer the calls of one client; belongs to one event loop. The broker is dialled at the first call of a tool."""
+
+    def __init__(self, connect: Connect, write: Write) -> None:
+        self._connect = connect
+        self._write = write
+        self._broker: AsyncBroker | None = None
+        self._client = "agent"
+        self._dialling = asyncio.Lock()
+        self._rests = Rests()
+        self._open: dict[RequestId, asyncio.Task[None]] = {}
+
+    async def receive(self, line: bytes) -> None:
+        """Take a line of the client. Calls of tools go on after this returns."""
+        try:
+            call = read_call(line)
+        except BadCall as bad:
+            self._write(error_line(bad.request, bad.code, bad.text))
+            return
+        if call is None:
+            return
+        try:
+            await self._receive(call)
+        except Exception as error:
+            # Whatever fails, the client's other calls go on, and this one is answered.
+            if call.id is not None:
+                self._write(error_line(call.id, INTERNAL_ERROR, bug(error)))
+
+    async def _receive(self, call: Call) -> None:
+        if call.id is None:
+            self._notified(call)
+        elif call.method == "tools/call":
+            self._begin(call, call.id)
+        else:
+            self._write(await self._answer(call, call.id))
+
+    async def end(self) -> None:
+        """Give up what is open and leave the broker."""
+        for task in list(self._open.values()):
+            task.cancel()
+        await asyncio.gather(*self._open.values(), return_exceptions=True)
+        if self._broker is not None:
+            await self._broker.close()
+
+    async def _answer(self, call: Call, request: RequestId) -> bytes:
+        if call.method == "initialize":
+            self._client = _client_name(call.params.get("clientInfo")) or self._client
+            return result_line(
+                request,
+                {
+                    "protocolVersion": agreed_version(call.params.get("protocolVersion")),
+                    "capabilities": {"tools": {"listChanged": False}},
+                    "serverInfo": {"name": "dbg-attach", "title": "Ranks of a training job", "version": RELEASE},
+                    "instructions": INSTRUCTIONS,
+                },
+            )
+        if call.method == "ping":
+            return result_line(request, {})
+        if call.method == "tools/list":
+            return result_line(
+                request, {"tools": [*(tool.document() for tool in await self._tools()), More.document()]}
+            )
+        return error_line(request, METHOD_NOT_FOUND, f"this server has no method {call.method[:60]!r}")
+
+    def _notified(self, call: Call) -> None:
+        if call.method == "notifications/cancelled":
+            request = call.params.get("requestId")
+            if isinstance(request, (str, int)) and request in self._open:
+                self._open[request].cancel()
+
+    def _begin(self, call: Call, request: RequestId) -> None:
+        if request in self._open:
+            shown = printable(str(request), 60)
+            self._write(error_line(request, INVALID_REQUEST, f"a call with the id {shown} is open; give another id"))
+            return
+        if len(self._open) >= MAX_AT_ONCE:
+            self._write(error_line(request, INVALID_REQUEST, f"{MAX_AT_ONCE} calls are open; wait for one of them"))
+            return
+        task = asyncio.create_task(self._call(call, request))
+        self._open[request] = task
+        task.add_done_callback(lambda _: self._open.pop(request, None))
+
+    async def _call(self, call: Call, request: RequestId) -> None:
+        name, given = call.params.get("name"), call.params.get("arguments") or {}
+        try:
+            if not isinstance(given, dict):
+                raise BadCall(INVALID_PARAMS, "the arguments are no object", request)
+            async with self._telling_progress(call):
+                result = text_result(await self._do(name, given))
+        except BadCall as bad:
+            self._write(error_line(request, bad.code, bad.text))
+            return
+        except DbgError as error:
+            # What an agent can mend is the answer of the tool, so that the model reads it.
+            result = text_result(in_words_of(error, TOOLS_OF_COMMANDS), is_error=True)
+        except Exception as error:
+            result = text_result(bug(error), is_error=True)
+        self._write(result_line(request, result))
+
+    @contextlib.asynccontextmanager
+    async def _telling_progress(self, call: Call) -> AsyncIterator[None]:
+        """Tell the client that a call goes on, as long as it does, if the client wants to be told."""
+        token = progress_token(call.params)
+        begin = time.monotonic()
+
+        async def tell(token: RequestId) -> None:
+            while True:
+                await asyncio.sleep(PROGRESS_SECONDS)
+                seconds = round(time.monotonic() - begin, 3)
+                self._write(progress_line(token, seconds, f"no answer after {seconds:.0f} s, waiting"))
+
+        telling = asyncio.create_task(tell(token)) if token is not None else None
+        try:
+            yield
+        finally:
+            if telling is not None:
+                telling.cancel()
+
+    async def _do(self, name: object, given: dict[str, Any]) -> str:
+        if name == More.name:
+            more = More.read(given)
+            return self._rests.more(more.answer, more.begin)
+        tool = next((tool for tool in await self._tools() if tool.name == name), None)
+        if tool is None:
+            raise BadCall(INVALID_PARAMS, f"there is no tool {str(name)[:60]!r} with this token")
+        call = tool.read(given)
+        return self._rests.cut(await call.do(await self._connected()))
+
+    async def _tools(self) -> list[type[BrokerTool]]:
+        """Return the tools that the token admits; all where no broker can be asked yet."""
+        try:
+            broker = await self._connected()
+        except DbgError:
+            return list(TOOLS)
+        return [tool for tool in TOOLS if broker.role != WATCHER or not tool.changes]
+
+    async def _connected(self) -> AsyncBroker:
+        async with self._dialling:
+            if self._broker is None:
+                self._broker = await self._connect(self._client)
+            return self._broker
+
+
+def _client_name(info: object) -> str:
+    """Return what the client calls itself, for other users to see."""
+    name = info.get("name") if isinstance(info, dict) else None
+    return name.strip() if isinstance(name, str) else ""
+
+
+async def serve_mcp(options: BrokerOptions) -> int:
+    """Serve one client on stdin and stdout until stdin ends; return the exit status."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_LINE)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    output = sys.stdout.fileno()
+    server = McpServer(
+        lambda program: open_broker(options.address, options.timeout, program=program),
+        lambda line: _write_all(output, line),
+    )
+    try:
+        while line := await _next_line(reader):
+            if line.strip():
+                await server.receive(line)
+    finally:
+        transport.close()
+        await server.end()
+    return 0
+
+
+async def _next_line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next line, empty at the end; of a line that is too long nothing but a beginning that is no JSON."""
+    try:
+        return await reader.readline()
+    except ValueError:
+        return b"a line of more than a mebibyte\n"
+
+
+def _write_all(descriptor: int, line: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        while line:
+            try:
+                line = line[os.write(descriptor, line) :]
+            except BlockingIOError:
+                # Where stdin and stdout are one socket, both do not block.
+                select.select([], [descriptor], [])

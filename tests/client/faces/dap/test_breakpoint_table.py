@@ -1,0 +1,157 @@
+"""What an IDE is told of breakpoints that many ranks have."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbg_client.faces.dap import breakpoint_table
+from dbg_client.faces.dap.breakpoint_table import NO_RANK, BreakpointTable, ShownBreakpoint, _Told
+from dbg_client.faces.dap.messages import Message
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.ranks import RankInfo
+from tests.support.rank_infos import rank
+
+RANKS = [rank(f"gpu0:{number}") for number in range(4)]
+WISH = BreakpointWish(file="/t.py", line=5)
+
+
+def state(asked: int = 5, line: int = 0, *, is_set: bool = True, problem: str = "") -> BreakpointState:
+    """Return what a rank tells of a breakpoint."""
+    return BreakpointState(file="/t.py", asked=asked, line=line or asked, is_set=is_set, problem=problem)
+
+
+def with_wish(*states: BreakpointState) -> tuple[BreakpointTable, ShownBreakpoint]:
+    """Return a table with one breakpoint, which the first ranks answer so."""
+    table = BreakpointTable()
+    (line,) = table.replace("/t.py", [WISH]).lines
+    for one, told in zip(RANKS, states, strict=False):
+        table.note(one.key, (told,))
+    return table, line
+
+
+def test_a_breakpoint_that_all_ranks_have_needs_no_words() -> None:
+    table, line = with_wish(*[state(line=6)] * 4)
+    assert table.shown(line, RANKS) == {"id": line.id, "verified": True, "line": 6}
+
+
+def test_ranks_without_it_are_named_with_the_reason() -> None:
+    table, line = with_wish(state(), state(), state(is_set=False, problem="no such file"), state(line=7))
+    told = table.shown(line, RANKS)
+    assert (told["verified"], told["line"]) == (True, 5)
+    assert told["message"] == "not in rank 2: no such file; at line 7 in rank 3"
+    table.failed(RANKS[0].key, "it runs an older release")
+    table.note(RANKS[1].key, ())
+    table.note(RANKS[2].key, ())
+    # What rank 2 has said of it once still holds.
+    assert "not in rank 2: no such file" in table.shown(line, RANKS)["message"]
+    assert "not in rank 1: it is not set there" in table.shown(line, RANKS)["message"]
+
+
+def test_what_hinders_everybody_is_told_without_names_and_what_hostile_ranks_say_is_escaped() -> None:
+    table, line = with_wish(*[state(is_set=False, problem="no \x1bline")] * 4)
+    told = table.shown(line, RANKS)
+    assert (told["verified"], told["message"]) == (False, "no \\x1bline")
+    assert table.shown(line, [])["message"] == NO_RANK
+
+
+def test_only_what_is_gone_is_cleared_and_numbers_stay() -> None:
+    table, line = with_wish(state())
+    plan = table.replace(
+        "/t.py", [BreakpointWish(file="/t.py", line=5, condition="x"), BreakpointWish(file="/t.py", line=9)]
+    )
+    assert plan.clear == ()
+    assert [one.wish.line for one in plan.lines] == [5, 9]
+    assert plan.lines[0].id == line.id
+    assert plan.lines[0].wish.condition == "x"
+    plan = table.replace("/t.py", [BreakpointWish(file="/t.py", line=9)])
+    assert plan.clear == (LineOfFile(file="/t.py", line=5),)
+    assert table.wishes == (BreakpointWish(file="/t.py", line=9),)
+    assert table.replace("/other.py", []).clear == ()
+
+
+def test_a_breakpoint_of_a_debugger_is_told_once_and_stays_in_its_rank() -> None:
+    table, line = with_wish(state())
+    table.shown(line, RANKS[:1])
+    assert table.news(RANKS[:1]) == []
+    table.note(RANKS[0].key, (state(), state(12)))
+    ((reason, found, told),) = table.news(RANKS[:1])
+    assert (reason, told["line"], told["message"]) == ("new", 12, "set in rank 0")
+    assert table.news(RANKS[:1]) == []
+    # An IDE that doesn't know such news lists its own alone: what others have set stays, and is told again.
+    assert table.replace("/t.py", [WISH]).clear == ()
+    table.note(RANKS[0].key, (state(), state(12)))
+    ((reason, found, _),) = [one for one in table.news(RANKS[:1]) if one[0] == "new"]
+    assert (reason, found.wish.line) == ("new", 12)
+    # Others send it with their own from then on, and it is not set in other ranks for that.
+    plan = table.replace("/t.py", [WISH, found.wish])
+    assert plan.set == (WISH,)
+    # Removed in the IDE it is cleared.
+    assert table.replace("/t.py", [WISH]).clear == (LineOfFile(file="/t.py", line=12),)
+
+
+def test_a_breakpoint_that_is_cleared_everywhere_or_comes_later_is_told() -> None:
+    table, line = with_wish()
+    assert table.shown(line, RANKS)["verified"] is False
+    for one in RANKS:
+        table.note(one.key, (state(),))
+    ((reason, _, told),) = table.news(RANKS)
+    assert (reason, told["verified"]) == ("changed", True)
+    table.note(RANKS[0].key, ())
+    ((reason, _, told),) = table.news(RANKS)
+    assert (reason, told["message"]) == ("changed", "not in rank 0: it is not set there")
+    for one in RANKS:
+        table.note(one.key, ())
+    ((reason, _, told),) = table.news(RANKS)
+    assert (reason, told["id"]) == ("removed", line.id)
+    assert table.wishes == ()
+
+
+def test_ranks_that_are_gone_are_forgotten() -> None:
+    table, line = with_wish(*[state()] * 4)
+    table.shown(line, RANKS)
+    left: list[RankInfo] = RANKS[:1]
+    table.keep_only(one.key for one in left)
+    assert table.shown(line, RANKS)["message"].startswith("not in ranks 1-3")
+
+
+def test_ranks_are_looked_at_only_where_something_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = with_wish(*[state()] * 4)
+    table.news(RANKS)
+    looks = 0
+
+    class Counted(_Told):
+        def message(self) -> Message:
+            nonlocal looks
+            looks += 1
+            return super().message()
+
+    monkeypatch.setattr(breakpoint_table, "_Told", Counted)
+    table.note(RANKS[0].key, (state(),))
+    assert (table.news(RANKS), looks) == ([], 0)
+    table.note(RANKS[0].key, (state(line=7),))
+    assert [told[0] for told in table.news(RANKS)] == ["changed"]
+    table.failed(RANKS[0].key, "it is silent")
+    table.failed(RANKS[0].key, "it is silent")
+    table.news(RANKS)
+    table.news(RANKS)
+    assert looks == 2
+    table.news(RANKS[:3])
+    assert looks == 3
+
+
+def test_a_breakpoint_is_found_without_a_search_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, numbers = BreakpointTable(), range(1, 51)
+    table.replace("/t.py", [BreakpointWish(file="/t.py", line=number) for number in numbers])
+    for one in RANKS:
+        table.note(one.key, tuple(state(number) for number in numbers))
+    compared = 0
+
+    def counted(line: ShownBreakpoint) -> tuple[str, int]:
+        nonlocal compared
+        compared += 1
+        return line.wish.file, line.wish.line
+
+    monkeypatch.setattr(ShownBreakpoint, "place", property(counted))
+    assert len(table.news(RANKS)) == 50
+    # Once for each line and rank, and once for each line; not for each pair of lines.
+    assert compared == 50 * len(RANKS) + 50
