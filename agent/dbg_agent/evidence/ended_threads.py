@@ -86,7 +86,7 @@ def handled_exceptions() -> dict[int, str]:
 
     No code of the program runs: of its message only a plain text is told.
     """
-    from dbg_agent.evidence.variables import class_of, is_a
+    from dbg_agent.evidence.variables import is_a
 
     found = {}
     for ident, handled in sys._current_exceptions().items():
@@ -94,14 +94,21 @@ def handled_exceptions() -> dict[int, str]:
         error: object = handled[1] if type(handled) is tuple else handled
         if not is_a(error, BaseException):
             continue
-        arguments = _arguments(error)
-        text = arguments[0] if type(arguments) is tuple and arguments and type(arguments[0]) is str else ""
-        if type(arguments) is tuple and len(arguments) == 2 and type(arguments[1]) is str:
-            text = arguments[1]
-        place = _raised_at(_traceback(error))
-        message = printable(" ".join(f"{class_of(error)[1]}: {text[:MAX_ERROR]}".removesuffix(": ").split()))
-        found[ident] = f"{message[:MAX_ERROR]}{place}"
+        found[ident] = f"{_said(error)}{_raised_at(_traceback(error))}"
     return found
+
+
+def _said(error: object, *, is_inner: bool = False) -> str:
+    """Return class and message of an exception, or of the one that is its only argument, as of a `URLError`."""
+    from dbg_agent.evidence.variables import class_of, is_a
+
+    arguments = _arguments(error)
+    last = arguments[-1] if type(arguments) is tuple and 0 < len(arguments) < 3 else ""
+    if is_a(last, BaseException):
+        text = "" if is_inner else _said(last, is_inner=True)
+    else:
+        text = last[:MAX_ERROR] if type(last) is str else ""
+    return printable(" ".join(f"{class_of(error)[1]}: {text}".removesuffix(": ").split()))[:MAX_ERROR]
 
 
 def _raised_at(traceback: TracebackType | None) -> str:
