@@ -317,6 +317,15 @@ def handles_an_error(rank, folder):
     except OSError:
         dist.barrier()
 
+def keeps_an_error(rank, folder):
+    try:
+        if rank > 0:
+            raise OSError("disk full")
+        dist.all_reduce(torch.ones(4))
+    except OSError as error:
+        failure = error
+    dist.barrier()
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -424,6 +433,10 @@ OTHERS = {
         "order",
         r"rank 1 .* barrier .* where rank 0 called all_reduce.*",
     ),
+    "keeps_an_error": (
+        "order",
+        r"rank 1 .*called barrier as collective #2 of default, where rank 0 called all_reduce.*",
+    ),
     "handles_an_error": (
         "order",
         r"rank 1 .*called barrier as collective #2 of default while it handles OSError: disk full .* where rank 0 .*",
@@ -432,7 +445,12 @@ OTHERS = {
 """The kind of the verdict on each other job, and its sentence."""
 
 
-UNUSED = "rank 1: 2 of 4 parameters of its DDP model have no gradient: head.weight, head.bias"
+EVIDENCE = {
+    "unused_parameters": "rank 1: 2 of 4 parameters of its DDP model have no gradient: head.weight, head.bias",
+    "keeps_an_error": "rank 1: keeps OSError: disk full (jobs.py:",
+    "retries": "rank 1: handles URLError: ConnectionRefusedError (jobs.py:",
+}
+"""What a line of the evidence of some of these jobs begins with."""
 
 
 def is_right(name: str, verdict: dict[str, Any]) -> bool:
@@ -446,7 +464,7 @@ def is_right(name: str, verdict: dict[str, Any]) -> bool:
     is_worded = fits(name, said) and ("likely" in said) is is_likely
     # What the guard says of a rank that can't answer is no record of who has come.
     is_worded = is_worded and (is_likely is (name == "numpy_big_op") or name not in REASONS)
-    if name == "unused_parameters" and not any(UNUSED in line for line in verdict["evidence"]):
+    if not any(line.startswith(EVIDENCE.get(name, "")) for line in verdict["evidence"]):
         return False
     return verdict["kind"] in kind.split() and is_worded and re.fullmatch(sentence, said) is not None
 

@@ -6,10 +6,11 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from dbg_agent.evidence.descriptors import does, waits_in
-from dbg_agent.evidence.ended_threads import ended_threads, handled_exceptions, who_used
+from dbg_agent.evidence.ended_threads import ended_threads, handled_exceptions, kept_exceptions, who_used
 from dbg_agent.evidence.expressions import CallSite, call_site, is_calling
 from dbg_agent.evidence.library_waits import Wait, library_wait
 from dbg_agent.evidence.locks import Holders, owner_of, wanted_lock
@@ -19,7 +20,7 @@ from dbg_agent.evidence.polled_files import polled_file
 from dbg_agent.evidence.process import system_call
 from dbg_agent.evidence.stacks import SeenThread, places_of, seen_threads, short_place
 from dbg_agent.evidence.variables import UNKNOWN, class_of
-from dbg_agent.stop.stacks import all_frames
+from dbg_agent.stop.stacks import all_frames, is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import MAX_AWAITED, MAX_WAIT_FRAMES, LoopSeen, OtherProcess, ThreadWait, WaitKind
 from dbg_wire.records.record import fitted
@@ -38,6 +39,9 @@ _STORES = frozenset(
 
 _TRIES = frozenset({WaitKind.SOCKET, WaitKind.CHILD, WaitKind.FILE, WaitKind.NATIVE, WaitKind.PYTHON})
 """What a thread may be in that tries something again and again."""
+
+MAX_KEEPERS, MAX_KEPT = 12, 2
+"""Innermost frames of the user's code whose variables are looked at for exceptions, and such that are told."""
 
 MAX_NAMED_TASKS = 3
 """Tasks of a loop that one sentence names."""
@@ -65,7 +69,7 @@ def threads_seen(halted: int | None, *, is_still: bool = False) -> list[ThreadWa
     tasks = list(_tasks(threads, waits, len(threads)))
     told = [_record(thread, waits[thread.ident], numbers) for thread in threads]
     told = [_of_loop(one, tasks, waits[thread.ident]) for one, thread in zip(told, threads, strict=True)]
-    return [*_bounded([*told, *(task for _, _, task in tasks)]), *_ended(), *_handled(threads)]
+    return [*_bounded([*told, *(task for _, _, task in tasks)]), *_ended(), *_handled(threads), *_kept(threads)]
 
 
 def _tasks(
@@ -144,6 +148,18 @@ def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
         for thread in threads
         if thread.is_main and thread.ident in handled
     ]
+
+
+def _kept(threads: Sequence[SeenThread]) -> list[ThreadWait]:
+    """Return the exceptions that the main thread has caught and keeps: they may tell why it has left something out."""
+    main = next((one for one in threads if one.is_main and one.is_readable), None)
+    own = [frame for frame in main.frames if is_users_file(frame.f_code.co_filename)][:MAX_KEEPERS] if main else []
+    try:
+        kept = list(islice(kept_exceptions(own), MAX_KEPT))
+    except Exception:
+        # The program may change its variables meanwhile.
+        return []
+    return [fitted(ThreadWait, thread="MainThread", kind=WaitKind.KEPT, text=f"keeps {one}") for one in kept]
 
 
 def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:

@@ -53,6 +53,8 @@ class Condition:
     """Threads that an exception has ended, as in ``thread pump ended by OSError (data.py:7)``."""
     handles: str = ""
     """The exception that the main thread handles, as in ``handles OSError: disk full (save.py:9)``."""
+    kept: tuple[str, ...] = ()
+    """The exceptions that the main thread has caught and keeps, as in ``keeps OSError: full (save.py:9) in error``."""
     is_age_told: bool = False
     """Whether the text tells the age itself."""
 
@@ -73,7 +75,8 @@ def condition_of(one: RankEvidence, now: float) -> Condition:
         if wait.kind is WaitKind.ENDED
     )
     handles = next((printable(wait.text, MAX_TEXT) for wait in waits if wait.kind is WaitKind.HANDLED), "")
-    return replace(_condition(one, now), note=note, ended=ended[-MAX_THREADS:], handles=handles)
+    kept = tuple(printable(wait.text, MAX_TEXT) for wait in waits if wait.kind is WaitKind.KEPT)
+    return replace(_condition(one, now), note=note, ended=ended[-MAX_THREADS:], handles=handles, kept=kept)
 
 
 def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], text: str, *, is_sure: bool) -> Condition:

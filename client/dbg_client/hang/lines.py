@@ -54,7 +54,8 @@ def lines_about(
         if number in scene.conditions:
             condition = scene.conditions[number]
             lines += thread_lines(condition)
-            notes = [condition.note, *condition.ended, *([condition.handles] if condition.is_loop else [])]
+            handles = [condition.handles] if condition.is_loop else []
+            notes = [condition.note, *condition.ended, *handles, *condition.kept]
             lines += [f"rank {number}: {note}" for note in notes if note and note not in told]
     return lines
 

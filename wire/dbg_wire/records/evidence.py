@@ -76,6 +76,8 @@ class WaitKind(str, enum.Enum):
     """An exception has ended the thread."""
     HANDLED = "handled"
     """The thread handles an exception, whatever it is in besides."""
+    KEPT = "kept"
+    """A variable of the thread keeps an exception that it has caught."""
     UNKNOWN = "unknown"
 
 
