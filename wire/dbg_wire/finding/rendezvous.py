@@ -33,9 +33,9 @@ them, or in its memory alone, so that terminals ask their user."""
 class Rendezvous:
     """The contents of ``broker.json``; a copy that is given to another user may lack tokens.
 
-    ``driver_tokens`` are those of ``driver.json``, which no rank opens. ``fingerprint`` is that of the
-    certificate that it shows now, and ``other_fingerprints`` those of certificates that it shows later.
-    ``driver_token`` says where the tokens of terminals are.
+    ``driver_tokens`` are those of ``driver.json``, which no rank opens. ``fingerprint`` is that of the certificate that
+    it shows now, and ``other_fingerprints`` those of certificates that it shows later. ``driver_token`` says where the
+    tokens of terminals are, and ``records`` in which directory stops are recorded; it is empty if they are not.
     """
 
     url: str
@@ -46,6 +46,7 @@ class Rendezvous:
     driver_tokens: Mapping[TokenRole, str] = field(default_factory=dict, repr=False)
     other_fingerprints: tuple[str, ...] = ()
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
+    records: str = ""
 
     def token(self, role: TokenRole) -> tuple[str, str] | None:
         """Return the token of a role and where it is; None without one."""
@@ -82,6 +83,7 @@ def parse_rendezvous(text: str, path: str) -> Rendezvous:
         tokens=_parse_tokens(document, path),
         other_fingerprints=_other_pins(document, fingerprint, path),
         driver_token=_driver_token(document),
+        records=_records(document),
     )
 
 
@@ -101,6 +103,11 @@ def _driver_token(document: Mapping[str, Any]) -> DriverTokenPlace:
     place = document.get("driver_token")
     # A place of a later release is none that this one can look into.
     return "ask" if place is not None and place not in ("file", "memory") else place or "file"
+
+
+def _records(document: Mapping[str, Any]) -> str:
+    path = document.get("records")
+    return path if isinstance(path, str) and path.startswith("/") and path.isprintable() else ""
 
 
 def parse_driver_tokens(text: str, path: str) -> Mapping[TokenRole, str]:
@@ -168,6 +175,8 @@ def format_rendezvous(rendezvous: Rendezvous) -> str:
         document["fingerprints"] = [rendezvous.fingerprint, *rendezvous.other_fingerprints]
     if rendezvous.driver_token != "file":  # noqa: S105 - a word
         document["driver_token"] = rendezvous.driver_token
+    if rendezvous.records:
+        document["records"] = rendezvous.records
     document["tokens"] = _in_order(rendezvous.tokens)
     return json.dumps(document, separators=(",", ":"))
 
