@@ -26,7 +26,7 @@ export default [
       "no-use-before-define": ["error", { functions: false, classes: false }],
       "no-var": "error",
       "prefer-const": "error",
-      "max-len": ["error", { code: 120 }],
+      "max-len": ["error", { code: 120, ignorePattern: "import\\(?" }],
       "max-lines": ["error", 400],
       "max-lines-per-function": ["error", 60],
     },
