@@ -6,7 +6,7 @@ import { Grid } from "./grid/grid.js";
 import { List } from "./grid/list.js";
 import { lookOfCondition, looksOfGroups } from "./grid/marks.js";
 import { Dock, listenToKeys, showHelp } from "./job/dock.js";
-import { byId, h, oncePerFrame, swatch } from "./job/dom.js";
+import { button, byId, h, oncePerFrame, swatch } from "./job/dom.js";
 import { Happened } from "./job/happened.js";
 import { Live } from "./job/link.js";
 import { conditionOf, duration, placeOf, Ranks } from "./job/ranks.js";
@@ -49,6 +49,7 @@ class Page {
     this.why = new Why(byId("why", HTMLElement), {
       choose: (keys) => this.select(keys, false),
       source: ({ key, where }) => this.live.source(key, where.file, where.line, 4),
+      canDrive: () => this.hello.drive, ask: (line) => this.panel.put({ line }, line),
     });
     this.happened = new Happened(byId("happened", HTMLElement), (event) => this.select([event.key], false));
     this.panes = new Panes(byId("terminals", HTMLElement), {
@@ -67,7 +68,7 @@ class Page {
     });
     colours.addEventListener("change", () => this.draw());
     axes.addEventListener("change", () => this.draw());
-    byId("view", HTMLButtonElement).addEventListener("click", () => this.setList(!document.body.classList.contains("listed")));
+    byId("view", HTMLButtonElement).addEventListener("click", () => this.setList(!this.isListed));
     byId("save", HTMLButtonElement).addEventListener("click", () => void this.save());
     byId("help", HTMLButtonElement).addEventListener("click", showHelp);
     listenToKeys(this.keys());
@@ -89,7 +90,7 @@ class Page {
     const { search, colours } = this.fields();
     return {
       "/": () => search.focus(), ":": () => this.panel.line.focus(), "?": showHelp, s: () => void this.save(),
-      g: () => this.focusRanks(), l: () => this.setList(!document.body.classList.contains("listed")),
+      g: () => this.focusRanks(), l: () => this.setList(!this.isListed),
       a: () => this.select([...(this.found ?? this.ranks.byKey.keys())], false),
       Escape: () => this.clear(), "[": () => this.panel.move(-1), "]": () => this.panel.move(1),
       c: () => {
@@ -133,8 +134,9 @@ class Page {
     else if (message.type === "change") {
       this.ranks.change(message.rows, message.gone);
       this.draw();
-    } else if (message.type === "link") this.tellLink(message.up ? "" : message.reason || "no connection to the broker");
-    else if (message.type === "event") {
+    } else if (message.type === "link") {
+      this.tellLink(message.up ? "" : message.reason || "no connection to the broker");
+    } else if (message.type === "event") {
       this.happened.add(/** @type {any} */ (message));
       this.draw();
     } else if (message.type === "verdict") this.why.take(message);
@@ -179,7 +181,8 @@ class Page {
   /** @returns {(row: Row) => Look} */
   look() {
     const { shown } = this.panel.history;
-    if (this.fields().colours.value === "state" || !shown?.groups.length) return (row) => lookOfCondition(conditionOf(row));
+    const byState = this.fields().colours.value === "state" || !shown?.groups.length;
+    if (byState) return (row) => lookOfCondition(conditionOf(row));
     const looks = looksOfGroups(shown.groups);
     /** @type {Map<string, Look>} */
     const byKey = new Map();
@@ -194,12 +197,12 @@ class Page {
   paint() {
     const { rows } = this.ranks;
     const look = this.look();
-    const isListed = document.body.classList.contains("listed");
     const { axes } = this.fields();
     const shownAxes = axes.value ? JSON.parse(axes.value) : null;
     const sameAxes = JSON.stringify(shownAxes) === JSON.stringify(this.grid.shown.axes);
-    this.grid.show({ rows, looks: rows.map(look), selected: this.selected, found: this.found, ...(sameAxes ? {} : { axes: shownAxes }) });
-    if (isListed || performance.now() - this.listedAt > 2000) this.paintList(look);
+    const { selected, found } = this;
+    this.grid.show({ rows, looks: rows.map(look), selected, found, ...(sameAxes ? {} : { axes: shownAxes }) });
+    if (this.isListed || performance.now() - this.listedAt > 2000) this.paintList(look);
     this.paintCounts();
     this.paintLegend();
     this.paintWhom();
@@ -217,7 +220,7 @@ class Page {
 
   paintCounts() {
     byId("counts", HTMLElement).replaceChildren(...[...this.ranks.counts()].map(([condition, count]) =>
-      h("li", {}, h("button", { type: "button", title: `Select those ${condition}`, onclick: () => {
+      h("li", {}, button({ title: `Select those ${condition}`, onclick: () => {
         this.select(this.ranks.rows.filter((row) => conditionOf(row) === condition).map((row) => row.key), false);
       } }, swatch(lookOfCondition(condition)), h("b", {}, String(count)), ` ${condition}`))));
   }
@@ -225,15 +228,16 @@ class Page {
   paintLegend() {
     const { shown } = this.panel.history;
     const byAnswer = this.fields().colours.value === "answer" && shown?.groups.length;
+    // The counts on top are the legend of states.
+    document.body.classList.toggle("by-answer", Boolean(byAnswer));
     const looks = byAnswer ? [...looksOfGroups(shown.groups)].map(([id, look]) => {
       const group = shown.groups.find((one) => one.id === id);
       return { look, text: `${id} ${(group?.text ?? group?.ranks ?? "").slice(0, 40)}` };
     }) : [...this.ranks.counts().keys()].map((one) => ({ look: lookOfCondition(one), text: one }));
     byId("legend", HTMLElement).replaceChildren(...looks.slice(0, 12).map(({ look, text }) =>
       h("span", {}, swatch(look), text)), looks.length > 12 ? h("span", {}, `and ${looks.length - 12} more`) : "");
-    this.grid.element.setAttribute("aria-label",
-      `${this.ranks.rows.length} ranks: ${[...this.ranks.counts()].map(([one, count]) => `${count} ${one}`).join(", ")}. ` +
-      "The list has them as a table.");
+    const counts = [...this.ranks.counts()].map(([one, count]) => `${count} ${one}`).join(", ");
+    this.grid.element.setAttribute("aria-label", `${counts}. The list has the ranks as a table.`);
   }
 
   paintWhom() {
@@ -252,7 +256,8 @@ class Page {
     const chosen = this.ranks.rows.filter((row) => this.selected.has(row.key));
     if (!chosen.length) return { keys: [], text: this.hello.target || "all ranks" };
     const text = formatRows(chosen, this.ranks.rows);
-    const name = text.length > 40 ? `${chosen.length} ranks` : text === "all" ? "all ranks" : `rank${chosen.length > 1 ? "s" : ""} ${text}`;
+    const plural = chosen.length > 1 ? "s" : "";
+    const name = text === "all" ? "all ranks" : text.length > 40 ? `${chosen.length} ranks` : `rank${plural} ${text}`;
     return { keys: chosen.map((row) => row.key), text: name };
   }
 
@@ -263,7 +268,8 @@ class Page {
     return text.length > 60 ? `${set.size} ranks` : text || `${set.size} ranks that are gone`;
   }
 
-  /** Select ranks; with `add` those that are selected already no longer are. @param {string[]} keys @param {boolean} add */
+  /** Select ranks; with `add` beside those that are, and one that is no longer.
+   * @param {string[]} keys @param {boolean} add */
   select(keys, add) {
     const selected = new Set(add ? this.selected : []);
     const isOff = add && keys.length === 1 && selected.has(keys[0]);
@@ -285,7 +291,7 @@ class Page {
   }
 
   focusRanks() {
-    if (document.body.classList.contains("listed")) this.list.element.querySelector("button")?.focus();
+    if (this.isListed) this.list.element.querySelector("button")?.focus();
     else this.grid.element.focus();
   }
 
@@ -296,8 +302,7 @@ class Page {
     this.found = null;
     if (text.trim()) {
       const { shown } = this.panel.history;
-      const group = (/** @type {string} */ id) => new Set(shown?.groups.filter((one) => one.id === id).flatMap((one) => shown.keysOf(one)));
-      const fits = this.reading(text, group);
+      const fits = this.reading(text, (id) => new Set(shown?.answer?.members[id]));
       this.found = new Set(this.ranks.rows.filter(fits).map((row) => row.key));
       byId("inspector", HTMLElement).replaceChildren(h("span", {}, `${this.found.size} found; Enter selects them`));
     }
@@ -329,8 +334,8 @@ class Page {
 
   /** @param {Row} row */
   inspect(row) {
-    const actions = [h("button", { type: "button", onclick: () => this.open(row) }, this.hello.drive ? "Open" : "Look")];
-    if (this.hello.drive) actions.push(h("button", { type: "button", onclick: () => this.open(row, "watch") }, "Look"));
+    const actions = [button({ onclick: () => this.open(row) }, this.hello.drive ? "Open" : "Look")];
+    if (this.hello.drive) actions.push(button({ onclick: () => this.open(row, "watch") }, "Look"));
     byId("inspector", HTMLElement).replaceChildren(...this.facts(row), ...actions);
   }
 
@@ -341,7 +346,8 @@ class Page {
     if (!row) return;
     const { shown } = this.panel.history;
     const group = shown?.groups.find((one) => shown.keysOf(one).includes(row.key));
-    tip.replaceChildren(...this.facts(row), group?.text ? h("code", {}, `${group.id}  ${group.text.slice(0, 200)}`) : "");
+    const answered = group?.text ? h("code", {}, `${group.id}  ${group.text.slice(0, 200)}`) : "";
+    tip.replaceChildren(...this.facts(row), answered);
     tip.style.left = `${Math.min(x + 14, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(y + 16, innerHeight - tip.offsetHeight - 8)}px`;
   }
@@ -349,6 +355,7 @@ class Page {
   /** @param {Row} row @param {import("./terminals/pane.js").Mode} [mode] */
   open(row, mode = "drive") {
     this.dock.open("terminals");
+    this.why.fold();
     this.panes.open(row, mode);
   }
 
@@ -357,6 +364,10 @@ class Page {
     const { colours } = this.fields();
     if (this.panel.history.shown?.groups.length) colours.value = "answer";
     this.draw();
+  }
+
+  get isListed() {
+    return document.body.classList.contains("listed");
   }
 
   /** @param {boolean} listed */
@@ -376,7 +387,8 @@ class Page {
     }));
     const text = savedPage({
       title: this.hello.job || "ranks", release: this.hello.release, ranks: this.ranks, cells: this.grid.canvas,
-      legend: byId("legend", HTMLElement), why: this.why.element, answers, happened: this.happened.element, now: this.now,
+      legend: byId("legend", HTMLElement), why: this.why.element, answers, happened: this.happened.element,
+      now: this.now,
     }, style);
     download(`${(this.hello.job || "ranks").replace(/[^\w.-]/g, "_")}.html`, text);
   }

@@ -21,7 +21,8 @@ test("the first group is calm, and each of the next thirty has a colour and mark
 });
 
 test("errors and silence look the same in each answer, wherever they stand", () => {
-  const looks = looksOfGroups([{ id: "@err", kind: "error" }, { id: "@1", kind: "value" }, { id: "@?", kind: "silent" }]);
+  const groups = [{ id: "@err", kind: "error" }, { id: "@1", kind: "value" }, { id: "@?", kind: "silent" }];
+  const looks = looksOfGroups(groups);
   assert.equal(looks.get("@err")?.mark, "cross");
   assert.equal(looks.get("@1")?.mark, "none");
   assert.equal(looks.get("@?")?.mark, "wedge");

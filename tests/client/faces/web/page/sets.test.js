@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  BadSet, formatNumbers, formatRows, keysNamed, parseSet,
+  BadSet, formatNumbers, formatRows, parseSet,
 } from "../../../../../client/dbg_client/faces/web/static/job/sets.js";
 import { row, rowsOf } from "./rows.js";
 
@@ -38,7 +38,8 @@ test("a typed set chooses the ranks that a target names", () => {
 });
 
 test("a state is a set, and a crashed rank is stopped as well", () => {
-  const rows = [row(0), row(1, { state: "stopped", reason: "crash" }), row(2, { state: "stopped" }), row(3, { state: "held" })];
+  const crashed = row(1, { state: "stopped", reason: "crash" });
+  const rows = [row(0), crashed, row(2, { state: "stopped" }), row(3, { state: "held" })];
   assert.equal(chosen("stopped", rows), "1-2");
   assert.equal(chosen("crashed", rows), "1");
   assert.equal(chosen("held,running", rows), "0,3");
@@ -60,16 +61,6 @@ test("what is no set is refused with a sentence", () => {
   for (const text of ["", " ", "5-3", "0-8/0", "nonsense", "a<b>:*", "gpu[9-1]:*", "99999999999"]) {
     assert.throws(() => parseSet(text), BadSet, text);
   }
-});
-
-test("the names of an answer are keys of rows", () => {
-  const two = [...ROWS, ...rowsOf(4).map((one) => ({ ...one, job: "other", key: `other/${one.rank}` }))];
-  assert.deepEqual(keysNamed("0-1,5", ROWS), new Set(["4711.0/0", "4711.0/1", "4711.0/5"]));
-  assert.deepEqual(keysNamed("other/0-2/2", two), new Set(["other/0", "other/2"]));
-  assert.deepEqual(keysNamed("gpu000:2,3", ROWS), new Set(["4711.0/2", "4711.0/3"]));
-  assert.deepEqual(keysNamed("5@105", ROWS), new Set(["4711.0/5"]));
-  assert.deepEqual(keysNamed("", ROWS), new Set());
-  assert.deepEqual(keysNamed("<b>", ROWS), new Set());
 });
 
 test("ranks are named as a target for exactly them", () => {

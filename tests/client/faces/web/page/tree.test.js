@@ -38,7 +38,8 @@ test("a stack that ends where others go on has no line of its own, and counts ab
 test("frames of libraries are one step, but for the innermost", () => {
   const root = mergeStacks([group("main lib1 lib2 lib3", 1)], { libraries: false });
   const [line] = linesOf(root);
-  assert.deepEqual(line.steps.map((one) => one.label), ["main train.py:1", "lib1 lib1.py:2 … lib2 lib2.py:3", "lib3 lib3.py:4"]);
+  const labels = ["main train.py:1", "lib1 lib1.py:2 … lib2 lib2.py:3", "lib3 lib3.py:4"];
+  assert.deepEqual(line.steps.map((one) => one.label), labels);
   assert.ok(isLibrary({ file: "/usr/lib/python3.11/json.py", line: 1, function: "f" }));
 });
 
@@ -51,5 +52,4 @@ test("the boxes of a flame graph lie within their parents", () => {
   assert.deepEqual(boxes.map(({ node, x, width, depth }) => [node.label.split(" ")[0], x, width, depth]), [
     ["main", 0, 1, 0], ["step", 0, 0.7, 1], ["backward", 0, 0.6, 2], ["forward", 0.6, 0.1, 2], ["load", 0.7, 0.3, 1],
   ]);
-  assert.equal(flameOf(mergeStacks(GROUPS), 0.5).length, 3);
 });

@@ -2,7 +2,8 @@
  * What has changed between two answers: which ranks went from which group to which.
  *
  * @typedef {{id: string, text: string, keys: ReadonlySet<string>}} Part
- * @typedef {{from: string | null, to: string | null, keys: string[], same: boolean}} Move texts of both; null: not asked
+ * @typedef {{from: string | null, to: string | null, keys: string[], same: boolean}} Move
+ *   texts of both; null: not asked
  */
 
 /**

@@ -5,7 +5,7 @@
  * @typedef {import("../job/history.js").Group} Group
  * @typedef {{choose: (keys: string[]) => void, name: (keys: string[]) => string}} On `choose` selects ranks
  */
-import { h, swatch, timeOfDay } from "../job/dom.js";
+import { button, h, swatch, timeOfDay } from "../job/dom.js";
 import { textOf } from "../job/history.js";
 import { duration } from "../job/ranks.js";
 import { looksOfGroups } from "../grid/marks.js";
@@ -29,15 +29,15 @@ export function answerView(entry, earlier, as, on) {
   if (earlier?.answer && entry.groups.length) return [head, compareView(earlier, entry, on)];
   const plot = entry.question.every && entry.series.points.length > 1 ? plotView(entry.series, on) : null;
   if (document.verdicts) {
-    return [head, ...document.verdicts.map((/** @type {any} */ one) => verdictView(one)), missingView(document)];
+    return [head, ...document.verdicts.map((/** @type {any} */ one) => verdictView(one)), ...missingView(document)];
   }
   if (entry.groups.some((group) => group.frames)) {
     const stacks = as === "tree" ? treeView(entry, on) : as === "flame" ? flameView(entry, on) : null;
     const rest = stacks ? entry.groups.filter((group) => !group.frames) : entry.groups;
-    return [head, ...(stacks ? [stacks] : []), groupsView(entry, rest, on), missingView(document)];
+    return [head, ...(stacks ? [stacks] : []), groupsView(entry, rest, on), ...missingView(document)];
   }
   if (entry.groups.length) {
-    return [head, ...(plot ? [plot] : []), groupsView(entry, entry.groups, on), missingView(document)];
+    return [head, ...(plot ? [plot] : []), groupsView(entry, entry.groups, on), ...missingView(document)];
   }
   const table = tableOfVerb(document);
   return [head, table ?? h("pre", { class: "text" }, answer.text || "Nothing was said.")];
@@ -62,7 +62,7 @@ export function groupsView(entry, groups, on) {
     const age = /** @type {{age?: number | null}} */ (group).age;
     const look = looks.get(group.id);
     return h("li", { class: `group ${group.kind}` },
-      h("button", { type: "button", class: "who", title: "Select these ranks", onclick: () => on.choose(keys) },
+      button({ class: "who", title: "Select these ranks", onclick: () => on.choose(keys) },
         look ? swatch(look) : "", h("b", {}, group.id), h("span", {}, ` ${ranksText(group)}`)),
       h("span", { class: "ranksof" }, group.ranks),
       h("pre", { class: "value" }, textOf(group)),
@@ -78,9 +78,9 @@ function ranksText(group) {
 /** @param {any} document */
 function missingView(document) {
   const missing = Array.isArray(document.missing) ? document.missing : [];
-  if (!missing.length) return "";
-  const lines = missing.map((/** @type {any} */ one) => `${one.ranks ?? ""} ${one.state ?? one.kind ?? "missing"}`.trim());
-  return /** @type {any} */ (h("p", { class: "muted" }, `Not among them: ${lines.join("; ")}`));
+  if (!missing.length) return [];
+  const names = missing.map((/** @type {any} */ one) => `${one.ranks ?? ""} ${one.state ?? "missing"}`.trim());
+  return [h("p", { class: "muted" }, `Not among them: ${names.join("; ")}`)];
 }
 
 /** @param {Entry} before @param {Entry} after @param {On} on */
@@ -92,7 +92,7 @@ function compareView(before, after, on) {
     h("caption", {}, `${before.title} at ${timeOfDay(before.answer?.at ?? 0)}, compared with this answer`),
     h("thead", {}, h("tr", {}, ...["Ranks", "Before", "Now"].map((text) => h("th", { scope: "col" }, text)))),
     h("tbody", {}, ...moves.map((move) => h("tr", { class: move.same ? "same" : "moved" },
-      h("th", { scope: "row" }, h("button", { type: "button", class: "name", onclick: () => on.choose(move.keys) },
+      h("th", { scope: "row" }, button({ class: "name", onclick: () => on.choose(move.keys) },
         on.name(move.keys))),
       h("td", {}, shown(move.from)), h("td", {}, move.same ? "the same" : shown(move.to))))));
 }

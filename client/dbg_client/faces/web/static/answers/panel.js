@@ -4,12 +4,12 @@
  * @typedef {import("../job/link.js").Live} Live
  * @typedef {import("./groups.js").On} On
  */
-import { byId, h, oncePerFrame, timeOfDay } from "../job/dom.js";
+import { button, byId, h, oncePerFrame, timeOfDay } from "../job/dom.js";
 import { Entry, History } from "../job/history.js";
 import { answerView } from "./groups.js";
 
 const LOOKS = ["where", "why", "collectives", "slow 5"];
-const DEEDS = ["command n", "command s", "continue", "interrupt"];
+const DEEDS = ["command n", "continue", "interrupt"];
 
 export class Panel {
   /**
@@ -60,7 +60,7 @@ export class Panel {
   allow(drive) {
     const verbs = [...LOOKS, ...(drive ? DEEDS : [])];
     byId("verbs", HTMLElement).replaceChildren(...verbs.map((line) =>
-      h("button", { type: "button", onclick: () => this.ask(line) }, line.replace(/ \d+$/, ""))));
+      button({ onclick: () => this.ask(line) }, line.replace(/ \d+$/, ""))));
   }
 
   /** Put a question to the selected ranks. A line that is no verb is an expression. @param {string} line */
@@ -163,15 +163,16 @@ export class Panel {
 
   /** @param {Entry} entry @returns {(Node | string)[]} */
   standing(entry) {
-    const stop = (/** @type {string} */ text) => h("button", { type: "button", onclick: () => this.live.withdraw(entry.id) }, text);
+    const withdraw = () => this.live.withdraw(entry.id);
     if (entry.failure) return [h("span", { class: "failure" }, entry.failure)];
     if (entry.confirm) {
-      return [`${entry.confirm} `, h("button", { type: "button", class: "primary", onclick: () => this.agree(entry) }, "Yes"),
-        h("button", { type: "button", onclick: () => this.refuse(entry) }, "No")];
+      return [`${entry.confirm} `,
+        button({ class: "primary", onclick: () => this.agree(entry) }, "Yes"),
+        button({ onclick: () => this.refuse(entry) }, "No")];
     }
     if (entry.done) return [];
-    if (entry.answer) return [`asks every ${entry.question.every} s `, stop("Stop")];
-    return [entry.progress || `asking ${entry.whom}…`, " ", stop("Cancel")];
+    if (entry.answer) return [`asks every ${entry.question.every} s `, button({ onclick: withdraw }, "Stop")];
+    return [entry.progress || `asking ${entry.whom}…`, " ", button({ onclick: withdraw }, "Cancel")];
   }
 
   /** @param {Entry} entry */
@@ -190,8 +191,8 @@ export class Panel {
 
   switches() {
     return h("p", { class: "switches", role: "group", "aria-label": "Stacks as" },
-      ...(/** @type {const} */ (["tree", "flame", "groups"])).map((as) => h("button", {
-        type: "button", "aria-pressed": String(this.as === as),
+      ...(/** @type {const} */ (["tree", "flame", "groups"])).map((as) => button({
+        "aria-pressed": String(this.as === as),
         onclick: () => {
           this.as = as;
           this.draw();

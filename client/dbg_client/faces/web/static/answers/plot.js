@@ -1,5 +1,5 @@
 /** A value over steps as a small plot: the median, the spread of the ranks behind it, and the odd ones by name. */
-import { h, svg } from "../job/dom.js";
+import { button, h, svg } from "../job/dom.js";
 
 /** @typedef {import("./series.js").Series} Series */
 
@@ -20,20 +20,22 @@ export function plotView(series, on) {
   ];
   const odd = [...series.odd].slice(0, COLOURS.length);
   const lines = odd.flatMap(([, values], number) => marksOf(values, COLOURS[number], x, y, range.high));
-  const picture = svg("svg", { class: "plot", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": told(series) },
-    ...[range.high, (range.low + range.high) / 2, range.low].map((value, number) => svg("g", {},
-      svg("line", { x1: LEFT, x2: WIDTH - 8, y1: y(value), y2: y(value), class: "rule" }),
-      svg("text", { x: LEFT - 6, y: Math.min(HEIGHT - 2, y(value) + (number ? 4 : 9)), "text-anchor": "end" }, short(value)))),
-    svg("polygon", { points: band.join(" "), class: "band" }),
-    svg("polyline", { points: finite.map((point) => `${x(point.number)},${y(point.median)}`).join(" "), class: "median" }),
-    ...lines);
-  return h("figure", { class: "series" }, picture, h("figcaption", {}, told(series), ...odd.map(([key, values], number) => {
+  const middle = finite.map((point) => `${x(point.number)},${y(point.median)}`);
+  const rules = [range.high, (range.low + range.high) / 2, range.low].map((value, number) => svg("g", {},
+    svg("line", { x1: LEFT, x2: WIDTH - 8, y1: y(value), y2: y(value), class: "rule" }),
+    svg("text", { x: LEFT - 6, y: y(value) + (number ? 4 : 9), "text-anchor": "end" }, short(value))));
+  const picture = svg("svg",
+    { class: "plot", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": told(series) },
+    ...rules, svg("polygon", { points: band.join(" "), class: "band" }),
+    svg("polyline", { points: middle.join(" "), class: "median" }), ...lines);
+  const names = odd.map(([key, values], number) => {
     const value = values.findLast((one) => one !== undefined);
-    const name = h("button", { type: "button", class: "name", onclick: () => on.choose([key]) },
+    const name = button({ class: "name", onclick: () => on.choose([key]) },
       `${on.name([key])}: ${short(value ?? NaN)}`);
     name.style.borderColor = `var(--${COLOURS[number]})`;
     return name;
-  })));
+  });
+  return h("figure", { class: "series" }, picture, h("figcaption", {}, told(series), ...names));
 }
 
 /** Draw an odd rank where it was odd; what is not finite lies at the upper edge.

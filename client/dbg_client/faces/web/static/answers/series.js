@@ -1,8 +1,8 @@
 /**
  * A value over steps: of each answer the median, the spread of the ranks, and those that stand apart.
  *
- * @typedef {{at: number, low: number, median: number, high: number, count: number, odd: {key: string, value: number}[]}}
- *   Point numbers are NaN where no rank has a finite one
+ * @typedef {{at: number, low: number, median: number, high: number, count: number, 
+ *   odd: {key: string, value: number}[]}} Point numbers are NaN where no rank has a finite one
  */
 
 /** Answers of one plot; of more the oldest are dropped. */
@@ -37,9 +37,8 @@ export function pointOf(at, groups) {
   if (!values.length) return null;
   const finite = values.map(({ value }) => value).filter(Number.isFinite).sort((a, b) => a - b);
   const median = middle(finite);
-  return {
-    at, median, low: finite[0] ?? NaN, high: finite.at(-1) ?? NaN, count: values.length, odd: oddOnes(values, finite, median),
-  };
+  const odd = oddOnes(values, finite, median);
+  return { at, median, low: finite[0] ?? NaN, high: finite.at(-1) ?? NaN, count: values.length, odd };
 }
 
 /** @param {number[]} sorted */

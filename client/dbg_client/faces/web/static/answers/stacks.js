@@ -5,7 +5,7 @@
  * @typedef {import("./tree.js").StackGroup} StackGroup
  * @typedef {import("./groups.js").On} On
  */
-import { h, swatch } from "../job/dom.js";
+import { button, h, swatch } from "../job/dom.js";
 import { looksOfGroups } from "../grid/marks.js";
 import { flameOf, linesOf, mergeStacks } from "./tree.js";
 
@@ -32,11 +32,14 @@ export function treeView(entry, on) {
       number ? h("span", { class: "then", "aria-hidden": "true" }, " › ") : "",
       h("span", { class: step.isLibrary ? "step library" : "step", title: step.place?.file }, step.label),
     ]);
+    const choose = (/** @type {Event} */ event) => {
+      // It stands in a summary, which would fold.
+      event.preventDefault();
+      on.choose(keys);
+    };
     const label = h("span", { class: line.isOdd ? "stack odd" : "stack" },
-      h("button", { type: "button", class: "count", title: `Select ${on.name(keys)}`, onclick: (/** @type {Event} */ event) => {
-        event.preventDefault();
-        on.choose(keys);
-      } }, look ? swatch(look) : "", String(line.count)), ...steps);
+      button({ class: "count", title: `Select ${on.name(keys)}`, onclick: choose },
+        look ? swatch(look) : "", String(line.count)), ...steps);
     if (!line.children.length) return h("li", {}, h("div", { class: "leaf" }, label));
     return h("li", {}, h("details", { open: depth < OPEN_DEPTH },
       h("summary", {}, label), h("ul", {}, ...line.children.map((child) => drawn(child, depth + 1)))));
@@ -54,8 +57,8 @@ export function flameView(entry, on) {
   frame.style.height = `${depth * 23}px`;
   for (const { node, x, width, depth: level } of boxes) {
     const keys = keysOf(entry, node.groups);
-    const box = h("button", {
-      type: "button", class: node.isLibrary ? "box library" : "box",
+    const box = button({
+      class: node.isLibrary ? "box library" : "box",
       title: `${node.label}\n${node.place?.file ?? ""}\n${node.count} of ${root.count} ranks: ${on.name(keys)}`,
       onclick: () => on.choose(keys),
     }, node.label);

@@ -103,10 +103,9 @@ export function linesOf(root) {
  * Return the boxes of a flame graph; x and width are parts of the root's width.
  *
  * @param {Node} root
- * @param {number} [smallest] the width of the smallest box
  * @returns {{node: Node, x: number, width: number, depth: number}[]}
  */
-export function flameOf(root, smallest = 0.002) {
+export function flameOf(root) {
   /** @type {{node: Node, x: number, width: number, depth: number}[]} */
   const boxes = [];
   /** @param {Node} parent @param {number} from @param {number} depth */
@@ -114,7 +113,7 @@ export function flameOf(root, smallest = 0.002) {
     let x = from;
     for (const child of parent.children) {
       const width = child.count / root.count;
-      if (width >= smallest) boxes.push({ node: child, x, width, depth });
+      boxes.push({ node: child, x, width, depth });
       walk(child, x, depth + 1);
       x += width;
     }

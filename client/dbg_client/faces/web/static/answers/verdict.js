@@ -6,8 +6,11 @@
  *   group: string | null, collective: string | null, sequence?: number | null, age?: number | null,
  *   evidence: string[], next: string | null}} Verdict
  */
-import { h, swatch } from "../job/dom.js";
+import { button, h, swatch } from "../job/dom.js";
 import { baseName, duration } from "../job/ranks.js";
+
+/** Verbs that a verdict may name as the next one, and that are asked as they stand. */
+const DEEDS = new Set(["interrupt", "continue", "release", "where", "why", "slow", "collectives"]);
 
 /** Draw one verdict of an answer. @param {Verdict} verdict */
 export function verdictView(verdict) {
@@ -21,12 +24,15 @@ export function verdictView(verdict) {
 /** Draw those that wait, what they wait in, and those that have not come. @param {Verdict} verdict */
 function drawn(verdict) {
   if (!verdict.others) return "";
-  const where = [verdict.collective, verdict.sequence ? `#${verdict.sequence}` : "", verdict.group ? `of ${verdict.group}` : ""];
+  const number = verdict.sequence ? `#${verdict.sequence}` : "";
+  const where = [verdict.collective, number, verdict.group ? `of ${verdict.group}` : ""].filter(Boolean).join(" ");
+  const absent = verdict.kind === "missing" ? "not there" : verdict.kind;
   return h("div", { class: "waits", role: "img", "aria-label": `${verdict.others} wait for ${verdict.ranks}` },
-    h("span", { class: "side" }, swatch({ colour: "held", mark: "dash", name: "" }), h("b", {}, verdict.others), h("small", {}, "wait")),
-    h("span", { class: "arrow" }, h("span", {}, where.filter(Boolean).join(" ") || "wait for")),
-    h("span", { class: "side odd" }, swatch({ colour: "crashed", mark: "cross", name: "" }), h("b", {}, verdict.ranks),
-      h("small", {}, verdict.kind === "missing" ? "not there" : verdict.kind)));
+    h("span", { class: "side" }, swatch({ colour: "held", mark: "dash", name: "" }),
+      h("b", {}, verdict.others), h("small", {}, "wait")),
+    h("span", { class: "arrow" }, h("span", {}, where || "wait for")),
+    h("span", { class: "side odd" }, swatch({ colour: "crashed", mark: "cross", name: "" }),
+      h("b", {}, verdict.ranks), h("small", {}, absent)));
 }
 
 /** Draw lines of source with one of them marked.
@@ -42,7 +48,8 @@ export function sourceView(file, first, lines, line) {
 /** The verdict on top of the page, while ranks of the job wait. */
 export class Why {
   /** @param {HTMLElement} element
-   * @param {{choose: (keys: string[]) => void, source: (place: {key: string, where: Place}) => Promise<any>}} on */
+   * @param {{choose: (keys: string[]) => void, source: (place: {key: string, where: Place}) => Promise<any>,
+   *   canDrive: () => boolean, ask: (line: string) => void}} on */
   constructor(element, on) {
     this.element = element;
     this.on = on;
@@ -58,10 +65,9 @@ export class Why {
     this.draw();
   }
 
-  /** @returns {Verdict[]} what is worth the top of the page */
-  get verdicts() {
-    return [...this.told.values()].flatMap((message) => message.document.verdicts ?? [])
-      .filter((verdict) => verdict.kind !== "busy");
+  /** Leave the room to something else: the sentence stays. */
+  fold() {
+    for (const details of this.element.querySelectorAll("details")) details.open = false;
   }
 
   draw() {
@@ -69,6 +75,13 @@ export class Why {
       one.document.verdicts?.some((/** @type {Verdict} */ verdict) => verdict.kind !== "busy"));
     this.element.hidden = !messages.length;
     this.element.replaceChildren(...messages.map((message) => this.job(message)));
+  }
+
+  /** @param {string | null} command what to type next, which a page that drives can do @returns {Node | string} */
+  next(command) {
+    const line = command?.replace(/^dbg-attach /, "") ?? "";
+    if (!this.on.canDrive() || !DEEDS.has(line.split(" ")[0])) return command ? h("code", {}, command) : "";
+    return button({ class: "primary", onclick: () => this.on.ask(line) }, line);
   }
 
   /** @param {any} message */
@@ -80,36 +93,42 @@ export class Why {
         source.append(sourceView(lines.file, lines.first, lines.lines, place.where.line));
       }, () => {});
     }
-    const age = first.age ? h("time", { class: "age", "data-since": String(message.at - first.age) }, duration(first.age)) : "";
-    return h("details", { open: this.isOpen, ontoggle: (/** @type {any} */ event) => { this.isOpen = event.target.open; } },
-      h("summary", {}, h("span", { class: "alarm", "aria-hidden": "true" }), h("span", { class: "sentence" }, first.sentence), age),
-      h("div", { class: "body" },
-        h("div", { class: "told" }, drawn(first),
-          first.evidence.length ? h("pre", { class: "evidence" }, first.evidence.join("\n")) : "",
-          h("p", { class: "next" },
-            message.missing?.length
-              ? h("button", { type: "button", onclick: () => this.on.choose(message.missing) }, `Select ${first.ranks}`) : "",
-            first.next ? h("code", {}, first.next) : ""),
-          ...others.map(verdictView)),
-        source));
+    const since = first.age ? String(message.at - first.age) : "";
+    const age = since ? h("time", { class: "age", "data-since": since }, duration(first.age)) : "";
+    const choose = () => this.on.choose(message.missing);
+    const told = h("div", { class: "told" }, drawn(first),
+      first.evidence.length ? h("pre", { class: "evidence" }, first.evidence.join("\n")) : "",
+      h("p", { class: "next" }, message.missing?.length ? button({ onclick: choose }, `Select ${first.ranks}`) : "",
+        this.next(first.next)),
+      ...others.map(verdictView));
+    const details = h("details", { open: this.isOpen, ontoggle: () => { this.isOpen = details.open; } },
+      h("summary", {}, h("span", { class: "alarm", "aria-hidden": "true" }),
+        h("span", { class: "sentence" }, first.sentence), age),
+      h("div", { class: "body" }, told, source));
+    return details;
   }
 }
+
+/** Columns of `collectives` and `slow`; those with nothing in them are left out. */
+const COLUMNS = [
+  "group", "collective", "sequence", "ranks", "called", "finished", "missing", "kind", "times", "by", "lost", "age",
+];
 
 /** Draw the rows of `collectives` and `slow`, whose groups have no ids, as a table; null for other documents.
  * @param {any} document */
 export function tableOfVerb(document) {
+  /** @type {Record<string, unknown>[]} */
   const rows = Array.isArray(document.groups) ? document.groups : [];
   if (!rows.length || !("collective" in rows[0])) return null;
-  const columns = ["group", "collective", "sequence", "ranks", "called", "finished", "missing", "kind", "times", "by", "lost", "age"]
-    .filter((name) => rows.some((/** @type {any} */ row) => row[name] !== null && row[name] !== undefined && row[name] !== ""));
-  const notes = Array.isArray(document.notes) ? document.notes : [];
+  const columns = COLUMNS.filter((name) => rows.some((row) => cell(row[name])));
+  const notes = /** @type {string[]} */ (Array.isArray(document.notes) ? document.notes : []);
   return h("div", {}, h("table", { class: "table" },
     h("thead", {}, h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, ...rows.map((/** @type {any} */ row) => h("tr", {}, ...columns.map((name) => h("td", {}, cell(row[name]))))))),
-  ...notes.map((/** @type {string} */ note) => h("p", { class: "muted" }, note)));
+    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...columns.map((name) => h("td", {}, cell(row[name]))))))),
+  ...notes.map((note) => h("p", { class: "muted" }, note)));
 }
 
-/** @param {any} value */
+/** @param {unknown} value */
 function cell(value) {
   return value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
 }

@@ -50,7 +50,8 @@ function fit(shape, pitch, width, height) {
   const isNamed = pitch >= NAMED;
   const letters = shape.isMesh ? 4 : Math.min(shape.longest, 18);
   const left = isNamed ? Math.ceil((letters * 6.6 + 8) / pitch) : 0;
-  const top = shape.isMesh && (isNamed || shape.longest) ? Math.ceil(14 / pitch) * (isNamed && shape.longest ? 2 : 1) : 0;
+  const titles = shape.isMesh ? Number(isNamed) + Number(shape.longest > 0) : 0;
+  const top = Math.ceil(14 / pitch) * titles;
   const blockColumns = left + shape.columns + 1;
   const blockRows = top + shape.lines + (shape.isMesh || shape.lines > 1 ? 1 : 0);
   const most = Math.floor((Math.floor(width / pitch) + 1) / blockColumns);
@@ -101,7 +102,8 @@ function labelsOf(block, x, y, pitch, fitted, shape) {
   const labels = [];
   const title = fitted.top * pitch;
   if (block.label) {
-    labels.push({ text: block.label, x, y: y - title + Math.min(8, title / 2), width: shape.columns * pitch, end: false });
+    const middle = y - title + Math.min(8, title / 2);
+    labels.push({ text: block.label, x, y: middle, width: shape.columns * pitch, end: false });
   }
   if (left) {
     for (let row = 0; row < shape.lines; row++) {

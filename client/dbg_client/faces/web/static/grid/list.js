@@ -4,7 +4,7 @@
  * @typedef {import("../job/ranks.js").Row} Row
  * @typedef {import("./marks.js").Look} Look
  */
-import { byId, h, swatch } from "../job/dom.js";
+import { button, byId, h, swatch } from "../job/dom.js";
 import { conditionOf, duration, placeOf } from "../job/ranks.js";
 
 const PER_PAGE = 100;
@@ -37,8 +37,8 @@ export class List {
   /** @param {Row} row @param {HTMLElement} header */
   line(row, header) {
     const { look, selected, now } = this.shown;
-    const name = h("button", {
-      type: "button", class: "name", "data-key": row.key, "aria-pressed": String(selected.has(row.key)),
+    const name = button({
+      class: "name", "data-key": row.key, "aria-pressed": String(selected.has(row.key)),
       onclick: (/** @type {MouseEvent} */ event) => this.on.select([row.key], event.ctrlKey || event.shiftKey),
       ondblclick: () => this.on.open(row),
       onrefocus: (/** @type {Event} */ event) => /** @type {HTMLElement} */ (event.target).focus(),
@@ -56,9 +56,9 @@ export class List {
       this.element.scrollTop = 0;
     };
     return h("p", { class: "pager" },
-      h("button", { type: "button", onclick: turn(-1), disabled: this.page === 0 }, "Previous"),
+      button({ onclick: turn(-1), disabled: this.page === 0 }, "Previous"),
       h("span", {}, `page ${this.page + 1} of ${pages}`),
-      h("button", { type: "button", onclick: turn(1), disabled: this.page === pages - 1 }, "Next"));
+      button({ onclick: turn(1), disabled: this.page === pages - 1 }, "Next"));
   }
 }
 
@@ -66,7 +66,7 @@ export class List {
  * Make the table of some ranks.
  *
  * @param {Row[]} rows
- * @param {(row: Row, header: HTMLElement) => string[]} fill fills a row's first cell and returns the texts of the others
+ * @param {(row: Row, header: HTMLElement) => string[]} fill fills the first cell, returns the texts of others
  */
 export function tableOf(rows, fill) {
   return h("table", { class: "table" },

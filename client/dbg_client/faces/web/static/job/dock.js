@@ -88,7 +88,8 @@ export function listenToKeys(keys) {
   document.addEventListener("keydown", (event) => {
     const target = /** @type {Element | null} */ (event.target);
     if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
-    if (target?.closest("input, select, textarea, dialog, .pane") && !(event.key === "Escape" && target.closest("main"))) return;
+    const isTaken = target?.closest("input, select, textarea, dialog, .pane");
+    if (isTaken && !(event.key === "Escape" && target?.closest("main"))) return;
     const act = keys[event.key];
     if (!act) return;
     event.preventDefault();

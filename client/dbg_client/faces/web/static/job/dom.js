@@ -28,6 +28,11 @@ export function svg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
+/** Make a button, which sends no form. @param {Attributes} attributes @param {...Child} children */
+export function button(attributes, ...children) {
+  return h("button", { type: "button", ...attributes }, ...children);
+}
+
 /** @template {Element} E @param {E} element @param {Attributes} attributes @param {Child[]} children @returns {E} */
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {

@@ -4,7 +4,7 @@
  * @typedef {{number: number, at: number, kind: string, job: string, key: string, rank: string, ranks: string,
  *   count: number, text: string, who: string}} Event
  */
-import { h, svg, timeOfDay } from "./dom.js";
+import { button, h, svg, timeOfDay } from "./dom.js";
 
 const MAX_EVENTS = 1000;
 const SHOWN = 300;
@@ -40,19 +40,21 @@ export class Happened {
       this.element.replaceChildren(h("p", { class: "empty" }, "Nothing has happened since this page's server began."));
       return;
     }
-    this.element.replaceChildren(stripOf(this.events), h("ol", { class: "events" }, ...newest.map((event) => this.row(event))));
+    const rows = newest.map((event) => this.row(event));
+    this.element.replaceChildren(stripOf(this.events), h("ol", { class: "events" }, ...rows));
   }
 
   /** @param {Event} event */
   row(event) {
     const whom = event.count > 1 ? `${event.count} ranks (${event.ranks})` : event.rank;
     const name = event.key
-      ? h("button", { type: "button", class: "name", onclick: () => this.choose(event) }, whom)
+      ? button({ class: "name", onclick: () => this.choose(event) }, whom)
       : h("span", { class: "name" }, whom);
     const dot = h("span", { class: "dot", "aria-hidden": "true" });
     dot.style.background = `var(--${LANES[event.kind]?.[1] ?? "lost"})`;
-    return h("li", {}, h("time", {}, timeOfDay(event.at)), dot, h("span", { class: "kind" }, event.kind.replace("_", " ")),
-      name, h("span", { class: "text" }, event.text), h("span", { class: "who" }, event.who));
+    const kind = h("span", { class: "kind" }, event.kind.replace("_", " "));
+    return h("li", {}, h("time", {}, timeOfDay(event.at)), dot, kind, name,
+      h("span", { class: "text" }, event.text), h("span", { class: "who" }, event.who));
   }
 }
 
@@ -62,11 +64,11 @@ function stripOf(events) {
   const span = Math.max(1, (events.at(-1)?.at ?? first) - first);
   const marks = events.map((event) => {
     const [lane, colour] = LANES[event.kind] ?? [2, "lost"];
-    const mark = svg("rect", { x: 60 + ((event.at - first) / span) * 930, y: 3 + lane * 13, width: 3, height: 9 });
+    const mark = svg("rect", { x: ((event.at - first) / span) * 996, y: 3 + lane * 14, width: 4, height: 9 });
     mark.style.fill = `var(--${colour})`;
     return mark;
   });
-  const names = LANE_NAMES.map((text, lane) => svg("text", { x: 0, y: 11 + lane * 13 }, text));
-  return svg("svg", { class: "strip", viewBox: "0 0 1000 42", "aria-hidden": "true", preserveAspectRatio: "none" },
-    ...names, ...marks);
+  return h("div", { class: "strip", "aria-hidden": "true" },
+    h("p", {}, ...LANE_NAMES.map((text) => h("span", {}, text))),
+    svg("svg", { viewBox: "0 0 1000 42", preserveAspectRatio: "none" }, ...marks));
 }

@@ -82,7 +82,8 @@ export class Live {
   }
 
   /** Return the lines around a place, or around where the rank stands.
-   * @param {string} key @param {string} [file] @param {number} [line] @param {number} [around] @returns {Promise<Message>} */
+   * @param {string} key @param {string} [file] @param {number} [line] @param {number} [around]
+   * @returns {Promise<Message>} */
   source(key, file = "", line = 0, around = 5) {
     const id = this.send({ type: "source", key, file, line, around });
     if (id === null) return Promise.reject(new Error("There is no connection to the server."));

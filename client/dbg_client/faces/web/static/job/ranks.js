@@ -83,7 +83,8 @@ export class Ranks {
     this.coming = new Map();
   }
 
-  /** Take a page of a snapshot; with the last one it takes the place of all. @param {Row[]} rows @param {boolean} last */
+  /** Take a page of a snapshot; with the last one it takes the place of all.
+   * @param {Row[]} rows @param {boolean} last */
   snapshot(rows, last) {
     for (const row of rows) this.coming.set(row.key, row);
     if (!last) return false;
@@ -93,7 +94,8 @@ export class Ranks {
     return true;
   }
 
-  /** Take changed rows and forget keys; return whether ranks came or went. @param {Row[]} rows @param {string[]} gone */
+  /** Take changed rows and forget keys; return whether ranks came or went.
+   * @param {Row[]} rows @param {string[]} gone */
   change(rows, gone) {
     let moved = false;
     for (const key of gone) moved = this.byKey.delete(key) || moved;

@@ -8,7 +8,7 @@ import { h, swatch } from "./dom.js";
 import { conditionOf } from "./ranks.js";
 import { lookOfCondition } from "../grid/marks.js";
 
-/** Ranks in the table, those that need a look first. */
+/** Ranks in the table, which has all but those that run. */
 const MAX_ROWS = 2000;
 
 /**
@@ -26,24 +26,22 @@ const MAX_ROWS = 2000;
 
 /** Return the file's text. @param {Shown} shown @param {string} style the text of page.css */
 export function savedPage(shown, style) {
-  const file = document.implementation.createHTMLDocument(`${shown.title}, saved`);
-  const policy = h("meta", { "http-equiv": "Content-Security-Policy", content: "default-src 'none'; style-src 'unsafe-inline'; img-src data:" });
-  file.head.append(policy, h("meta", { name: "color-scheme", content: "light dark" }), h("style", {}, style));
-  file.documentElement.lang = "en";
-  file.body.className = "saved";
   const at = new Date(shown.now * 1000);
   const picture = h("img", { src: shown.cells.toDataURL("image/png"), alt: "A cell for each rank" });
   picture.style.width = shown.cells.style.width;
-  file.body.append(
-    h("header", {}, h("h1", {}, shown.title),
-      h("p", { class: "muted" }, `${shown.ranks.rows.length} ranks at ${at.toLocaleString()} (${at.toISOString()}), dbg-broker ${shown.release}`)),
+  const body = h("body", { class: "saved" },
+    h("header", {}, h("h1", {}, shown.title), h("p", { class: "muted" },
+      `${at.toLocaleString()} (${at.toISOString()}), dbg-broker ${shown.release}`)),
     h("main", {},
       part("Why", still(shown.why)),
       h("section", {}, h("h2", {}, "Ranks"), picture, still(shown.legend), tableOfRanks(shown)),
       ...shown.answers.map(({ title, view }) => part(title, ...view.map((node) => still(node)))),
       part("What happened", still(shown.happened))));
-  for (const element of file.querySelectorAll("details")) element.open = true;
-  return `<!doctype html>\n${new XMLSerializer().serializeToString(file.documentElement)}`;
+  for (const element of body.querySelectorAll("details")) element.open = true;
+  const text = (/** @type {Node} */ node) => new XMLSerializer().serializeToString(node);
+  return `<!doctype html>\n<html lang="en"><head><meta charset="utf-8">${text(h("title", {}, `${shown.title}, saved`))}
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width"><style>${style}</style></head>${text(body)}</html>`;
 }
 
 /** @param {string} title @param {...Node} nodes */
@@ -58,7 +56,8 @@ function still(node) {
   copy.removeAttribute("hidden");
   copy.removeAttribute("id");
   for (const button of copy.querySelectorAll("button")) {
-    const text = h("span", { class: button.className, title: button.title, style: button.getAttribute("style") });
+    const text = h("span", { class: button.className, title: button.title });
+    text.style.cssText = button.style.cssText;
     text.append(...button.childNodes);
     button.replaceWith(text);
   }
@@ -67,13 +66,13 @@ function still(node) {
 
 /** @param {Shown} shown */
 function tableOfRanks({ ranks, now }) {
-  const rows = ranks.urgentFirst();
-  const table = tableOf(rows.slice(0, MAX_ROWS), (row, header) => {
+  const counts = [...ranks.counts()].map(([condition, count]) => `${count} ${condition}`).join(", ");
+  const rows = ranks.urgentFirst().filter((row) => conditionOf(row) !== "running");
+  const rest = rows.length - MAX_ROWS;
+  return h("div", {}, h("p", {}, counts), rows.length ? tableOf(rows.slice(0, MAX_ROWS), (row, header) => {
     header.append(swatch(lookOfCondition(conditionOf(row))), row.address);
     return cellsOf(row, now);
-  });
-  const rest = rows.length - MAX_ROWS;
-  return h("div", {}, table, rest > 0 ? h("p", { class: "muted" }, `and ${rest} more, most of them running`) : "");
+  }) : "", rest > 0 ? h("p", { class: "muted" }, `and ${rest} more`) : "");
 }
 
 /** Hand a text to the browser as a file. @param {string} name @param {string} text */

@@ -1,5 +1,5 @@
 /**
- * Sets of ranks as people type them (docs/reference/targets.md), and as answers name them.
+ * Sets of ranks as people type them (docs/reference/targets.md).
  *
  * The page needs them to mark cells; what a question is put to, the server decides by the same text.
  *
@@ -10,7 +10,6 @@ import { conditionOf } from "./ranks.js";
 
 const MAX_NUMBER = 10_000_000;
 const NUMBERS = /^(\d{1,8})(?:-(\d{1,8})(?:\/(\d{1,8}))?|:(\d{1,8})(?::(\d{1,8}))?)?$/;
-const NAMED = /^(\d{1,8})(?:-(\d{1,8})(?:\/(\d{1,8}))?)?((?:\.\d+)?(?:@\d+)?)$/;
 const CHILD = /^(\d{1,8})\.(\d{1,8})$/;
 const STATES = new Set(["stopped", "held", "crashed", "running", "unresponsive", "lost", "exited"]);
 const HOST = /^(?:[A-Za-z0-9._-]+|\*|\[[0-9,-]*\])+$/;
@@ -126,9 +125,9 @@ function divide(term) {
     rest = rest.slice(slash + 1);
   }
   const slice = NUMBERS.exec(rest);
-  if (slice && (slice[4] === undefined || Number(slice[1]) < Number(slice[4]))) return { out, job, host: null, what: rest };
+  const isSlice = slice && (slice[4] === undefined || Number(slice[1]) < Number(slice[4]));
   const colon = rest.indexOf(":");
-  if (colon < 0) return { out, job, host: null, what: rest };
+  if (isSlice || colon < 0) return { out, job, host: null, what: rest };
   return { out, job, host: rest.slice(0, colon) || null, what: rest.slice(colon + 1) };
 }
 
@@ -192,51 +191,4 @@ function spelled(inside) {
     if (!first || !(count >= 1 && count <= 100_000)) throw new BadSet(`The numbers “[${inside}]” can't be read.`);
     return Array.from({ length: count }, (_, index) => String(Number(first) + index).padStart(first.length, "0"));
   }).join("|");
-}
-
-/**
- * Return the keys of the ranks that an answer names, such as `0-6,gpu013:2` or `4711.0/0-3`.
- *
- * @param {string} names
- * @param {Row[]} rows
- * @returns {Set<string>}
- */
-export function keysNamed(names, rows) {
-  if (!names) return new Set();
-  const byName = indexed(rows);
-  const keys = new Set();
-  let prefix = "";
-  for (const piece of names.split(",")) {
-    // A number without a host or job belongs to those before it.
-    const end = NAMED.test(piece) ? 0 : Math.max(piece.lastIndexOf(":"), piece.includes(":") ? 0 : piece.indexOf("/")) + 1;
-    if (end) prefix = piece.slice(0, end);
-    const rest = piece.slice(end);
-    const [, low, high = low, step = "1", suffix = ""] = NAMED.exec(rest) ?? [];
-    if (low === undefined) {
-      for (const key of byName.get(prefix + rest) ?? []) keys.add(key);
-      continue;
-    }
-    for (let number = Number(low); number <= Math.min(Number(high), MAX_NUMBER); number += Math.max(1, Number(step))) {
-      for (const key of byName.get(prefix + number + suffix) ?? []) keys.add(key);
-    }
-  }
-  return keys;
-}
-
-/** Return the keys of rows by each name that an answer may give them. @param {Row[]} rows */
-function indexed(rows) {
-  /** @type {Map<string, string[]>} */
-  const found = new Map();
-  for (const row of rows) {
-    const number = row.address.slice(row.address.lastIndexOf(":") + 1);
-    const host = /^\d{1,8}$/.test(row.host) ? `[${row.host}]` : row.host;
-    for (const prefix of ["", `${row.job}/`, `${host}:`, `${row.job}/${host}:`]) {
-      for (const name of [`${prefix}${number}`, `${prefix}${number}@${row.pid}`]) {
-        const keys = found.get(name);
-        if (keys) keys.push(row.key);
-        else found.set(name, [row.key]);
-      }
-    }
-  }
-  return found;
 }

@@ -9,7 +9,8 @@
 const LONGEST_PAUSE = 2;
 const LARGEST = 1000;
 
-/** Read a recording; a line that can't be read ends it, as where a broker was killed. @param {string} text @returns {Cast} */
+/** Read a recording; a line that can't be read ends it, as where a broker was killed.
+ * @param {string} text @returns {Cast} */
 export function readCast(text) {
   const [first, ...lines] = text.split("\n");
   const header = JSON.parse(first);

@@ -6,7 +6,7 @@
  *   help: () => void, canDrive: () => boolean}} On
  */
 import { sourceView } from "../answers/verdict.js";
-import { h } from "../job/dom.js";
+import { button, h } from "../job/dom.js";
 import { backOff } from "../job/link.js";
 import { placeOf } from "../job/ranks.js";
 import { openTerminal } from "./emulator.js";
@@ -31,13 +31,11 @@ export class Pane {
     /** @type {WebSocket | null} */
     this.socket = null;
     this.encoder = new TextEncoder();
-    this.lines = new LinePrompt((message) => this.say(message), (prompt, line) => this.terminal.write(`\x1b[1m${prompt}\x1b[m${
-      // What was typed is text: a key that would move the cursor is shown as a blank.
-      line.replace(/[^\x20-\x7e\u00a0-\uffff]/g, " ")}\r\n`));
+    this.lines = new LinePrompt((message) => this.say(message), (prompt, line) => this.echo(prompt, line));
     this.standing = h("span", { class: "standing" });
     this.driver = h("span", { class: "driver" });
     this.notice = h("p", { class: "notice", role: "status" });
-    this.keyboard = h("button", { type: "button", class: "keyboard", onclick: () => this.toggleKeyboard() });
+    this.keyboard = button({ class: "keyboard", onclick: () => this.toggleKeyboard() });
     this.screen = h("div", { class: "screen" });
     this.around = h("div", { class: "around", hidden: true });
     this.element = this.build();
@@ -55,16 +53,16 @@ export class Pane {
   build() {
     return h("section", { class: "pane", "aria-label": `Terminal of ${this.address}` },
       h("header", {}, h("b", {}, this.address), this.standing, this.driver, this.keyboard,
-        h("button", { type: "button", class: "quiet", "aria-label": `Detach from ${this.address}`, title: "Detach (Ctrl-] d); the rank stays as it is",
-          onclick: () => this.on.close(this) }, "×")),
+        button({ class: "quiet", "aria-label": `Detach from ${this.address}`,
+          title: "Detach (Ctrl-] d); the rank stays as it is", onclick: () => this.on.close(this) }, "×")),
       h("div", { class: "screens" }, this.screen, this.around), this.lines.element, this.notice);
   }
 
   // --------------------------------------------------------------------------------------------------- the socket
 
   dial() {
-    const address = `${location.origin.replace(/^http/, "ws")}/terminal?key=${encodeURIComponent(this.key)}&mode=${this.mode}`;
-    const socket = new WebSocket(address);
+    const query = new URLSearchParams({ key: this.key, mode: this.mode });
+    const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}/terminal?${query}`);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
     socket.onopen = () => {
@@ -135,6 +133,12 @@ export class Pane {
   /** @param {object} message */
   say(message) {
     if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+  }
+
+  /** Show what was typed behind its prompt; what is no letter would move the cursor.
+   * @param {string} prompt @param {string} line */
+  echo(prompt, line) {
+    this.terminal.write(`\x1b[1m${prompt}\x1b[m${line.replace(/[^\x20-\x7e\u00a0-\uffff]/g, " ")}\r\n`);
   }
 
   saySize() {

@@ -1,6 +1,5 @@
 /** Terminals side by side; which ones are open outlives a reload of the page. */
 import { h } from "../job/dom.js";
-import { conditionOf } from "../job/ranks.js";
 import { Pane } from "./pane.js";
 
 const MAX_PANES = 12;
@@ -56,7 +55,7 @@ export class Panes {
 
   /** Go from one rank's terminal to the next stopped rank. @param {Pane} pane @param {number} by */
   next(pane, by) {
-    const stopped = this.on.rows().filter((row) => ["stopped", "crashed"].includes(conditionOf(row)) || row.key === pane.key);
+    const stopped = this.on.rows().filter((row) => row.state === "stopped" || row.key === pane.key);
     if (stopped.length < 2) {
       pane.tell("No other rank is stopped.");
       return;

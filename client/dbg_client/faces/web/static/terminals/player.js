@@ -1,5 +1,5 @@
 /** Recordings: their list, and one of them played. */
-import { h } from "../job/dom.js";
+import { button, h } from "../job/dom.js";
 import { duration } from "../job/ranks.js";
 import { Playback, readCast, readSize } from "./cast.js";
 import { openTerminal } from "./emulator.js";
@@ -24,10 +24,12 @@ export class Recordings {
 
   draw() {
     const rows = this.recordings.map((one) => h("li", {},
-      h("button", { type: "button", class: "name", onclick: () => this.play(one) }, one.title || one.name),
-      h("span", { class: "muted" }, `${one.job} · ${new Date(one.at * 1000).toLocaleString()} · ${sizeText(one.size)}`)));
+      button({ class: "name", onclick: () => this.play(one) }, one.title || one.name),
+      h("span", { class: "muted" }, one.job), h("span", { class: "muted" }, new Date(one.at * 1000).toLocaleString()),
+      h("span", { class: "muted" }, sizeText(one.size))));
     this.element.replaceChildren(rows.length ? h("ol", { class: "events" }, ...rows)
-      : h("p", { class: "empty" }, "No stop was recorded. The broker records with ", h("code", {}, "dbg-broker serve --record DIR"), "."));
+      : h("p", { class: "empty" }, 
+        "No stop was recorded. The broker records with ", h("code", {}, "dbg-broker serve --record DIR"), "."));
   }
 
   /** @param {Recording} recording */
@@ -43,7 +45,8 @@ export class Recordings {
       if (!response.ok) throw new Error(`The server has no such recording (${response.status}).`);
       this.player = new Player(this.element, readCast(await response.text()), recording.title || recording.name, back);
     } catch (error) {
-      this.element.replaceChildren(h("p", { class: "empty" }, String(error)), h("button", { type: "button", onclick: back }, "Back"));
+      const text = error instanceof Error ? error.message : String(error);
+      this.element.replaceChildren(h("p", { class: "empty" }, text), button({ onclick: back }, "Back"));
     }
   }
 }
@@ -53,13 +56,15 @@ class Player {
   constructor(element, cast, title, back) {
     this.playback = new Playback(cast);
     this.screen = h("div", { class: "screen" });
-    this.button = h("button", { type: "button", class: "primary", onclick: () => this.toggle() }, "Play");
+    this.button = button({ class: "primary", onclick: () => this.toggle() }, "Play");
     this.slider = h("input", { type: "range", min: 0, max: Math.max(0.1, cast.seconds), step: 0.1, value: 0,
       "aria-label": "Place in the recording", oninput: () => this.go(Number(this.slider.value)) });
     this.time = h("span", { class: "muted" });
-    this.speed = h("select", { "aria-label": "Speed" }, ...[1, 2, 4, 8].map((by) => h("option", { value: by }, `${by}×`)));
+    const speeds = [1, 2, 4, 8].map((by) => h("option", { value: by }, `${by}×`));
+    this.speed = h("select", { "aria-label": "Speed" }, ...speeds);
     element.replaceChildren(h("div", { class: "bar" },
-      h("button", { type: "button", onclick: back }, "Back"), h("b", {}, title), this.button, this.slider, this.time, this.speed,
+      button({ onclick: back }, "Back"), h("b", {}, title), this.button, this.slider, this.time,
+      this.speed,
     ), this.screen);
     this.terminal = openTerminal(this.screen, cast).terminal;
     this.before = 0;
