@@ -70,25 +70,28 @@ class Axes(_Said):
     axes: tuple[Axis, ...]
 
 
+class Missing(_Said):
+    """Which ranks never came, as ``missing`` of ``list --json``, whenever that has changed."""
+
+    missing: tuple[msgspec.Raw, ...]
+
+
 class Ranks(_Said):
-    """A page of rows: all ranks after ``hello``, and again when the list of a new broker is whole.
+    """A page of rows, behind ``hello``; ``last`` says that no more follows, but for ``change``.
 
     A row is what ``dbg-attach list --json`` has for a rank, and its ``key``, its ``coordinates`` as an object of axes,
-    and ``waits_in``. ``first`` begins the list anew: what is not among the rows up to ``last`` is gone. ``missing`` is
-    as in ``list --json``, with ``last``.
+    and ``waits_in``.
     """
 
     rows: tuple[msgspec.Raw, ...]
-    first: bool
     last: bool
-    missing: tuple[msgspec.Raw, ...] = ()
 
 
 class Change(_Said):
     """What has changed since the text before: several changes of a rank are one row, the last. ``gone`` are keys."""
 
     rows: tuple[msgspec.Raw, ...]
-    gone: tuple[str, ...]
+    gone: tuple[str, ...] = ()
 
 
 class Link(_Said):
@@ -116,11 +119,9 @@ class Answer(_Said):
 
 
 class Progress(_Said):
-    """How far the answers to ``ask`` are, once a second: ``text`` is what a terminal shows meanwhile."""
+    """What an answer still waits for, once a second: ``12 of 16 answered, waiting for 3 (2 s)``."""
 
     id: int
-    done: int
-    of: int
     text: str
 
 
@@ -160,13 +161,25 @@ class Event(_Said):
     who: str
 
 
+class Standing(Record):
+    """Where a rank of a verdict stands: the innermost frame of its own code, which ``source`` shows."""
+
+    key: str
+    where: Place
+
+
 class Verdict(_Said):
-    """The last verdict on a job in which ranks wait: the ``document`` of ``why --json``; null once they go on again."""
+    """The last verdict on a job in which ranks wait: the ``document`` of ``why --json``; null once they go on again.
+
+    ``missing`` are the keys of ranks that have not come to a collective, ``places`` where the first of the ranks that
+    the worst verdict names stand.
+    """
 
     job: str
     at: float
     document: msgspec.Raw | None
-    missing: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    places: tuple[Standing, ...] = ()
 
 
 class Recording(Record):
@@ -196,7 +209,20 @@ class Lines(_Said):
 
 
 ToPage = (
-    Hello | Axes | Ranks | Change | Link | Answer | Progress | Failed | Confirm | Event | Verdict | Recordings | Lines
+    Hello
+    | Axes
+    | Missing
+    | Ranks
+    | Change
+    | Link
+    | Answer
+    | Progress
+    | Failed
+    | Confirm
+    | Event
+    | Verdict
+    | Recordings
+    | Lines
 )
 
 # ---------------------------------------------------------------------------------------------- /live, from the page

@@ -37,8 +37,8 @@ def test_a_message_names_its_type() -> None:
 
 def test_rows_and_documents_go_out_as_they_were_made_once() -> None:
     row = msgspec.Raw(b'{"key":"j/0"}')
-    assert json.loads(encode(Ranks(rows=(row, row), first=True, last=False)))["rows"] == [{"key": "j/0"}] * 2
-    assert json.loads(encode(Verdict(job="j", at=1.5, document=None, missing=())))["document"] is None
+    assert json.loads(encode(Ranks(rows=(row, row), last=False)))["rows"] == [{"key": "j/0"}] * 2
+    assert json.loads(encode(Verdict(job="j", at=1.5, document=None)))["document"] is None
 
 
 def test_what_a_page_says_is_read() -> None:

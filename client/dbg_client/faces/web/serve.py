@@ -1,0 +1,251 @@
+"""Serve the page on this host's loopback until the command ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+from aiohttp import web
+
+from dbg_client.actions.streams import tell
+from dbg_client.core.patience import read_in_thread
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.faces.web.access import (
+    FIXED_HEADERS,
+    NONCE,
+    NOTHING_POLICY,
+    Access,
+    NotAdmitted,
+    content_policy,
+    new_nonce,
+    require_own,
+)
+from dbg_client.faces.web.asks import Asks
+from dbg_client.faces.web.feed import Feed
+from dbg_client.faces.web.files import page_text, static_files
+from dbg_client.faces.web.live import LivePage
+from dbg_client.faces.web.messages import Ended, Hello
+from dbg_client.faces.web.outbox import Guest, Outbox, hold
+from dbg_client.faces.web.terminals import NO_RANK, NoSeat, PageSeat
+from dbg_client.words.settings import Web
+from dbg_wire.errors import BadInput
+from dbg_wire.messages import Mode
+from dbg_wire.targets.selection import Target
+from dbg_wire.version import RELEASE
+
+LOOPBACK = "127.0.0.1"
+
+LOOKS_ONLY = "this page only looks; `dbg-attach web --drive` lets it act"
+WATCHES = "the token of this server lets it only look; one made by `dbg-broker token --role driver` lets it act"
+
+GOING_AWAY = 1001
+"""Code of a close at the server's end, as in RFC 6455."""
+
+END_SECONDS = 2.0
+"""Seconds for the pages to take the end."""
+
+COME_BACK = '<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>dbg-broker</title>'
+"""What leads to the page once more: a browser sends no strict cookie where the page of somebody else has led to us."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class PageServer:
+    """The pages of one target, for those who have the cookie; belongs to one event loop."""
+
+    def __init__(self, switchboard: Switchboard, target: Target | None, access: Access, *, drive: bool) -> None:
+        self._switchboard, self._target, self._access, self._drive = switchboard, target, access, drive
+        self.files = static_files()
+        self._page = page_text()
+        self._guests: dict[asyncio.Task[object], Outbox] = {}
+        self.feed = Feed(switchboard, target, self._hello)
+
+    @asynccontextmanager
+    async def serving(self, listening: socket.socket) -> AsyncIterator[None]:
+        """Serve at a socket while the block runs."""
+        application = web.Application(middlewares=[self._admit])
+        application.on_response_prepare.append(_add_headers)
+        application.add_routes(
+            [
+                web.get("/", self._index),
+                web.get("/static/{name:.+}", self._static),
+                web.get("/live", self._live),
+                web.get("/terminal", self._terminal),
+            ]
+        )
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=END_SECONDS)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, listening).start()
+            with self._switchboard.watched_by(self.feed):
+                yield
+        finally:
+            self.feed.close()
+            await self._send_away()
+            await runner.cleanup()
+
+    async def _send_away(self) -> None:
+        """Close all sockets; those that do not take it are cut off."""
+        for outbox in self._guests.values():
+            outbox.finish(GOING_AWAY, "the command has ended")
+        if self._guests:
+            await asyncio.wait(self._guests, timeout=END_SECONDS)
+        for guest in self._guests:
+            guest.cancel()
+        await asyncio.gather(*self._guests, return_exceptions=True)
+
+    def why_not(self) -> str:
+        """Return why a page may change nothing, empty if it may."""
+        if not self._switchboard.may_act:
+            return WATCHES
+        return "" if self._drive else LOOKS_ONLY
+
+    def _hello(self) -> Hello:
+        why_not = self.why_not()
+        return Hello(
+            target=self._target.text if self._target is not None else "",
+            job="",
+            drive=not why_not,
+            why_not=why_not,
+            release=RELEASE,
+            host=socket.gethostname(),
+            broker=self._switchboard.url,
+            now=time.time(),
+        )
+
+    # ---------------------------------------------------------------------------------------------------- requests
+
+    @web.middleware
+    async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        headers, is_page = request.headers, request.path == "/"
+        try:
+            require_own(request.host, headers.get("Origin"), headers.get("Sec-Fetch-Site"), of_page=not is_page)
+            if is_page and "token" in request.query:
+                return self._exchange(request)
+            if is_page and headers.get("Sec-Fetch-Site") == "cross-site":
+                return web.Response(text=COME_BACK, content_type="text/html")
+            self._access.require_cookie(request.cookies)
+            return await handler(request)
+        except NotAdmitted as refused:
+            return web.Response(status=refused.status, text=f"{refused}\n")
+        except web.HTTPException as error:
+            return web.Response(status=error.status, text=f"{error.reason}\n")
+
+    def _exchange(self, request: web.Request) -> web.Response:
+        answer = web.Response(status=303, headers={"Location": "/"})
+        value = self._access.exchange(request.query["token"])
+        answer.set_cookie(self._access.cookie, value, httponly=True, samesite="Strict", path="/")
+        return answer
+
+    async def _index(self, _: web.Request) -> web.Response:
+        nonce = new_nonce()
+        headers = {"Content-Security-Policy": content_policy(nonce)}
+        return web.Response(text=self._page.replace(NONCE, nonce), content_type="text/html", headers=headers)
+
+    async def _static(self, request: web.Request) -> web.Response:
+        found = self.files.get(request.match_info["name"])
+        if found is None:
+            raise web.HTTPNotFound
+        headers = {"ETag": f'"{found.tag}"', "Cache-Control": "no-cache"}
+        if any(tag.value == found.tag for tag in request.if_none_match or ()):
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=found.data, content_type=found.type, charset="utf-8", headers=headers)
+
+    async def _live(self, request: web.Request) -> web.StreamResponse:
+        async def come(outbox: Outbox) -> LivePage:
+            return LivePage(self.feed, Asks(self._switchboard, self.feed, outbox, self.why_not), outbox)
+
+        return await self._hold(request, come)
+
+    async def _terminal(self, request: web.Request) -> web.StreamResponse:
+        rank = self._switchboard.directory.by_key.get(request.query.get("key", ""))
+        wanted = request.query.get("mode", "")
+        mode = Mode(wanted) if wanted in [mode.value for mode in Mode] else Mode.WATCH
+
+        async def come(outbox: Outbox) -> Guest:
+            if rank is not None:
+                return PageSeat(self._switchboard.another(), rank, mode, outbox, self.why_not())
+            outbox.say(Ended(sentence="there is no such rank any more", went_on=False))
+            outbox.finish(NO_RANK, "no such rank")
+            return NoSeat()
+
+        return await self._hold(request, come)
+
+    async def _hold(self, request: web.Request, come: Callable[[Outbox], Awaitable[Guest]]) -> web.StreamResponse:
+        """Serve a socket, which must come from our page: a browser says so, and nothing else has the cookie."""
+        if request.headers.get("Origin") is None:
+            raise NotAdmitted("a WebSocket without an Origin is of no page")
+        task = asyncio.current_task()
+
+        async def register(outbox: Outbox) -> Guest:
+            if task is not None:
+                self._guests[task] = outbox
+            return await come(outbox)
+
+        try:
+            return await hold(request, register)
+        finally:
+            self._guests.pop(task, None)  # type: ignore[arg-type] # there is a task
+
+
+async def _add_headers(_: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers.update(FIXED_HEADERS)
+    answer.headers.setdefault("Cache-Control", "no-store")
+    answer.headers.setdefault("Content-Security-Policy", NOTHING_POLICY)
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on the loopback, at a free port for 0. Raises BadInput for a port that is taken."""
+    listening = socket.socket()
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((LOOPBACK, port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise BadInput(f"port {port} can't be served ({why})", "leave it out, and a free one is taken") from None
+    listening.setblocking(False)
+    return listening
+
+
+async def serve_web(settings: Web) -> int:
+    """Serve until the command is ended; return the exit status. Raises DbgError."""
+    broker = settings.broker
+    target = None
+    if settings.target is not None:
+        target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
+    switchboard = switchboard_to(broker.address, broker.timeout, program="web")
+    await switchboard.open()
+    try:
+        listening = listen(settings.port or 0)
+        port = int(listening.getsockname()[1])
+        access = Access(port, lambda token: tell(f"For another browser: {_address(port, token)}"))
+        server = PageServer(switchboard, target, access, drive=settings.drive)
+        async with server.serving(listening):
+            announce(port, access.new_token(), server.why_not())
+            await asyncio.Event().wait()
+    finally:
+        await switchboard.close()
+    return 0
+
+
+def _address(port: int, token: str) -> str:
+    return f"http://{LOOPBACK}:{port}/?token={token}"
+
+
+def announce(port: int, token: str, why_not: str) -> None:
+    """Say where the page is, and how to get there from another host."""
+    address = _address(port, token)
+    tell(f"The page is at {address}")
+    if why_not:
+        tell(f"{why_not[0].upper()}{why_not[1:]}.")
+    if "SSH_CONNECTION" in os.environ:
+        tell(f"On your own machine first: ssh -L {port}:{LOOPBACK}:{port} {socket.gethostname()}")
+    tell("The link works once; Ctrl-C ends the page, and ranks stay as they are.")
