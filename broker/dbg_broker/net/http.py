@@ -114,7 +114,7 @@ def describe_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer:
     bearer = known_bearer(upgrade, tokens, now)
     if isinstance(bearer, HttpAnswer):
         return bearer
-    made = next((one.made for one in tokens.issued if one.name == bearer.name), None)
+    made = next((one.made for one in tokens.issued.tokens if one.name == bearer.name), None)
     told = {
         "schema": 1,
         "role": bearer.role.value,

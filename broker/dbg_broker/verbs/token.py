@@ -11,8 +11,9 @@ from pathlib import Path
 
 from dbg_broker.audit.entries import What
 from dbg_broker.audit.writer import note
-from dbg_broker.home.bearer import JOB, NAME, IssuedToken, Role, load_issued, save_issued, with_token, without_token
+from dbg_broker.home.bearer import JOB, NAME, Role
 from dbg_broker.home.certificate import date_of
+from dbg_broker.home.issued import IssuedToken, load_issued, save_issued
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
 from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, renew_job_tokens, rotate_tokens
 from dbg_broker.verbs.broker_client import Say, notify_broker, token_of
@@ -88,7 +89,7 @@ def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
     expires = None if options.seconds is None else now + options.seconds
     made = IssuedToken(name=name, role=options.role, digest=digest_of(text), made=now, job=options.job, expires=expires)
     with tokens_locked(home):
-        save_issued(home, with_token(load_issued(home), made))
+        save_issued(home, load_issued(home).issue(made))
     note(home, What.TOKEN_MADE, text=f"{name}, {_described(made, now)}", job=options.job or "")
     notify_broker(home, aside)
     say(text)
@@ -97,7 +98,7 @@ def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
 
 def list_tokens(home: Path, say: Say, *, as_json: bool) -> int:
     """Print the tokens that have been made, none of their texts. Raise BadSecretFile."""
-    found, now = load_issued(home), time.time()
+    found, now = load_issued(home).tokens, time.time()
     if as_json:
         say(json.dumps({"schema": 1, "tokens": [_document(one, now) for one in found]}))
     elif not found:
@@ -112,7 +113,7 @@ def list_tokens(home: Path, say: Say, *, as_json: bool) -> int:
 def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
     """Take a token back; connections that were made with it end at once. Raise DbgError."""
     with tokens_locked(home):
-        save_issued(home, without_token(load_issued(home), name))
+        save_issued(home, load_issued(home).revoke(name, time.time()))
     note(home, What.TOKEN_REVOKED, text=name)
     say(f"{name} is revoked{notify_broker(home, aside)}")
     return 0
