@@ -92,6 +92,8 @@ def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
         save_issued(home, load_issued(home).issue(made))
     note(home, What.TOKEN_MADE, text=f"{name}, {_described(made, now)}", job=options.job or "")
     notify_broker(home, aside)
+    # Another broker of the cluster may have issued a token of this name in the same moment.
+    name = next((one.name for one in load_issued(home).tokens if one.digest == made.digest), name)
     say(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
 

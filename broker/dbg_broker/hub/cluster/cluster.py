@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_broker.hub.cluster.members import Members, Presence
 from dbg_broker.hub.cluster.messages import ClusterMessage, decode, encode
+from dbg_broker.hub.cluster.tokens import SharedTokens
 from dbg_broker.net.bus import Bus, BusHandlers
 from dbg_wire.errors import PeerError, printable
 
@@ -28,6 +29,7 @@ class Cluster:
     def __init__(self, hub: Hub, bus: Bus, own: Presence) -> None:
         self._hub, self._bus = hub, bus
         self.members = Members(own, hub.timers, self._came, self._gone)
+        self.tokens = SharedTokens(bus)
         self._methods: dict[type[ClusterMessage], Receive] = {}
         bus.handlers = BusHandlers(received=self._received, lost=self._lost, up=self._up, down=self._down)
 
@@ -81,6 +83,7 @@ class Cluster:
 
     def _up(self) -> None:
         """NATS answers, at first or again."""
+        self.tokens.up()
 
     def _down(self, why: str) -> None:
         """NATS has gone."""
