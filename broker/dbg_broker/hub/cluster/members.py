@@ -14,7 +14,7 @@ import msgspec
 
 from dbg_broker.timers import Timers
 from dbg_wire.errors import PeerError
-from dbg_wire.finding.endpoint import MAX_PINS
+from dbg_wire.limits import MAX_PINS
 from dbg_wire.records.bounds import InvalidMessage, Pid, Real, Sentence, Word
 from dbg_wire.records.record import Record, decode_record, encode_record
 
