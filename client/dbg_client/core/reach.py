@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from dbg_dial.find import PIPE_SECONDS, RENDEZVOUS_FILE, Opening, Seeker, find_broker, read_if_there, read_secret
+from dbg_dial.find import PIPE_SECONDS, Opening, Seeker, find_broker, read_if_there, read_secret
 from dbg_dial.memory import ask_memory
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.finding.endpoint import Reach
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Reach
 from dbg_wire.finding.environment import TOKEN, TOKEN_FILE
 from dbg_wire.finding.home import home_directory
 from dbg_wire.finding.rendezvous import parse_rendezvous
