@@ -147,7 +147,7 @@ async def browser_at(base: str, token: str) -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def served(
-    environ: Mapping[str, str], *, target: str | None = None, drive: bool = True
+    environ: Mapping[str, str], *, target: str | None = None, drive: bool = True, hang_seconds: float = 3600.0
 ) -> AsyncIterator[tuple[str, Access, PageServer]]:
     """Serve in this process; yield where, who may come, and the server."""
     switchboard = switchboard_to(None, seconds(10), {**os.environ, **environ})
@@ -156,7 +156,8 @@ async def served(
         listening = listen(0)
         port = int(listening.getsockname()[1])
         access = Access(port, lambda token: None)
-        server = PageServer(switchboard, parse_target(target) if target else None, access, drive=drive)
+        wanted = parse_target(target) if target else None
+        server = PageServer(switchboard, wanted, access, drive=drive, hang_seconds=hang_seconds)
         async with server.serving(listening):
             yield f"http://127.0.0.1:{port}", access, server
     finally:

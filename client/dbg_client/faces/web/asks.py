@@ -19,7 +19,9 @@ from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.faces.web import messages
 from dbg_client.faces.web.messages import Ask, Confirm, Failed, Lines, Progress, Source
+from dbg_client.faces.web.verdicts import told_of
 from dbg_client.questions.answers import ValueOptions
+from dbg_client.questions.cause import find_case
 from dbg_client.questions.inspection import file_in_ranks, read_source
 from dbg_client.questions.verbs import (
     CONTINUE,
@@ -209,14 +211,18 @@ class Asks:
 
     async def _ask(self, settings: RankSettings, ranks: Sequence[RankInfo], number: int) -> Told:
         line = WaitingLine(lambda text: self._outbox.say(Progress(id=number, text=text)) if text else None)
-        questions = Questions(self._switchboard, Asker(self._switchboard, settings.broker.timeout, line=line))
+        asker = Asker(self._switchboard, settings.broker.timeout, line=line)
+        questions = Questions(self._switchboard, asker)
         if isinstance(settings, verbs.Asked):
             return await self._values(questions, settings, ranks)
         if isinstance(settings, verbs.Where):
             stacks = await questions.stacks(ranks, threads=settings.threads, native=settings.native)
             return Told(Where(stacks).document, stacks.shown(), remembered(stacks.groups))
         if isinstance(settings, verbs.Why):
-            found = await questions.cause(ranks)
+            known = self._switchboard.directory.ranks
+            case, found = await find_case(asker, ranks, known)
+            for verdict in told_of(case, found, known, time.time()):
+                self._feed.judge(verdict)
             why = Why(found)
             return Told(why.document, str(why), {MISSING: [rank.key for rank in found.missing]})
         if isinstance(settings, verbs.Slow):

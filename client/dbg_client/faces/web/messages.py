@@ -171,6 +171,7 @@ class Standing(Record):
 class Verdict(_Said):
     """The last verdict on a job in which ranks wait: the ``document`` of ``why --json``; null once they go on again.
 
+    It comes when no rank has moved for a minute, and whenever a page asks ``why``; ``sentence`` is the worst one's.
     ``missing`` are the keys of ranks that have not come to a collective, ``places`` where the first of the ranks that
     the worst verdict names stand.
     """
@@ -178,6 +179,7 @@ class Verdict(_Said):
     job: str
     at: float
     document: msgspec.Raw | None
+    sentence: str = ""
     missing: tuple[str, ...] = ()
     places: tuple[Standing, ...] = ()
 

@@ -33,6 +33,7 @@ from dbg_client.faces.web.live import LivePage
 from dbg_client.faces.web.messages import Ended, Hello
 from dbg_client.faces.web.outbox import Guest, Outbox, hold
 from dbg_client.faces.web.terminals import NO_RANK, NoSeat, PageSeat
+from dbg_client.faces.web.verdicts import HANG_SECONDS, VerdictWatch
 from dbg_client.words.settings import Web
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Mode
@@ -59,8 +60,17 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class PageServer:
     """The pages of one target, for those who have the cookie; belongs to one event loop."""
 
-    def __init__(self, switchboard: Switchboard, target: Target | None, access: Access, *, drive: bool) -> None:
+    def __init__(
+        self,
+        switchboard: Switchboard,
+        target: Target | None,
+        access: Access,
+        *,
+        drive: bool,
+        hang_seconds: float = HANG_SECONDS,
+    ) -> None:
         self._switchboard, self._target, self._access, self._drive = switchboard, target, access, drive
+        self._hang_seconds = hang_seconds
         self.files = static_files()
         self._page = page_text()
         self._guests: dict[asyncio.Task[object], Outbox] = {}
@@ -81,11 +91,13 @@ class PageServer:
         )
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=END_SECONDS)
         await runner.setup()
+        watching = asyncio.create_task(VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run())
         try:
             await web.SockSite(runner, listening).start()
             with self._switchboard.watched_by(self.feed):
                 yield
         finally:
+            watching.cancel()
             self.feed.close()
             await self._send_away()
             await runner.cleanup()
