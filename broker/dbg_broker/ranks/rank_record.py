@@ -80,6 +80,10 @@ class RankRecord:
     end: RankEnd = field(default_factory=RankEnd)
     waits_in: str = ""
     """The collective that its step was in at its last pulse; empty unless it steps."""
+    owner: str = ""
+    """The broker that it is connected to; empty for this one."""
+    fence: int = 0
+    """The fencing token of the claim by which that broker has it; 0 without a cluster."""
     _place: Place | None = None
     _frames: tuple[Place, ...] = ()
     _unread: str = ""
