@@ -9,7 +9,18 @@ from collections.abc import Callable, Sequence
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.faces.web import messages
-from dbg_client.faces.web.messages import ROWS_PER_PAGE, Axes, Change, Hello, Link, Missing, Ranks, ToPage, Verdict
+from dbg_client.faces.web.messages import (
+    ROWS_PER_PAGE,
+    Axes,
+    Change,
+    Hello,
+    Link,
+    Missing,
+    Ranks,
+    Recordings,
+    ToPage,
+    Verdict,
+)
 from dbg_client.faces.web.outbox import Outbox
 from dbg_client.faces.web.rows import RowChanges, Rows
 from dbg_client.faces.web.timeline import TimeLine
@@ -41,8 +52,11 @@ class Feed:
         self._chosen_at = -CHOOSE_SECONDS
         self._link = Link(up=True, reason="")
         self._told: dict[type[ToPage], ToPage] = {}
+        self.news = asyncio.Event()
+        """Set when something has happened to ranks."""
         self._verdicts: dict[str, Verdict] = {}
         self.rows.choose(switchboard.directory.ranks)
+        self.tell_if_new(Axes(axes=self.rows.axes), Missing(missing=self.rows.missing))
 
     # ----------------------------------------------------------------------------------------------------- pages
 
@@ -51,7 +65,7 @@ class Feed:
         ranks = self.rows.ranks
         jobs = {rank.job for rank in ranks}
         hello = self._hello().replace(job=jobs.pop() if len(jobs) == 1 else "")
-        page.say(hello, self._link, Axes(axes=self.rows.axes), Missing(missing=self.rows.missing))
+        page.say(hello, self._link, *self._told.values())
         rows = self.rows.all
         for start in range(0, max(1, len(rows)), ROWS_PER_PAGE):
             page.say(Ranks(rows=rows[start : start + ROWS_PER_PAGE], last=start + ROWS_PER_PAGE >= len(rows)))
@@ -67,6 +81,13 @@ class Feed:
         text = messages.encode(item)
         for page in self.pages:
             page.put(text)
+
+    def tell_if_new(self, *items: Axes | Missing | Recordings) -> None:
+        """Tell all pages what differs from what they were told."""
+        for item in items:
+            if self._told.get(type(item)) != item:
+                self._told[type(item)] = item
+                self.say(item)
 
     def note(self, kind: str, text: str, ranks: Sequence[RankInfo] = (), who: str = "") -> None:
         """Put something on the time line."""
@@ -133,16 +154,11 @@ class Feed:
         self._tell(changes)
 
     def _tell(self, changes: RowChanges) -> None:
-        self._tell_if_new(Axes(axes=self.rows.axes), Missing(missing=self.rows.missing))
+        self.tell_if_new(Axes(axes=self.rows.axes), Missing(missing=self.rows.missing))
         for start in range(0, len(changes.rows), ROWS_PER_PAGE):
             self.say(Change(rows=changes.rows[start : start + ROWS_PER_PAGE]))
         if changes.gone:
             self.say(Change(rows=(), gone=changes.gone))
         for event in self.time_line.changed(changes.pairs, time.time()):
             self.say(event)
-
-    def _tell_if_new(self, *items: ToPage) -> None:
-        for item in items:
-            if self._told.get(type(item)) != item:
-                self._told[type(item)] = item
-                self.say(item)
+            self.news.set()

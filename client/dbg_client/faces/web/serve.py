@@ -32,6 +32,7 @@ from dbg_client.faces.web.files import page_text, static_files
 from dbg_client.faces.web.live import LivePage
 from dbg_client.faces.web.messages import Ended, Hello
 from dbg_client.faces.web.outbox import Guest, Outbox, hold
+from dbg_client.faces.web.recordings import RecordingTable
 from dbg_client.faces.web.terminals import NO_RANK, NoSeat, PageSeat
 from dbg_client.faces.web.verdicts import HANG_SECONDS, VerdictWatch
 from dbg_client.words.settings import Web
@@ -72,6 +73,7 @@ class PageServer:
         self._switchboard, self._target, self._access, self._drive = switchboard, target, access, drive
         self._hang_seconds = hang_seconds
         self.files = static_files()
+        self._recordings = RecordingTable(switchboard)
         self._page = page_text()
         self._guests: dict[asyncio.Task[object], Outbox] = {}
         self.feed = Feed(switchboard, target, self._hello)
@@ -85,19 +87,25 @@ class PageServer:
             [
                 web.get("/", self._index),
                 web.get("/static/{name:.+}", self._static),
+                web.get("/recording/{name}", self._recording),
                 web.get("/live", self._live),
                 web.get("/terminal", self._terminal),
             ]
         )
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=END_SECONDS)
         await runner.setup()
-        watching = asyncio.create_task(VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run())
+        following = [
+            asyncio.create_task(VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run()),
+            asyncio.create_task(self._recordings.follow(self.feed)),
+        ]
         try:
             await web.SockSite(runner, listening).start()
             with self._switchboard.watched_by(self.feed):
                 yield
         finally:
-            watching.cancel()
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
             self.feed.close()
             await self._send_away()
             await runner.cleanup()
@@ -168,6 +176,12 @@ class PageServer:
         if any(tag.value == found.tag for tag in request.if_none_match or ()):
             return web.Response(status=304, headers=headers)
         return web.Response(body=found.data, content_type=found.type, charset="utf-8", headers=headers)
+
+    async def _recording(self, request: web.Request) -> web.StreamResponse:
+        path = self._recordings.path(request.match_info["name"])
+        if path is None:
+            raise web.HTTPNotFound
+        return web.FileResponse(path, headers={"Content-Type": "text/plain; charset=utf-8"})
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         async def come(outbox: Outbox) -> LivePage:
