@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from dbg_broker.hub.cluster.members import Members, Presence
-from dbg_broker.hub.cluster.messages import ClusterMessage, decode, encode
-from dbg_broker.net.bus import Bus, BusHandlers
+from dbg_broker.hub.cluster.members import HEARTBEAT_SECONDS, Members, Presence, read_presence
+from dbg_broker.hub.cluster.messages import ClusterMessage, Hello, decode, encode
+from dbg_broker.hub.cluster.owners import Owners
+from dbg_broker.net.bus.buckets import BucketName
+from dbg_broker.net.bus.bus import Bus, BusHandlers
+from dbg_broker.net.websocket import CloseCode
 from dbg_wire.errors import PeerError, printable
 
 if TYPE_CHECKING:
-    from dbg_broker.hub.links import RankLink
     from dbg_broker.hub.state import Hub
     from dbg_broker.ranks.rank_record import RankRecord
 
 logger = logging.getLogger("dbg_broker")
+
+ABSENCE_SECONDS = 3.0
+"""Seconds between two sweeps that show that this broker, or its host, was suspended."""
 
 Receive = Callable[[str, Any], None]
 """Takes the name of the broker that sent a message, and the message."""
@@ -28,8 +34,25 @@ class Cluster:
     def __init__(self, hub: Hub, bus: Bus, own: Presence) -> None:
         self._hub, self._bus = hub, bus
         self.members = Members(own, hub.timers, self._came, self._gone)
+        self.owners = Owners(
+            bus.buckets,
+            hub.timers,
+            own.name,
+            claimed=self._claimed,
+            lost=self._lost_rank,
+            certain=self._resend,
+        )
+        self._answers = False
+        """Whether a broker that comes now has introduced itself."""
+        self.on_members: Callable[[], None] | None = None
+        """Called when a broker has come or gone."""
         self._methods: dict[type[ClusterMessage], Receive] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._swept = self._beat_at = hub.timers.clock()
+        self._withheld: dict[str, set[int]] = {}
+        """Terminals whose keys were not passed on to a rank, as it may be another broker's by now."""
         bus.handlers = BusHandlers(received=self._received, lost=self._lost, up=self._up, down=self._down)
+        self.on(Hello, self._hello)
 
     @property
     def name(self) -> str:
@@ -48,20 +71,68 @@ class Cluster:
         """Send all other brokers a message; False if one of them lacks it."""
         return self._bus.publish(encode(message))
 
+    # --------------------------------------------------------------------------------------------------------- its life
+
+    async def begin(self) -> None:
+        """Join the others. Raise CantJoin if NATS takes nobody."""
+        await self._bus.buckets.watch(BucketName.BROKERS, "*", self._presence_changed)
+        await self._bus.open()
+
+    async def end(self) -> None:
+        """Leave the others, which take this broker's ranks for lost until they have dialled one of them."""
+        for task in self._tasks:
+            task.cancel()
+        self._bus.announce(BucketName.BROKERS, self.name, None)
+        await self._bus.close()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     # ----------------------------------------------------------------------------------------------- what the hub tells
 
-    def registered(self, link: RankLink, rank: RankRecord) -> None:
+    def registered(self, rank: RankRecord) -> None:
         """Take note that a rank has registered here: it is claimed, and the others are told once that is done."""
+        self.owners.claim(rank.key, rank.registration.dial, rank.fence)
 
     def rank_changed(self, rank: RankRecord) -> None:
         """Take note that what is listed of a rank has changed, its seats included."""
 
     def forgotten(self, key: str) -> None:
         """Take note that a rank is no longer listed."""
+        self.owners.release(key)
+        self._withheld.pop(key, None)
+
+    def withholds(self, key: str, number: int) -> bool:
+        """Tell whether a terminal's keys can't be passed on to a rank, as this broker was away and it may have moved.
+
+        The terminal keeps them; its seat is sent again once this is known, and it then sends them again.
+        """
+        self._note_absence(self._hub.timers.clock())
+        if not self.owners.is_doubtful(key):
+            return False
+        self._withheld.setdefault(key, set()).add(number)
+        return True
 
     def sweep(self, now: float) -> None:
         """Do what is due by the clock."""
-        self.members.poll(now)
+        self._note_absence(now)
+        self._swept = now
+        if now - self._beat_at >= HEARTBEAT_SECONDS:
+            self._beat_at = now
+            self._announce()
+            self._bus.beat()
+            self.owners.sweep(now)
+        if self._bus.is_up:
+            self.members.poll(now)
+
+    def _note_absence(self, now: float) -> None:
+        """Look after a long time without a sweep who has what by now: others have taken this broker for gone."""
+        if now - self._swept >= ABSENCE_SECONDS:
+            self._swept = now
+            self.members.excuse(now)
+            self.owners.came_back()
 
     # ----------------------------------------------------------------------------------------------- what the bus tells
 
@@ -71,25 +142,88 @@ class Cluster:
         except PeerError as error:
             logger.warning("the broker %s is not understood: %s", printable(sender), printable(error.reason))
             return
+        if not isinstance(message, Hello) and self.members.find(sender) is None:
+            # It has not introduced itself since it was gone; when it does, both ask each other for everything.
+            return
         receive = self._methods.get(type(message))
         if receive is not None:
             receive(sender, message)
 
     def _lost(self, sender: str) -> None:
         """Take note that messages of a broker have not come: what is known of it is asked anew."""
-        logger.warning("messages of the broker %s are lost", printable(sender))
+        if self.members.find(sender) is not None:
+            logger.warning("messages of the broker %s are lost", printable(sender))
+            self._begin_anew(sender)
+
+    def _begin_anew(self, broker: str) -> None:
+        """Have all that is known of a broker told anew, as messages between it and this one are missing."""
 
     def _up(self) -> None:
         """NATS answers, at first or again."""
+        self.members.excuse(self._hub.timers.clock())
+        self._announce()
+        self._start(self.owners.up())
 
     def _down(self, why: str) -> None:
         """NATS has gone."""
         logger.warning("NATS has gone: %s", printable(why))
+        self.owners.down()
+
+    # ---------------------------------------------------------------------------------------------------------- members
+
+    def _announce(self) -> None:
+        self._bus.announce(BucketName.BROKERS, self.name, self.members.value())
+
+    def _presence_changed(self, name: str, value: bytes | None) -> None:
+        if value is None:
+            self.members.left(name)
+            return
+        try:
+            self.members.saw(read_presence(value))
+        except PeerError as error:
+            logger.warning("the broker %s is not understood: %s", printable(name), printable(error.reason))
+
+    def _hello(self, sender: str, message: Hello) -> None:
+        if message.presence.name != sender:
+            return
+        if self.members.find(sender) is not None and not message.answers:
+            # It had not known this broker, or had taken it for gone.
+            self.send(sender, Hello(presence=self.members.own, answers=True))
+            self._begin_anew(sender)
+        self._answers = not message.answers
+        self.members.saw(message.presence)
+        self._answers = False
 
     def _came(self, name: str) -> None:
         """Take note of a broker that has come."""
+        logger.info("the broker %s has come", printable(name))
         self._bus.peers[name] = None
+        self.send(name, Hello(presence=self.members.own, answers=self._answers))
+        if self.on_members is not None:
+            self.on_members()
 
     def _gone(self, name: str) -> None:
         """Take note of a broker that has gone."""
+        logger.info("the broker %s has gone", printable(name))
         self._bus.peers.pop(name, None)
+        if self.on_members is not None:
+            self.on_members()
+
+    # ----------------------------------------------------------------------------------------------------------- owners
+
+    def _claimed(self, key: str, fence: int) -> None:
+        """Take note of a rank that this broker has: the others are told of it from now on."""
+        rank = self._hub.ranks.registry.find(key)
+        if rank is not None:
+            rank.fence = fence
+
+    def _lost_rank(self, key: str) -> None:
+        """Close the link of a rank that has connected to another broker later."""
+        link = self._hub.ranks.links.get(key)
+        if link is not None:
+            link.connection.close(CloseCode.REPLACED, "another broker has this rank")
+
+    def _resend(self, key: str) -> None:
+        """Send their seats to terminals whose keys were withheld, so that they send these again."""
+        numbers = [number for number in self._withheld.pop(key, ()) if number in self._hub.terminals.links]
+        self._hub.terminals.send_seats(numbers)

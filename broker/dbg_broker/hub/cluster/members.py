@@ -31,7 +31,8 @@ MAX_MEMBERS = 256
 class Presence(Record):
     """A broker as it tells the others of itself; ``url`` and ``fingerprints`` are those of its endpoint.
 
-    ``started`` is when it did, in seconds since the epoch: for people alone.
+    ``site`` is a digest of the tokens that all brokers of a cluster have. ``started`` is when it did, in seconds since
+    the epoch: for people alone.
     """
 
     name: Word
@@ -41,6 +42,7 @@ class Presence(Record):
     pid: Pid
     release: Word
     started: Real
+    site: Word
 
 
 def read_presence(value: bytes) -> Presence:
@@ -84,9 +86,9 @@ class Members:
         return encode_record(self.own).encode()
 
     def saw(self, presence: Presence) -> None:
-        """Take note of a heartbeat."""
+        """Take note of a heartbeat; those of another site, whose tokens differ, count for nothing."""
         name = presence.name
-        if name == self.own.name:
+        if name == self.own.name or presence.site != self.own.site:
             return
         known = self._others.get(name)
         if known is None and len(self._others) >= MAX_MEMBERS:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.hub.cluster.members import GONE_SECONDS, MAX_MEMBERS, Members, Presence, read_presence
+from dbg_broker.hub.cluster.members import GONE_SECONDS, MAX_MEMBERS, Members, read_presence
 from dbg_broker.timers import Timers
 from dbg_wire.errors import PeerError
-
-
-def presence(name: str) -> Presence:
-    return Presence(name=name, url=f"wss://{name}:6900", fingerprints=(), host=name, pid=1, release="1", started=5.0)
+from tests.broker.hub.cluster.brokers import presence
 
 
 class Clock:

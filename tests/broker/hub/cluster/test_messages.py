@@ -10,6 +10,7 @@ from dbg_broker.hub.cluster.messages import (
     MESSAGES,
     CloseLeg,
     ClusterMessage,
+    Hello,
     LegData,
     LegSilent,
     LegTaken,
@@ -25,6 +26,7 @@ from dbg_broker.hub.cluster.messages import (
 )
 from dbg_wire.errors import PeerError
 from dbg_wire.records.ranks import RankState
+from tests.broker.hub.cluster.brokers import presence
 from tests.broker.peers import STOPPED, registration
 
 SAID = registration()
@@ -45,6 +47,7 @@ RANK = MirroredRank(
 )
 
 EXAMPLES: tuple[ClusterMessage, ...] = (
+    Hello(presence=presence("other"), answers=True),
     Mirror(ranks=(RANK,), gone=("other",), last=True),
     Sync(),
     OpenLeg(leg=1, role=Role.DRIVER, name="me@host", token="", job=None, digest=b"d" * 32, peer="10.0.0.1:5"),
