@@ -44,6 +44,8 @@ def forget(hub: Hub, key: str, why: str = "the rank ended long ago and is forgot
     hub.terminals.listing.changed(key)
     hub.journal.forget(key)
     hub.ranks.forget(key)
+    if hub.cluster is not None:
+        hub.cluster.forgotten(key)
     for number in hub.terminals.seats.rank_gone(key):
         refuse(hub.terminals.links[number].connection, RefusalCode.GONE, why)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer
 from dbg_broker.hub.journal import Journal
@@ -27,6 +28,9 @@ from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import RankAnswer, Refusal, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
+
+if TYPE_CHECKING:
+    from dbg_broker.hub.cluster.cluster import Cluster
 
 logger = logging.getLogger("dbg_broker")
 
@@ -68,6 +72,8 @@ class Hub:
         self.dial: Dial | None = None
         self.max_lease: float | None = None
         """For how many seconds nobody may type at a stop before its rank lets it end."""
+        self.cluster: Cluster | None = None
+        """The other brokers; None without ``--cluster``."""
 
     # ---------------------------------------------------------------------------------------------------- connections
 
@@ -138,6 +144,8 @@ class Hub:
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
         self.journal.rank_changed(rank)
         self.ranks.changed(rank)
+        if self.cluster is not None:
+            self.cluster.rank_changed(rank)
 
     def relay_output(self, key: str, data: bytes) -> None:
         """Pass a frame of terminal bytes to all terminals at a rank, unread; a terminal that is behind misses it."""
@@ -166,6 +174,8 @@ class Hub:
                 self.update_probe_rate(key)
                 self.terminals.listing.changed(key)
                 self.journal.recorded.seated(key)
+                if self.cluster is not None:
+                    self.cluster.rank_changed(rank)
         self.terminals.send_seats(decision.seats)
 
     def update_probe_rate(self, key: str) -> None:

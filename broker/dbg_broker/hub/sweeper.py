@@ -117,6 +117,8 @@ class Sweeper:
         self._drop_stalled(now)
         for key in self._hub.ranks.registry.expire(now):
             departures.forget(self._hub, key)
+        if self._hub.cluster is not None:
+            self._hub.cluster.sweep(now)
 
     def _probe(self, now: float) -> None:
         hub = self._hub
