@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from dbg_broker.quotas import LruMap
 from dbg_broker.ranks.memory import EndedRanks
-from dbg_broker.ranks.rank_record import FamilyName, RankEnd, RankRecord, digest_of, family_of
+from dbg_broker.ranks.rank_record import FamilyName, RankRecord, digest_of, family_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
 from dbg_wire.records.ranks import LIVE_STATES, NO_SEATS, WITHOUT_TRACEBACK, Place, RankState
@@ -23,6 +23,9 @@ from dbg_wire.states import RankEvent, move_rank
 MAX_TEXTS = 8192
 """Texts that many ranks have in common, kept once: two of each host and six of each job, for the largest job there is.
 Strangers choose them, and Python 3.12 never frees a text of ``sys.intern``."""
+
+ITS_BROKER_IS_GONE = "its broker is gone"
+"""The detail of a rank that is lost since the broker that it was connected to has gone."""
 
 STEADY_SECONDS = 1.0
 """Seconds by which two brokers may tell the same moment apart: what was on the way for so long is the same moment."""
@@ -178,7 +181,7 @@ class Registry:
         """Go through all ranks."""
         return iter(self._ranks.values())
 
-    # ------------------------------------------------------------------------------------------------ what ranks say
+    # --------------------------------------------------------------------------------------------------- what ranks say
 
     def register(self, message: Register, now: float) -> Registration:
         """Enter a rank, or one that came back."""
@@ -191,7 +194,7 @@ class Registry:
         if old is None:
             return self._enter(message, secret, now)
         if old.elsewhere is not None:
-            self._take_over(old)
+            self.adopt(old)
         same_family = old.family == family_of(message.identity)
         self.children.leave(old)
         self._forget_lost(old)
@@ -225,7 +228,7 @@ class Registry:
         """Remove a rank whose key belongs to another process by now, or that its own broker has forgotten."""
         self._remove(rank)
 
-    # ------------------------------------------------------------------------------------------ what other brokers say
+    # ------------------------------------------------------------------------------------------- what other brokers say
 
     def mirror(self, told: RankRecord) -> tuple[RankRecord, ...]:
         """Enter what another broker tells of a rank of its own, and return own ranks that got new numbers by it.
@@ -251,18 +254,21 @@ class Registry:
         self._count(rank, 1)
         if rank.is_live:
             self._end(rank, RankEvent.CONNECTION_ENDS, now)
+            rank.end.detail = ITS_BROKER_IS_GONE
             return
         if rank.state is RankState.LOST:
             self._lost[rank.registration.kernel, rank.process.pid] = rank.key
         self._ended.put(rank.key, rank.identity.job, rank.weight(), now)
 
-    def _take_over(self, rank: RankRecord) -> None:
+    def adopt(self, rank: RankRecord) -> None:
         """Have a rank that was of another broker as an own one."""
-        if rank.is_orphan:
-            rank.end = RankEnd()
-        else:
-            self.counts[rank.state] += 1
+        if rank.elsewhere is None:
+            return
+        self._count(rank, -1)
         rank.elsewhere = None
+        self._count(rank, 1)
+        if rank.end.detail == ITS_BROKER_IS_GONE:
+            rank.end.detail = ""
 
     def report(self, rank: RankRecord, report: RankReport, now: float) -> bool:
         """Take what is now true of a rank and tell whether that changes its listing.
@@ -332,7 +338,7 @@ class Registry:
         rank.frames, rank.end.detail = frames, detail
         self._ended.resize(rank.key, rank.weight())
 
-    # ----------------------------------------------------------------------------------------------------------- moves
+    # ------------------------------------------------------------------------------------------------------------ moves
 
     def _note_report(self, rank: RankRecord, report: RankReport, now: float) -> None:
         if _occasion(rank.report) != _occasion(report):
@@ -401,7 +407,7 @@ def describe_signal(number: int, core: str, cause: str = "") -> str:
 
 
 def _keep_times(old: RankRecord, told: RankRecord) -> None:
-    """Keep the times that are known already: a moment is told as its age, and comes out a little different each time."""
+    """Keep the times that are known already: a moment is told as its age, which differs a little each time."""
 
     def kept(before: float, now: float) -> float:
         return before if abs(before - now) < STEADY_SECONDS else now
