@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
@@ -29,6 +29,8 @@ from dbg_wire.version import subprotocol
 
 AddressInfos = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]]
 """What :func:`socket.getaddrinfo` returns."""
+
+T = TypeVar("T")
 
 AskNameServer = Callable[[Callable[[], AddressInfos]], Awaitable[AddressInfos]]
 """Runs a call that blocks until a name server answers."""
@@ -69,6 +71,24 @@ class BrokerWebSocket(ClientConnection):
         self.heard += len(data)
         self.heard_at = self.loop.time()
         super().data_received(data)
+
+
+async def first_to_answer(routes: Sequence[Reach], dial: Callable[[Reach, int], Awaitable[T]]) -> T:
+    """Return the connection to the first broker that takes this peer; each is dialled as soon as the one before fails.
+
+    ``dial`` is given a route, and how many are left with it. Raise the error of the first one that answers and refuses,
+    or, if none answers, that of the first one.
+    """
+    problems: list[DbgError] = []
+    for tried, route in enumerate(routes):
+        try:
+            return await dial(route, len(routes) - tried)
+        except DbgError as error:
+            problems.append(error)
+    first = next((error for error in problems if not isinstance(error, BrokerUnreachable)), problems[0])
+    if isinstance(first, BrokerUnreachable) and len(problems) > 1:
+        raise BrokerUnreachable(first.url, f"{first.reason}, and {len(problems) - 1} others fail, too")
+    raise first
 
 
 async def addresses(reach: Reach, ask: AskNameServer) -> list[Address]:

@@ -6,14 +6,24 @@ import asyncio
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from dbg_agent.link.lookup import Lookups
 from dbg_agent.process.log import Logger
-from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
+from dbg_dial.dial import (
+    AddressInfos,
+    BrokerWebSocket,
+    Timing,
+    Wording,
+    addresses,
+    explain,
+    first_to_answer,
+    open_websocket,
+)
 from dbg_dial.tcp import Address, connected, seconds_since_ack, seconds_since_ack_of
 from dbg_dial.waiting import Handover, within
 from dbg_wire.errors import BrokerUnreachable, DbgError, error_line
@@ -25,6 +35,9 @@ CONNECT_SECONDS = 2.0
 
 OPEN_SECONDS = 10.0
 """Seconds for TLS and the upgrade: a broker needs some of them when thousands of ranks come back at once."""
+
+LEAST_OPEN_SECONDS = 3.0
+"""Seconds for TLS and the upgrade at least, where OPEN_SECONDS are shared by several brokers: one may be suspended."""
 
 GONE_SECONDS = 3.0
 """Seconds of silence of the peer's kernel that end a handshake. Our kernel asks it after two seconds. A new attempt
@@ -76,20 +89,35 @@ suspended broker finds all these connections when it goes on."""
 
 
 async def dial(
-    reach: Reach, path: str, lookups: Lookups, answered: Answered | None = None, known: Sequence[Address] = ()
+    reach: Reach,
+    path: str,
+    lookups: Lookups,
+    answered: Answered | None = None,
+    *,
+    known: Mapping[str, Address] | None = None,
+    silent: str = "",
 ) -> BrokerWebSocket:
     """Return an open connection; raise BrokerUnreachable, or a Refused or BadEndpoint that says what is wrong.
 
     ``answered`` is called as soon as the peer's kernel has taken the connection, long before it is open. Addresses
-    that are ``known`` from before stand in where nobody says what the name is now.
+    that are ``known`` from before, by URL, stand in where nobody says what a name is now. The broker that is ``silent``
+    at its URL is dialled after the others.
     """
-    problem = BrokerUnreachable(reach.endpoint.url, "its name has no address")
-    for address in await _addresses(reach, lookups, known):
-        try:
-            return await _dial_address(reach, path, address, answered)
-        except BrokerUnreachable as error:
-            problem = error
-    raise problem
+    routes = reach.routes(silent)
+    seconds = max(LEAST_OPEN_SECONDS, OPEN_SECONDS / len(routes))
+
+    async def dial_one(route: Reach, _left: int) -> BrokerWebSocket:
+        url = route.endpoint.url
+        logger.debug("dials %s", url)
+        problem = BrokerUnreachable(url, "its name has no address")
+        for address in await _addresses(route, lookups, [known[url]] if known and url in known else []):
+            try:
+                return await _dial_address(route, path, address, answered, seconds)
+            except BrokerUnreachable as error:
+                problem = error
+        raise problem
+
+    return await first_to_answer(routes, dial_one)
 
 
 async def _addresses(reach: Reach, lookups: Lookups, known: Sequence[Address]) -> Sequence[Address]:
@@ -116,7 +144,9 @@ async def _ask(lookups: Lookups, endpoint: Endpoint, find: Callable[[], AddressI
     return await lookups.ask(endpoint.host, find, LOOKUP_SECONDS)
 
 
-async def _dial_address(reach: Reach, path: str, address: Address, answered: Answered | None) -> BrokerWebSocket:
+async def _dial_address(
+    reach: Reach, path: str, address: Address, answered: Answered | None, seconds: float
+) -> BrokerWebSocket:
     url = reach.endpoint.url
     try:
         sock = await within(CONNECT_SECONDS, connected(address, keep_asking=True))
@@ -124,7 +154,8 @@ async def _dial_address(reach: Reach, path: str, address: Address, answered: Ans
         raise explain(url, error, CONNECT_SECONDS, WORDING) from None
     if answered is not None:
         answered()
-    opening = asyncio.ensure_future(open_websocket(reach, path, sock, TIMING, WORDING))
+    timing = replace(TIMING, opening=seconds)
+    opening = asyncio.ensure_future(open_websocket(reach, path, sock, timing, WORDING))
     try:
         await _while_there(opening, sock)
         return opening.result()
@@ -134,7 +165,7 @@ async def _dial_address(reach: Reach, path: str, address: Address, answered: Ans
         if not isinstance(outcome, BaseException):
             # The connection opened just when this attempt was given up.
             outcome.transport.abort()
-        raise explain(url, error, OPEN_SECONDS, WORDING) from None
+        raise explain(url, error, seconds, WORDING) from None
 
 
 async def _while_there(opening: asyncio.Future[BrokerWebSocket], sock: socket.socket) -> None:
@@ -198,8 +229,11 @@ class Dialler:
         self._names = names
         self._attempt = 0
         self._handover = Handover()
-        self._last: tuple[Reach, Address] | None = None
+        self._last: Reach | None = None
+        self._known: dict[str, Address] = {}
         """How the last connection was reached: after chroot() the program's files name no broker, and no address."""
+        self._silent = ""
+        """The address of the broker that is silent, while a successor is looked for."""
         self.unanswered_since: float | None = None
         """The time since which no kernel takes a connection; None once a kernel does, and before the first attempt."""
         self.has_been_answered = False
@@ -242,18 +276,15 @@ class Dialler:
             if self._last is None:
                 raise
             with suppress(DbgError):
-                return await self._dial_at(self._last[0])
+                return await self._dial_at(self._last)
             raise
         return await self._dial_at(reach)
 
     async def _dial_at(self, reach: Reach) -> BrokerWebSocket:
-        logger.debug("dials %s", reach.endpoint.url)
-        last = self._last
-        known = (last[1],) if last is not None and last[0].endpoint.url == reach.endpoint.url else ()
-        connection = await dial(reach, "/agent", self._names, self._answered, known)
+        connection = await dial(reach, "/agent", self._names, self._answered, known=self._known, silent=self._silent)
         address = address_of(connection)
         if address is not None:
-            self._last = reach, address
+            self._last, self._known = reach, {connection.broker_url: address}
         return connection
 
     async def successor(self, connection: BrokerWebSocket) -> BrokerWebSocket:
@@ -267,6 +298,7 @@ class Dialler:
         try:
             while True:
                 await watch.until_silent()
+                self._silent = connection.broker_url
                 found = await self._dial_while_silent(watch)
                 if found is not None:
                     return found
@@ -274,6 +306,7 @@ class Dialler:
                 pause = random.uniform(*BESIDE_SECONDS) * 2 ** min(stuck, 10)  # noqa: S311 - no secret
                 await asyncio.sleep(min(LONGEST_BESIDE_SECONDS, pause))
         finally:
+            self._silent = ""
             watch.end()
 
     async def _dial_while_silent(self, watch: _Watch) -> BrokerWebSocket | None:

@@ -48,6 +48,11 @@ class Membership:
         return f"{self.identity.host}:{self.identity.rank}"
 
     @property
+    def place(self) -> str:
+        """Return ``job/host:rank`` as this process knows it, which it has in common with its children."""
+        return f"{self.identity.job}/{self.identity.host}:{self.identity.rank}"
+
+    @property
     def is_launched(self) -> bool:
         """Tell whether a launcher started this rank, and would end the others with it."""
         return self.identity.launcher != "none"

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from dbg_dial.apart import apart
 from dbg_dial.files import write_whole
-from dbg_dial.find import RENDEZVOUS_FILE, check_own, open_at_once
+from dbg_dial.find import check_own, open_at_once
 from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.finding.environment import SOLE_USER
 from dbg_wire.finding.home import ANOTHER_HOME, check_above, check_closed, is_closed
 

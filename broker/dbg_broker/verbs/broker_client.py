@@ -22,11 +22,11 @@ from dbg_broker.net.http import RELOAD
 from dbg_dial.apart import read_apart
 from dbg_dial.ask import ask_secret
 from dbg_dial.blocking import BlockingDial, NotABroker
-from dbg_dial.find import RENDEZVOUS_FILE, Opening, Seeker
+from dbg_dial.find import Opening, Seeker
 from dbg_dial.memory import ask_memory
 from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, NoBroker, PeerError, Refused, printable
-from dbg_wire.finding.endpoint import Endpoint, Reach, TokenRole
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Endpoint, Reach, TokenRole
 from dbg_wire.finding.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import RankInfo

@@ -12,6 +12,7 @@ import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from dbg_agent.link import outgoing
+from dbg_agent.link.dialling import Dialler
 from dbg_agent.link.link import Link
 from dbg_dial.find import Opening
 from dbg_dial.tcp import OwnSocket
@@ -107,6 +109,8 @@ class FakeBroker:
         self._loop.call_soon_threadsafe(call)
 
     def stop(self) -> None:
+        if self._loop.is_closed():
+            return
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(SECONDS)
         self._loop.close()
@@ -184,6 +188,34 @@ def reach(broker: FakeBroker, fingerprint: str | None = None, secure: bool = Tru
     pin = (fingerprint or broker.fingerprint) if secure else None
     endpoint = Endpoint(host="127.0.0.1", port=broker.port, secure=secure, fingerprint=pin)
     return Reach(endpoint=endpoint, token=TOKEN, sources={})
+
+
+def test_the_next_broker_is_dialled_at_once_if_one_is_gone(
+    monkeypatch: pytest.MonkeyPatch, start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
+) -> None:
+    first, second = start_broker(), start_broker()
+    desk.reach = replace(reach(first), others=(reach(second).endpoint,))
+    link.start()
+    assert link.wait_connected(SECONDS) is None
+    failures: list[DbgError | None] = []
+
+    def pause(_dialler: Dialler, error: DbgError | None) -> float:
+        failures.append(error)
+        return 0.0
+
+    monkeypatch.setattr(Dialler, "pause", pause)
+    first.stop()
+    assert second.frames.get(timeout=SECONDS) == '{"type":"register"}'
+    assert failures == [None]
+
+
+def test_a_broker_that_refuses_does_not_keep_a_rank_from_the_next_one(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
+) -> None:
+    refuses, takes = start_broker(status=503, body="the broker is full"), start_broker()
+    desk.reach = replace(reach(refuses), others=(reach(takes).endpoint,))
+    link.start()
+    assert link.wait_connected(SECONDS) is None
 
 
 def test_it_registers_with_its_token_and_talks_both_ways(
