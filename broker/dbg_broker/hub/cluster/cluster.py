@@ -40,6 +40,9 @@ class Cluster:
         self.on(CloseLeg, self._close_leg)
         hub.terminals.listing.on_changed = self.feed.changed
         hub.journal.broker = own.name
+        if hub.journal.occasions is not None:
+            hub.journal.occasions.broker = own.name
+            hub.journal.occasions.speaks_for = self.members.speaks_for
         self._down_since: float | None = None
         bus.handlers = BusHandlers(received=self._received, lost=self._lost, up=self._up, down=self._down)
 

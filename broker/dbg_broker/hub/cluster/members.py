@@ -6,7 +6,7 @@ clock counts for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,7 +14,8 @@ import msgspec
 
 from dbg_broker.timers import Timers
 from dbg_wire.errors import PeerError
-from dbg_wire.finding.endpoint import MAX_PINS
+from dbg_wire.finding.endpoint import by_weight
+from dbg_wire.limits import MAX_PINS
 from dbg_wire.records.bounds import InvalidMessage, Pid, Real, Sentence, Word
 from dbg_wire.records.record import Record, decode_record, encode_record
 
@@ -31,7 +32,8 @@ MAX_MEMBERS = 256
 class Presence(Record):
     """A broker as it tells the others of itself; ``url`` and ``fingerprints`` are those of its endpoint.
 
-    ``started`` is when it did, in seconds since the epoch: for people alone.
+    ``started`` is when it did, in seconds since the epoch: for people alone. ``tells`` says that it has a command for
+    events.
     """
 
     name: Word
@@ -41,6 +43,7 @@ class Presence(Record):
     pid: Pid
     release: Word
     started: Real
+    tells: bool = False
 
 
 def read_presence(value: bytes) -> Presence:
@@ -78,6 +81,14 @@ class Members:
     def others(self) -> tuple[Presence, ...]:
         """Return the other brokers, by their names."""
         return tuple(self._others[name].presence for name in sorted(self._others))
+
+    def speaks_for(self, run: str) -> bool:
+        """Tell whether this broker is the one that tells events of a run, among those that tell any."""
+        telling = [one for one in (self.own, *self._others_told()) if one.tells]
+        return not telling or by_weight(telling, run)[0] is self.own
+
+    def _others_told(self) -> Iterator[Presence]:
+        return (member.presence for member in self._others.values())
 
     def value(self) -> bytes:
         """Return what the bucket is to hold of this broker."""

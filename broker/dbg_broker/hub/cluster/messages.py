@@ -17,7 +17,7 @@ from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Register
 from dbg_wire.records.bounds import Age, Count, FreeText, Integer, Key, Sentence
-from dbg_wire.records.ranks import NO_SEATS, RankState, SeatCounts
+from dbg_wire.records.ranks import NO_SEATS, Place, RankState, SeatCounts
 from dbg_wire.records.record import Record
 
 MAX_RANKS_OF_PAGE = 4096
@@ -65,7 +65,7 @@ class MirroredRank(Record, array_like=True):
 
     ``registration`` is that of the rank, with the number among the ranks of its address that the sender has given it, a
     digest in place of its secret, and its last report, without breakpoints. ``fence`` is the number of the claim by
-    which the sender has the rank.
+    which the sender has the rank, ``where`` the last known place of one that has ended.
     """
 
     registration: Register
@@ -75,6 +75,7 @@ class MirroredRank(Record, array_like=True):
     waits_in: FreeText = ""
     end: MirroredEnd | None = None
     seats: SeatCounts = NO_SEATS
+    where: Place | None = None
 
 
 class MirrorPage(ClusterMessage, tag="mirror"):
