@@ -34,7 +34,7 @@ class MemoryNats:
             self.entries.clear()
             self._revisions = count(1)
         for bus in tuple(self.buses.values()):
-            bus.is_up = False
+            bus.is_up, bus.lost_at = False, time.monotonic()
             if bus.handlers is not None:
                 bus.handlers.down("it was stopped")
 
@@ -42,7 +42,7 @@ class MemoryNats:
         """Answer again."""
         self.is_up = True
         for bus in tuple(self.buses.values()):
-            bus.is_up = True
+            bus.is_up, bus.lost_at = True, None
             if bus.handlers is not None:
                 bus.handlers.up()
 
@@ -164,5 +164,9 @@ class MemoryBus(Bus):
             self.handlers.up()
 
     async def close(self) -> None:
+        """Be gone."""
+        self.leave()
+
+    def leave(self) -> None:
         """Be gone, as a broker that was killed."""
         self._nats.buses.pop(self.name, None)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from dbg_broker.hub.cluster.feed import ChangeFeed
+from dbg_broker.hub.cluster.legs import Legs
 from dbg_broker.hub.cluster.members import HEARTBEAT_SECONDS, Members, Presence, read_presence
-from dbg_broker.hub.cluster.messages import ClusterMessage, Hello, decode, encode
+from dbg_broker.hub.cluster.messages import CloseLeg, ClusterMessage, Hello, decode, encode
+from dbg_broker.hub.cluster.mirror import Mirror
 from dbg_broker.hub.cluster.owners import Owners
+from dbg_broker.hub.cluster.remote_terminal import HostedLegs
 from dbg_broker.net.bus.buckets import BucketName
 from dbg_broker.net.bus.bus import Bus, BusHandlers
 from dbg_broker.net.websocket import CloseCode
@@ -42,15 +46,20 @@ class Cluster:
             lost=self._lost_rank,
             certain=self._resend,
         )
-        self._answers = False
-        """Whether a broker that comes now has introduced itself."""
         self.on_members: Callable[[], None] | None = None
         """Called when a broker has come or gone."""
         self._methods: dict[type[ClusterMessage], Receive] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._swept = self._beat_at = hub.timers.clock()
-        self._withheld: dict[str, set[int]] = {}
-        """Terminals whose keys were not passed on to a rank, as it may be another broker's by now."""
+        self.feed = ChangeFeed(hub, self)
+        self.mirror = Mirror(hub, self, self._moved)
+        self.legs, self.hosted = Legs(hub, self), HostedLegs(hub, self)
+        self.on(CloseLeg, self._close_leg)
+        hub.terminals.listing.on_changed = self.feed.changed
+        hub.journal.broker = own.name
+        if hub.journal.occasions is not None:
+            hub.journal.occasions.broker = own.name
+            hub.journal.occasions.speaks_for = self.members.speaks_for
         bus.handlers = BusHandlers(received=self._received, lost=self._lost, up=self._up, down=self._down)
         self.on(Hello, self._hello)
 
@@ -93,16 +102,17 @@ class Cluster:
     # ----------------------------------------------------------------------------------------------- what the hub tells
 
     def registered(self, rank: RankRecord) -> None:
-        """Take note that a rank has registered here: it is claimed, and the others are told once that is done."""
+        """Take note that a rank, or its guard, has registered here: the others are told once the claim stands."""
         self.owners.claim(rank.key, rank.registration.dial, rank.fence)
+        self._moved(rank.key)
 
-    def rank_changed(self, rank: RankRecord) -> None:
-        """Take note that what is listed of a rank has changed, its seats included."""
+    def rank_changed(self, key: str) -> None:
+        """Take note of a change of a rank that the list does not show: other brokers' ranks may be held for it."""
+        self.feed.changed(key)
 
     def forgotten(self, key: str) -> None:
         """Take note that a rank is no longer listed."""
         self.owners.release(key)
-        self._withheld.pop(key, None)
 
     def withholds(self, key: str, number: int) -> bool:
         """Tell whether a terminal's keys can't be passed on to a rank, as this broker was away and it may have moved.
@@ -110,10 +120,14 @@ class Cluster:
         The terminal keeps them; its seat is sent again once this is known, and it then sends them again.
         """
         self._note_absence(self._hub.timers.clock())
-        if not self.owners.is_doubtful(key):
-            return False
-        self._withheld.setdefault(key, set()).add(number)
-        return True
+        return self.owners.withholds(key, number)
+
+    def why_unreachable(self, broker: str) -> str:
+        """Return in a sentence why a broker's ranks can't be reached."""
+        if self._bus.lost_at is not None:
+            seconds = self._hub.timers.clock() - self._bus.lost_at
+            return f"its broker can't be reached: NATS has not answered for {seconds:.0f} s"
+        return "its broker is gone" if self.members.find(broker) is None else "too much waits for its broker"
 
     def sweep(self, now: float) -> None:
         """Do what is due by the clock."""
@@ -126,6 +140,7 @@ class Cluster:
             self.owners.sweep(now)
         if self._bus.is_up:
             self.members.poll(now)
+        self.hosted.heard(now)
 
     def _note_absence(self, now: float) -> None:
         """Look after a long time without a sweep who has what by now: others have taken this broker for gone."""
@@ -155,19 +170,45 @@ class Cluster:
             logger.warning("messages of the broker %s are lost", printable(sender))
             self._begin_anew(sender)
 
-    def _begin_anew(self, broker: str) -> None:
-        """Have all that is known of a broker told anew, as messages between it and this one are missing."""
-
     def _up(self) -> None:
         """NATS answers, at first or again."""
         self.members.excuse(self._hub.timers.clock())
         self._announce()
         self._start(self.owners.up())
+        for member in self.members.others():
+            self._begin_anew(member.name)
 
     def _down(self, why: str) -> None:
         """NATS has gone."""
         logger.warning("NATS has gone: %s", printable(why))
         self.owners.down()
+        self.mirror.unheard()
+
+    def _begin_anew(self, broker: str) -> None:
+        """Have all that is known of a broker, and all legs from and to it, made anew: messages are lost."""
+        self.mirror.ask(broker)
+        self._cut(broker)
+
+    def _cut(self, broker: str) -> None:
+        self.legs.cut(broker)
+        self.legs.log_texts.cut(broker)
+        self.hosted.cut(broker)
+
+    def _close_leg(self, sender: str, message: CloseLeg) -> None:
+        if message.by_terminal:
+            self.hosted.ended(sender, message)
+        else:
+            self.legs.ended(sender, message)
+
+    def _moved(self, key: str) -> None:
+        """Have the terminals come anew that sit at a rank which has another broker now."""
+        hub = self._hub
+        self.legs.moved(key)
+        rank = hub.ranks.registry.find(key)
+        if rank is not None and rank.owner:
+            for number in hub.terminals.seats.viewers(key):
+                link = hub.terminals.links[number]
+                link.connection.close(CloseCode.SHUTDOWN, "its rank is at another broker now")
 
     # ---------------------------------------------------------------------------------------------------------- members
 
@@ -190,15 +231,15 @@ class Cluster:
             # It had not known this broker, or had taken it for gone.
             self.send(sender, Hello(presence=self.members.own, answers=True))
             self._begin_anew(sender)
-        self._answers = not message.answers
-        self.members.saw(message.presence)
-        self._answers = False
+        self.members.saw(message.presence, greets=True)
 
-    def _came(self, name: str) -> None:
-        """Take note of a broker that has come."""
+    def _came(self, name: str, greets: bool) -> None:
+        """Take note of a broker that has come; ``greets`` tells whether it has said so itself."""
         logger.info("the broker %s has come", printable(name))
         self._bus.peers[name] = None
-        self.send(name, Hello(presence=self.members.own, answers=self._answers))
+        self.send(name, Hello(presence=self.members.own, answers=greets))
+        self.mirror.ask(name)
+        self.legs.log_texts.ask()
         if self.on_members is not None:
             self.on_members()
 
@@ -206,6 +247,8 @@ class Cluster:
         """Take note of a broker that has gone."""
         logger.info("the broker %s has gone", printable(name))
         self._bus.peers.pop(name, None)
+        self.mirror.gone(name)
+        self._cut(name)
         if self.on_members is not None:
             self.on_members()
 
@@ -214,16 +257,16 @@ class Cluster:
     def _claimed(self, key: str, fence: int) -> None:
         """Take note of a rank that this broker has: the others are told of it from now on."""
         rank = self._hub.ranks.registry.find(key)
-        if rank is not None:
+        if rank is not None and not rank.owner:
             rank.fence = fence
+            self.feed.changed(key)
 
     def _lost_rank(self, key: str) -> None:
-        """Close the link of a rank that has connected to another broker later."""
-        link = self._hub.ranks.links.get(key)
-        if link is not None:
-            link.connection.close(CloseCode.REPLACED, "another broker has this rank")
+        """Close the link of a rank that has connected to another broker later, and that of its guard."""
+        for links in (self._hub.ranks.links, self._hub.ranks.guards):
+            if (link := links.get(key)) is not None:
+                link.connection.close(CloseCode.REPLACED, "another broker has this rank")
 
-    def _resend(self, key: str) -> None:
+    def _resend(self, key: str, numbers: Collection[int]) -> None:
         """Send their seats to terminals whose keys were withheld, so that they send these again."""
-        numbers = [number for number in self._withheld.pop(key, ()) if number in self._hub.terminals.links]
-        self._hub.terminals.send_seats(numbers)
+        self._hub.terminals.send_seats([number for number in numbers if number in self._hub.terminals.links])

@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -138,7 +138,7 @@ class Owners:
     """The claims of one broker.
 
     ``claimed`` gets a key and its fencing token, ``lost`` a key that another broker has by right, and ``certain`` one
-    that this broker still has after it was away.
+    that this broker still has after it was away, with the terminals whose keys were withheld from it meanwhile.
     """
 
     def __init__(
@@ -149,14 +149,15 @@ class Owners:
         *,
         claimed: Callable[[str, int], None],
         lost: Callable[[str], None],
-        certain: Callable[[str], None],
+        certain: Callable[[str, Collection[int]], None],
     ) -> None:
         self._buckets, self._timers, self._name = buckets, timers, name
         self._claimed, self._lost, self._certain = claimed, lost, certain
         self._claims: dict[str, _Claim] = {}
         self._queue = _Queue(timers)
         self._beginning: _Beginning | None = None
-        self._doubtful: set[str] = set()
+        self._doubtful: dict[str, set[int]] = {}
+        """Ranks that may be another broker's by now, and the terminals whose keys were withheld from them."""
         self._renewed_at = timers.clock()
 
     @property
@@ -164,9 +165,12 @@ class Owners:
         """Return how many claims NATS has not answered."""
         return len(self._queue)
 
-    def is_doubtful(self, key: str) -> bool:
-        """Tell whether it is not known whether this broker still has a rank that it had before it was away."""
-        return key in self._doubtful
+    def withholds(self, key: str, number: int) -> bool:
+        """Tell whether a terminal's keys can't be passed on, as it is not known whether this broker has the rank."""
+        numbers = self._doubtful.get(key)
+        if numbers is not None:
+            numbers.add(number)
+        return numbers is not None
 
     # ---------------------------------------------------------------------------------------------------- what happens
 
@@ -188,18 +192,19 @@ class Owners:
         """Forget the claim of a rank that another broker has."""
         self._claims.pop(key, None)
         self._queue.drop(key)
-        self._doubtful.discard(key)
+        self._doubtful.pop(key, None)
 
     def came_back(self) -> None:
         """Look whether the ranks of this broker are still its own after it was away; their keys wait until then."""
-        self._doubtful.update(key for key, claim in self._claims.items() if claim.fence)
+        for key, claim in self._claims.items():
+            if claim.fence:
+                self._doubtful.setdefault(key, set())
         self._check_all()
 
     def down(self) -> None:
         """Take note that NATS has gone: nobody can be asked, and what stands at this broker goes on."""
-        doubtful, self._doubtful = self._doubtful, set()
-        for key in doubtful:
-            self._certain(key)
+        for key in tuple(self._doubtful):
+            self._is_certain(key)
 
     async def up(self) -> None:
         """Find out whether the bucket is the one that it was, and bring the claims into it."""
@@ -281,9 +286,9 @@ class Owners:
             await self._write(key)
 
     def _is_certain(self, key: str) -> None:
-        if key in self._doubtful:
-            self._doubtful.discard(key)
-            self._certain(key)
+        numbers = self._doubtful.pop(key, None)
+        if numbers is not None:
+            self._certain(key, numbers)
 
     async def _forget(self, key: str, fence: int) -> None:
         if self._is_current(fence) and key not in self._claims:

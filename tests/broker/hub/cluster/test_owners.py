@@ -39,14 +39,14 @@ class Broker:
         self.clock = clock or Clock()
         self.fences: dict[str, int] = {}
         self.lost: list[str] = []
-        self.certain: list[str] = []
+        self.certain: list[tuple[str, set[int]]] = []
         self.owners = Owners(
             MemoryBuckets(nats),
             self.clock.timers(),
             name,
             claimed=self.fences.__setitem__,
             lost=self.lost.append,
-            certain=self.certain.append,
+            certain=lambda key, numbers: self.certain.append((key, set(numbers))),
         )
 
 
@@ -103,12 +103,14 @@ async def test_who_comes_back_has_keys_wait_until_it_knows_what_is_its_own() -> 
     two.owners.claim("moved", 2, one.fences["moved"])
     await settled()
     one.owners.came_back()
-    assert one.owners.is_doubtful("moved")
-    assert one.owners.is_doubtful("stayed")
+    assert one.owners.withholds("moved", 1)
+    assert one.owners.withholds("stayed", 2)
+    assert one.owners.withholds("stayed", 3)
+    assert not one.owners.withholds("other", 1)
     await settled()
-    assert (one.lost, one.certain) == (["moved"], ["stayed"])
-    assert not one.owners.is_doubtful("moved")
-    assert not one.owners.is_doubtful("stayed")
+    assert (one.lost, one.certain) == (["moved"], [("stayed", {2, 3})])
+    assert not one.owners.withholds("moved", 1)
+    assert not one.owners.withholds("stayed", 2)
 
 
 async def test_while_nats_is_gone_nothing_is_doubtful_and_claims_wait() -> None:
@@ -120,9 +122,9 @@ async def test_while_nats_is_gone_nothing_is_doubtful_and_claims_wait() -> None:
     one.owners.claim("during", 1)
     one.owners.came_back()
     await settled()
-    assert one.owners.is_doubtful("before")
+    assert one.owners.withholds("before", 1)
     one.owners.down()
-    assert one.certain == ["before"]
+    assert one.certain == [("before", {1})]
     nats.is_up = True
     one.clock.move(1.0)
     await settled()
