@@ -75,6 +75,11 @@ class FromBroker:
         hide(reach.token)
         return spread(reach, self._brokers, self._rank.membership.place)
 
+    @property
+    def owner(self) -> str:
+        """Return the address of the broker that has this rank, with its fingerprints, if that is one of several."""
+        return str(self._brokers[0]) if self._brokers else ""
+
     def is_attended(self) -> bool:
         """Tell whether a terminal looks at this rank."""
         return self._rank.debuggers.terminal.viewers > 0
