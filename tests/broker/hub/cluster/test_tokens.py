@@ -14,8 +14,12 @@ from dbg_broker.home.tokens import Tokens, digest_of
 from dbg_broker.hub.cluster import tokens as shared_tokens
 from dbg_broker.hub.cluster.tokens import ISSUED_KEY, SharedTokens, UnreadableList
 from dbg_broker.net.bus import BucketName, BusDown, Entry
+from dbg_broker.net.websocket import CloseCode
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadSecretFile
+from dbg_wire.messages import Greet, Logged, Mode, Notice, Seat, Sender, Subscribe, Welcome
+from tests.broker.hub.cluster.several import Several, key
+from tests.broker.peers import Broker, Peer, attach
 from tests.support.memory_bus import MemoryBus, MemoryNats
 from tests.support.time_unit import seconds
 
@@ -148,6 +152,35 @@ async def test_a_revocation_holds_before_a_disk_has_it() -> None:
     # Its own home still has the token, and a reload reads that.
     two.tokens = two.shared.joined(replace(two.own, issued=IssuedTokens((ALICE,))))
     assert names(two) == []
+
+
+async def dialled(broker: Broker, token: str) -> Peer:
+    """Return a terminal with a token that was made for somebody."""
+    peer = Peer(await broker.dial("/client", token), Sender.CLIENT)
+    await peer.say(Greet(minor=0, release="0.1.0", name=f"{token}@login1"))
+    await peer.expect(Welcome)
+    return peer
+
+
+async def test_a_revoked_token_ends_legs_and_no_others(several: Several) -> None:
+    rank = await several.brokers[0].rank()
+    await several.listed(0)
+    with_alice = replace(several.brokers[1].tokens, issued=IssuedTokens((ALICE, BOB)))
+    for broker in several.brokers:
+        broker.reception.use(with_alice)
+    listener = await several.brokers[1].terminal("ide@login1")
+    await listener.say(Subscribe(logs=True))
+    alice, bob = [await dialled(several.brokers[1], name) for name in ("alice", "bob")]
+    own = await several.brokers[1].seated(key(0), "me@login1", Mode.WATCH)
+    for one in (alice, bob):
+        await one.say(attach(key(0), Mode.WATCH))
+        await one.expect(Seat)
+    several.brokers[0].reception.use(replace(with_alice, issued=with_alice.issued.revoke("alice", 3.0)))
+    assert (await alice.closed())[0] == CloseCode.REVOKED
+    await rank.say(Notice(text="loss=0.5", is_log=True))
+    assert (await listener.expect(Logged)).text == "loss=0.5"
+    for one in (bob, own):
+        assert (await one.expect(Notice)).text == "loss=0.5"
 
 
 async def test_a_list_that_can_not_be_read_changes_nothing_and_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
