@@ -22,8 +22,8 @@ from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.finding.environment import SOLE_USER
 from dbg_wire.finding.home import ANOTHER_HOME, check_above, check_closed, is_closed
 
-MAX_PRIVATE_FILE = 256 * 1024
-"""Bytes read of a file in the home: the largest, a certificate with its chain, has a few KiB; more is a wrong file."""
+MAX_PRIVATE_FILE = 1024 * 1024
+"""Bytes read of a file in the home: the largest, a full list of issued tokens, has 0.7 MiB; more is a wrong file."""
 
 MAX_LINKS = 40
 """Symbolic links on one way, Linux's own bound."""

@@ -14,6 +14,7 @@ from dbg_broker.hub.cluster.messages import CloseLeg, ClusterMessage, Hello, dec
 from dbg_broker.hub.cluster.mirror import Mirror
 from dbg_broker.hub.cluster.owners import Owners
 from dbg_broker.hub.cluster.remote_terminal import HostedLegs
+from dbg_broker.hub.cluster.tokens import SharedTokens
 from dbg_broker.net.bus.buckets import BucketName
 from dbg_broker.net.bus.bus import Bus, BusHandlers
 from dbg_broker.net.websocket import CloseCode
@@ -48,6 +49,7 @@ class Cluster:
         )
         self.on_members: Callable[[], None] | None = None
         """Called when a broker has come or gone."""
+        self.tokens = SharedTokens(bus)
         self._methods: dict[type[ClusterMessage], Receive] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._swept = self._beat_at = hub.timers.clock()
@@ -84,13 +86,15 @@ class Cluster:
 
     async def begin(self) -> None:
         """Join the others. Raise CantJoin if NATS takes nobody."""
-        await self._bus.buckets.watch(BucketName.BROKERS, "*", self._presence_changed)
+        self._bus.buckets.watch(BucketName.BROKERS, "*", self._presence_changed)
+        self.tokens.watch()
         await self._bus.open()
 
     async def end(self) -> None:
         """Leave the others, which take this broker's ranks for lost until they have dialled one of them."""
         for task in self._tasks:
             task.cancel()
+        self.tokens.close()
         self._bus.announce(BucketName.BROKERS, self.name, None)
         await self._bus.close()
 
@@ -138,8 +142,11 @@ class Cluster:
             self._announce()
             self._bus.beat()
             self.owners.sweep(now)
-        if self._bus.is_up:
+        if self._bus.lost_at is None:
             self.members.poll(now)
+        else:
+            # Nobody's heartbeat can come.
+            self.members.excuse(now)
         self.hosted.heard(now)
 
     def _note_absence(self, now: float) -> None:
@@ -177,6 +184,7 @@ class Cluster:
         self._start(self.owners.up())
         for member in self.members.others():
             self._begin_anew(member.name)
+        self.tokens.up()
 
     def _down(self, why: str) -> None:
         """NATS has gone."""

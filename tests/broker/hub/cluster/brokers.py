@@ -27,7 +27,11 @@ def new_cluster(nats: MemoryNats, name: str, clock: Callable[[], float] | None =
     """Return another broker's part in the cluster, with a hub of its own; for use in a running loop."""
     loop = asyncio.get_running_loop()
     timers = Timers(clock or loop.time, loop.call_later)
-    hub = Hub(timers, Connections(timers), host=name, pid=1, kernel=None)
+    return join_cluster(Hub(timers, Connections(timers), host=name, pid=1, kernel=None), nats, name)
+
+
+def join_cluster(hub: Hub, nats: MemoryNats, name: str) -> Cluster:
+    """Make a broker one of the cluster."""
     hub.cluster = Cluster(hub, nats.join(name), presence(name))
     return hub.cluster
 
