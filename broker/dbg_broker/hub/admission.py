@@ -91,8 +91,10 @@ class Admission:
             answer = self._reload(connection, upgrade)
             return answer and self._refused(connection, upgrade, answer)
         hub = self._hub
-        clients, watchers = len(hub.terminals.links), len(hub.terminals.watchers)
-        connected = Connected(ranks=len(hub.links) - clients, drivers=clients - watchers, watchers=watchers)
+        clients, watchers = hub.terminals.connected, len(hub.terminals.watchers)
+        connected = Connected(
+            ranks=len(hub.links) - len(hub.terminals.links), drivers=clients - watchers, watchers=watchers
+        )
         if path == BEARER:
             told = describe_bearer(upgrade, self._tokens, time.time())
             return told if told.status == 200 else self._refused(connection, upgrade, told)
@@ -250,6 +252,8 @@ def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
 
 
 def _is_connected(ranks: Ranks, known: RankRecord) -> bool:
+    if known.owner:
+        return known.is_live
     former = ranks.links.get(known.key)
     return former is not None and former.connection.seconds_since_ack() < limits.SILENT_SECONDS
 
