@@ -67,7 +67,8 @@ class Cluster:
 
     def registered(self, link: RankLink, rank: RankRecord) -> None:
         """Take note that a rank has registered here: it is claimed, and the others are told once that is done."""
-        self._moved(rank.key)
+        if rank.fence:
+            self._moved(rank.key)
 
     def rank_changed(self, key: str) -> None:
         """Take note of a change of a rank that the list does not show: other brokers' ranks may be held for it."""
@@ -121,6 +122,7 @@ class Cluster:
         """Have all that is known of a broker, and all legs from and to it, made anew: messages are lost."""
         self.mirror.ask(broker)
         self._cut(broker)
+        self.legs.log_texts.ask()
 
     def _cut(self, broker: str) -> None:
         self.legs.cut(broker)

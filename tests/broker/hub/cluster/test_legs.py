@@ -345,3 +345,20 @@ async def test_texts_of_log_points_reach_the_clients_of_all_brokers(several: Sev
     while not isinstance(message := await listener.next(), Report):
         texts += [message.text] if isinstance(message, (Notice, Logged)) else []
     assert texts == ["once"]
+
+
+async def test_texts_of_log_points_are_asked_for_as_long_as_somebody_wants_them(several: Several) -> None:
+    hosted = several.clusters[0].hosted
+    listener = await several.brokers[1].terminal("ide@login1")
+    await listener.say(Subscribe(logs=True))
+    await several.until(lambda: len(hosted) == 1)
+    several.clusters[1]._begin_anew("one")
+    before = set(hosted._legs)
+    await several.until(lambda: len(hosted) == 1 and set(hosted._legs) != before)
+    several.brokers[0].reception.use(several.brokers[0].tokens)
+    await listener.say(Subscribe())
+    await several.until(lambda: not hosted)
+    await listener.say(Subscribe(logs=True))
+    await several.until(lambda: len(hosted) == 1)
+    await listener.cut()
+    await several.until(lambda: not hosted)
