@@ -20,6 +20,7 @@ from dbg_broker.net.http import (
     METRICS,
     PAGES,
     RELOAD,
+    RELOADED_BY_ALL,
     Connected,
     HttpAnswer,
     Upgrade,
@@ -73,7 +74,7 @@ class Admission:
 
     def __init__(self, hub: Hub, tokens: Tokens, read_tokens: ReadTokens | None = None) -> None:
         self._hub = hub
-        self._tokens = tokens
+        self._tokens = self._with_shared(tokens)
         self._read_tokens = read_tokens
         self._wait_for_tokens: list[PeerConnection] = []
         self._figures: tuple[float, HttpAnswer] | None = None
@@ -194,25 +195,39 @@ class Admission:
             self._read_tokens(partial(self._tokens_are_read, len(self._wait_for_tokens)))
         if isinstance(found, DbgError):
             logger.error("the tokens can't be read anew: %s", found)
-            answer = HttpAnswer(500, f"{found}\n")
+            _respond(told, HttpAnswer(500, f"{found}\n"))
+            return
+        self.use(found)
+        if self._hub.cluster is None:
+            _respond(told, HttpAnswer(200, "ok\n"))
         else:
-            self.use(found)
-            answer = HttpAnswer(200, "ok\n")
-        for connection in told:
-            connection.respond(answer)
+            self._hub.cluster.tokens.share(lambda why: _respond(told, _reloaded_with_others(why)))
 
     def use(self, tokens: Tokens) -> None:
         """Go on with these tokens, and close the connections that were opened with others."""
-        self._tokens = tokens
+        self._tokens = self._with_shared(tokens)
         for link in tuple(self._hub.links.values()):
             # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
             # until then, as its stop must not be lost.
             # So does another broker, which has no token.
             is_broker = isinstance(link, TerminalLink) and bool(link.broker) and not link.bearer.digest
             stays = is_broker or (isinstance(link, RankLink) and not link.bearer.name)
-            if not stays and not tokens.still_know(link.bearer):
+            if not stays and not self._tokens.still_know(link.bearer):
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
                 link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
+
+    def _with_shared(self, tokens: Tokens) -> Tokens:
+        """Return a home's tokens with what other brokers have issued and revoked."""
+        return tokens if self._hub.cluster is None else self._hub.cluster.tokens.joined(tokens)
+
+
+def _respond(connections: list[PeerConnection], answer: HttpAnswer) -> None:
+    for connection in connections:
+        connection.respond(answer)
+
+
+def _reloaded_with_others(why_not: str) -> HttpAnswer:
+    return HttpAnswer(202, f"{why_not}\n") if why_not else HttpAnswer(200, f"{RELOADED_BY_ALL}\n")
 
 
 def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from dbg_broker.home.bearer import Role
+from dbg_broker.hub.cluster.members import Presence
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Register
@@ -29,6 +30,19 @@ Digest = Annotated[bytes, msgspec.Meta(max_length=32)]
 
 class ClusterMessage(Record, array_like=True):
     """A message from one broker to another. Later releases append fields, and earlier ones leave those out."""
+
+
+# ------------------------------------------------------------------------------------------------------------- members
+
+
+class Hello(ClusterMessage, tag="hello"):
+    """Introduce the sender, before all else that it says to a broker.
+
+    ``answers`` tells whether it answers such a message: then the sender had not known the receiver until that came.
+    """
+
+    presence: Presence
+    answers: bool
 
 
 # ----------------------------------------------------------------------------------------------------------- the mirror
@@ -169,7 +183,7 @@ class CloseLeg(ClusterMessage, tag="close"):
     reason: Sentence = ""
 
 
-MESSAGES = (MirrorPage, Sync, OpenLeg, LegText, LegData, LegTaken, LegSilent, LegFrame, LegRest, CloseLeg)
+MESSAGES = (Hello, MirrorPage, Sync, OpenLeg, LegText, LegData, LegTaken, LegSilent, LegFrame, LegRest, CloseLeg)
 
 _encoder = msgspec.msgpack.Encoder()
 
