@@ -22,7 +22,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from dbg_broker.home.bearer import Bearer, IssuedToken, Role, load_issued
+import msgspec
+
+from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.issued import IssuedTokens, load_issued
 from dbg_broker.home.private_files import make_private_directory, read_private, write_private
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.finding.endpoint import THROW_AWAY_MARK, TokenRole, is_throw_away, parse_token
@@ -78,14 +81,14 @@ class Tokens:
     rank: str = field(repr=False)
     driver: str = field(repr=False)
     watcher: str = field(repr=False)
-    issued: tuple[IssuedToken, ...] = ()
+    issued: IssuedTokens = field(default_factory=IssuedTokens)
     _bearers: tuple[Bearer, ...] = field(init=False, repr=False, compare=False)
     """The holders of the three tokens and of those that were made; each request is compared with them."""
 
     def __post_init__(self) -> None:
         """Note who holds which token, by its digest."""
         own = [Bearer(role=role, digest=_digest(self.of(role))) for role in Role]
-        object.__setattr__(self, "_bearers", (*own, *(one.bearer for one in self.issued)))
+        object.__setattr__(self, "_bearers", (*own, *(one.bearer for one in self.issued.tokens)))
 
     def of(self, role: Role) -> str:
         """Return the token that makes its bearer a ``role``."""
@@ -139,9 +142,12 @@ class Tokens:
         return self.of(bearer.role) if bearer.job is None else self.for_job(bearer.job)
 
     def still_know(self, bearer: Bearer) -> bool:
-        """Tell whether the token of somebody who is connected is still one of these."""
+        """Tell whether the token of somebody who is connected is still one of these; who has none keeps the place."""
+        if not bearer.digest:
+            # Another broker, or a stock debugger.
+            return True
         if bearer.name:
-            return any(one.bearer == bearer for one in self.issued)
+            return any(hmac.compare_digest(one.bearer.digest, bearer.digest) for one in self.issued.tokens)
         return hmac.compare_digest(bearer.digest, _digest(self._text_of(bearer)))
 
     def proofs(self, challenge: str) -> tuple[str, ...]:
@@ -257,7 +263,9 @@ def load_tokens_without_files(home: Path, before: Tokens | None, driver: str | N
             rank=tokens.rank,
             driver=driver or (new_token() if made is None else made.driver),
             watcher=new_token() if made is None else made.watcher,
-            issued=tuple(one for one in tokens.issued if one.role is Role.RANK),
+            issued=msgspec.structs.replace(
+                tokens.issued, tokens=tuple(one for one in tokens.issued.tokens if one.role is Role.RANK)
+            ),
         )
     )
 

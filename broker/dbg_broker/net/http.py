@@ -26,7 +26,12 @@ TEXT = "text/plain; charset=utf-8"
 METRICS = "/metrics"
 PAGES = frozenset({"/healthz", METRICS})
 RELOAD = "/reload"
-"""Where `dbg-broker token` has a broker that serves read its tokens anew."""
+"""Where `dbg-broker token` has a broker that serves read its tokens anew.
+
+200 says that it has, and 202 that other brokers of its cluster take them later, for the reason in the body.
+"""
+
+RELOADED_BY_ALL = "ok, and all brokers of the cluster"
 
 BEARER = "/bearer"
 """Where the bearer of a token learns what the token is for and when it ends."""
@@ -114,7 +119,7 @@ def describe_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer:
     bearer = known_bearer(upgrade, tokens, now)
     if isinstance(bearer, HttpAnswer):
         return bearer
-    made = next((one.made for one in tokens.issued if one.name == bearer.name), None)
+    made = next((one.made for one in tokens.issued.tokens if one.name == bearer.name), None)
     told = {
         "schema": 1,
         "role": bearer.role.value,

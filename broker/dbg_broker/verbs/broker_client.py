@@ -8,6 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from dbg_broker.home.bearer import Role
 from dbg_broker.home.private_files import read_private
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import load_tokens, proof
-from dbg_broker.net.http import RELOAD
+from dbg_broker.net.http import RELOAD, RELOADED_BY_ALL
 from dbg_dial.apart import read_apart
 from dbg_dial.ask import ask_secret
 from dbg_dial.blocking import BlockingDial, NotABroker
@@ -47,6 +48,14 @@ CHALLENGE_BYTES = 32
 
 NOTIFY_SECONDS = 5.0
 """Seconds given to a broker that serves to take a change of its tokens or its certificate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reloaded:
+    """What a broker has done about a change: all brokers of its cluster know it, or why the others take it later."""
+
+    by_all: bool = False
+    others_wait: str = ""
 
 
 class NotServing(DbgError):
@@ -164,12 +173,15 @@ class BrokerProbe(BlockingDial):
         expected = proof(token, challenge).encode()
         return any(hmac.compare_digest(line, expected) for line in answer.splitlines())
 
-    def reload(self, token: str) -> None:
+    def reload(self, token: str) -> Reloaded:
         """Have the broker read its tokens anew. Raise BrokerUnreachable if it does not, with the reason."""
         answer = self.page(RELOAD, token)
+        text = printable(answer.rpartition(b"\r\n\r\n")[2].decode("utf-8", "replace").strip())
+        if answer.startswith(b"HTTP/1.1 202 "):
+            return Reloaded(others_wait=text)
         if not answer.startswith(b"HTTP/1.1 200 "):
-            reason = answer.rpartition(b"\r\n\r\n")[2].decode("utf-8", "replace").strip()
-            raise BrokerUnreachable(self.url, printable(reason) or "it does not answer")
+            raise BrokerUnreachable(self.url, text or "it does not answer")
+        return Reloaded(by_all=text == RELOADED_BY_ALL)
 
     def _say(self, message: Message) -> None:
         self.send_text(encode(message))
@@ -201,7 +213,7 @@ def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
     return False
 
 
-def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> None:
+def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> Reloaded:
     """Have the broker at an address read its tokens anew, shown that it is that broker. Raise BrokerUnreachable."""
     try:
         with BrokerProbe(endpoint, seconds) as probe:
@@ -209,7 +221,7 @@ def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> None:
             probe.connect()
             probe.secure()
             probe.compare()
-            probe.reload(driver)
+            return probe.reload(driver)
     except BrokerUnreachable:
         raise
     except (DbgError, OSError) as error:
@@ -219,17 +231,20 @@ def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> None:
 def notify_broker(home: Path, aside: Callable[[str], None], *, driver: str | None = None) -> str:
     """Have the broker that serves this home read both anew; return the end of a sentence, empty if it was not told.
 
-    ``driver`` is the driver's token that the broker still knows, None for the home's. Raise DbgError if that can't be
-    found.
+    If it can't tell the other brokers of its cluster, ``aside`` says that these take the change later. ``driver`` is
+    the driver's token that the broker still knows, None for the home's. Raise DbgError if that can't be found.
     """
     serving = read_rendezvous(home)
     if serving is None:
         return ""
     try:
-        reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home), NOTIFY_SECONDS)
+        done = reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home), NOTIFY_SECONDS)
     except BrokerUnreachable as error:
         aside(
             f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: {error}"
         )
         return ""
-    return ", and the broker that serves has been told"
+    if done.others_wait:
+        aside(f"the other brokers of its cluster take the change later: {done.others_wait}")
+    who = "all brokers of the cluster have" if done.by_all else "the broker that serves has"
+    return f", and {who} been told"
