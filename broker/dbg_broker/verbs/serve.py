@@ -170,14 +170,19 @@ def _look_for_cluster(settings: ClusterSettings, credentials: Credentials) -> Se
 
 
 def _credential_sources(settings: ServeSettings, home: Path) -> CredentialSources:
+    records = "" if settings.record is None else str(Path(settings.record.directory).absolute())
     if settings.insecure:
-        return CredentialSources(tokens=lambda before: before or make_throw_away_tokens(home), certificate=None)
+        return CredentialSources(
+            tokens=lambda before: before or make_throw_away_tokens(home), certificate=None, records=records
+        )
     if settings.certificate is None:
         certificate = partial(load_own, home)
     else:
         certificate = partial(load_given, *map(Path, settings.certificate))
     tokens = token_source(home, settings.driver_token)
-    return CredentialSources(tokens=tokens, certificate=certificate, driver_token=settings.driver_token)
+    return CredentialSources(
+        tokens=tokens, certificate=certificate, driver_token=settings.driver_token, records=records
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
