@@ -77,7 +77,7 @@ def _pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt
     elif verdict is InputVerdict.STALE:
         text = "it was typed for an earlier turn at the keyboard"
         refuse(link.connection, RefusalCode.NOT_DRIVING, text)
-    else:
+    elif not _is_withheld(hub, link):
         if isinstance(message, Interrupt):
             hub.journal.note(link, What.INTERRUPT, [viewer.key])
         elif isinstance(message, Reply) and hub.journal.audits_input:
@@ -157,6 +157,8 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
     if rank_link is None:
         # A lost rank may come back: the terminal keeps keys that aren't settled, and its new seat tells it what to do.
         return
+    if _is_withheld(hub, link):
+        return
     if hub.journal.audits_input and viewer is not None:
         hub.journal.note(link, What.INPUT, [viewer.key], text=keys.data.decode("utf-8", "backslashreplace"))
     hub.connections.times.key_is_passed_on()
@@ -166,6 +168,12 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
         hub.connections.meters.bytes_to_ranks += len(keys.data)
     else:
         _discard(hub, link, keys, "the rank does not read")
+
+
+def _is_withheld(hub: Hub, link: TerminalLink) -> bool:
+    """Tell whether what a terminal types can't be passed on, as its rank may be another broker's by now."""
+    viewer = hub.terminals.seats.viewer(link.number)
+    return hub.cluster is not None and viewer is not None and hub.cluster.withholds(viewer.key, link.number)
 
 
 def _discard(hub: Hub, link: TerminalLink, keys: Input, reason: str) -> None:

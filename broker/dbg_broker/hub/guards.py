@@ -145,7 +145,7 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
         if hub.cluster is not None and not rank.is_live:
             # Only its guard is left to come to a broker: what it tells is told to the others as well.
             hub.ranks.registry.adopt(rank)
-            hub.cluster.registered(link, rank)
+            hub.cluster.registered(rank)
         hub.welcome(link.connection, rank.address, rank.child)
     former, hub.ranks.guards[message.key] = hub.ranks.guards.get(message.key), link
     if former is not None and former is not link:

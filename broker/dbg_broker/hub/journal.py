@@ -46,7 +46,8 @@ class Journal:
 
     def rank_changed(self, rank: RankRecord) -> None:
         """Take note of what a rank reports, and of its end."""
-        self.recorded.changed(rank)
+        if rank.elsewhere is None:
+            self.recorded.changed(rank)
         if self.occasions is not None:
             self.occasions.rank_changed(rank)
 

@@ -150,9 +150,7 @@ class Hub:
             # Ranks that are held at other brokers wait for it.
             self.cluster.rank_changed(rank.key)
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
-        if rank.elsewhere is None:
-            # What happens to a rank of another broker is written down there.
-            self.journal.rank_changed(rank)
+        self.journal.rank_changed(rank)
         self.ranks.changed(rank)
 
     def readdress(self, renamed: Iterable[RankRecord]) -> None:

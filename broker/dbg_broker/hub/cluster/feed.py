@@ -17,7 +17,7 @@ from dbg_broker.hub.links import NOBODY
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.records.bounds import MAX_AGE
-from dbg_wire.records.ranks import SeatCounts
+from dbg_wire.records.ranks import RankState, SeatCounts
 
 if TYPE_CHECKING:
     from dbg_broker.hub.cluster.cluster import Cluster
@@ -124,6 +124,7 @@ def mirrored(rank: RankRecord, seats: SeatCounts, now: float) -> MirroredRank:
         waits_in=rank.waits_in,
         end=_mirrored_end(rank, age),
         seats=seats,
+        where=rank.frames[-1] if rank.state is RankState.EXITED and rank.frames else None,
     )
 
 

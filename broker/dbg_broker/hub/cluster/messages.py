@@ -13,11 +13,12 @@ from typing import Annotated, Any
 import msgspec
 
 from dbg_broker.home.bearer import Role
+from dbg_broker.hub.cluster.members import Presence
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Register
 from dbg_wire.records.bounds import Age, Count, FreeText, Integer, Key, Sentence
-from dbg_wire.records.ranks import NO_SEATS, RankState, SeatCounts
+from dbg_wire.records.ranks import NO_SEATS, Place, RankState, SeatCounts
 from dbg_wire.records.record import Record
 
 MAX_RANKS_OF_PAGE = 4096
@@ -29,6 +30,19 @@ Digest = Annotated[bytes, msgspec.Meta(max_length=32)]
 
 class ClusterMessage(Record, array_like=True):
     """A message from one broker to another. Later releases append fields, and earlier ones leave those out."""
+
+
+# ------------------------------------------------------------------------------------------------------------- members
+
+
+class Hello(ClusterMessage, tag="hello"):
+    """Introduce the sender, before all else that it says to a broker.
+
+    ``answers`` tells whether it answers such a message: then the sender had not known the receiver until that came.
+    """
+
+    presence: Presence
+    answers: bool
 
 
 # ----------------------------------------------------------------------------------------------------------- the mirror
@@ -65,7 +79,7 @@ class MirroredRank(Record, array_like=True):
 
     ``registration`` is that of the rank, with the number among the ranks of its address that the sender has given it, a
     digest in place of its secret, and its last report, without breakpoints. ``fence`` is the number of the claim by
-    which the sender has the rank.
+    which the sender has the rank, ``where`` the last known place of one that has ended.
     """
 
     registration: Register
@@ -75,6 +89,7 @@ class MirroredRank(Record, array_like=True):
     waits_in: FreeText = ""
     end: MirroredEnd | None = None
     seats: SeatCounts = NO_SEATS
+    where: Place | None = None
 
 
 class MirrorPage(ClusterMessage, tag="mirror"):
@@ -168,7 +183,7 @@ class CloseLeg(ClusterMessage, tag="close"):
     reason: Sentence = ""
 
 
-MESSAGES = (MirrorPage, Sync, OpenLeg, LegText, LegData, LegTaken, LegSilent, LegFrame, LegRest, CloseLeg)
+MESSAGES = (Hello, MirrorPage, Sync, OpenLeg, LegText, LegData, LegTaken, LegSilent, LegFrame, LegRest, CloseLeg)
 
 _encoder = msgspec.msgpack.Encoder()
 

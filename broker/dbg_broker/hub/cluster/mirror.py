@@ -171,6 +171,7 @@ def record_of(told: MirroredRank, sender: str, now: float) -> RankRecord:
         waits_in=told.waits_in,
         elsewhere=Elsewhere(sender, told.seats),
         fence=told.fence,
+        _frames=() if told.where is None else (told.where,),
     )
 
 

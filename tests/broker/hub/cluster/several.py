@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import count
 from pathlib import Path
 
 from dbg_broker.hub.cluster.cluster import Cluster
-from dbg_broker.hub.cluster.members import Presence
-from dbg_broker.hub.links import RankLink
-from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.records.ranks import RankState
+from tests.broker.hub.cluster.brokers import presence
 from tests.broker.peers import SECONDS, Broker, registration, running_broker
 from tests.support.memory_bus import MemoryNats
 
@@ -60,31 +57,17 @@ class Several:
 @asynccontextmanager
 async def several_brokers(path: Path, names: tuple[str, ...] = ("one", "two", "three")) -> AsyncIterator[Several]:
     """Run brokers that have seen each other."""
-    nats, fences = MemoryNats(), count(1)
+    nats = MemoryNats()
     async with AsyncExitStack() as stack:
         brokers, clusters = [], []
         for name in names:
             broker = await stack.enter_async_context(running_broker(path))
-            own = Presence(
-                name=name, url=broker.endpoint.url, fingerprints=(), host=name, pid=1, release="1", started=0.0
-            )
+            own = presence(name).replace(url=broker.endpoint.url)
             broker.hub.cluster = cluster = Cluster(broker.hub, nats.join(name), own)
-            _claim_at_once(cluster, fences)
             brokers.append(broker)
             clusters.append(cluster)
-        for cluster in clusters:
-            for other in clusters:
-                cluster.members.saw(other.members.own)
-        yield Several(nats, brokers, clusters)
-
-
-def _claim_at_once(cluster: Cluster, fences: count[int]) -> None:
-    registered = cluster.registered
-
-    def claim(link: RankLink, rank: RankRecord) -> None:
-        registered(link, rank)
-        rank.fence = next(fences)
-        cluster.feed.changed(rank.key)
-
-    cluster.registered = claim  # type: ignore[method-assign]
-    cluster.members.poll = lambda now: None  # type: ignore[method-assign]
+            await cluster.begin()
+            stack.push_async_callback(cluster.end)
+        several = Several(nats, brokers, clusters)
+        await several.until(lambda: all(len(cluster.members) == len(names) - 1 for cluster in clusters))
+        yield several

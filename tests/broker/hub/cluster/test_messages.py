@@ -10,6 +10,7 @@ from dbg_broker.hub.cluster.messages import (
     MESSAGES,
     CloseLeg,
     ClusterMessage,
+    Hello,
     LegData,
     LegFrame,
     LegRest,
@@ -27,6 +28,7 @@ from dbg_broker.hub.cluster.messages import (
 )
 from dbg_wire.errors import PeerError
 from dbg_wire.records.ranks import RankState
+from tests.broker.hub.cluster.brokers import presence
 from tests.broker.peers import registration
 
 RANK = MirroredRank(
@@ -38,6 +40,7 @@ RANK = MirroredRank(
 )
 
 EXAMPLES: tuple[ClusterMessage, ...] = (
+    Hello(presence=presence("other"), answers=True),
     MirrorPage(ranks=(RANK,), gone=("other",), last=True),
     Sync(),
     OpenLeg(leg=1, role=Role.DRIVER, name="me@host", token="", job=None, digest=b"d" * 32, peer="10.0.0.1:5"),

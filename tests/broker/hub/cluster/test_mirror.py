@@ -19,7 +19,7 @@ from dbg_broker.ranks.registry import Registry
 from dbg_wire.messages import Arrival, Chosen, Goodbye, Kept, Refusal, RefusalCode, Report, Sender, Waiting, Welcome
 from dbg_wire.records.ranks import NO_SEATS, Breakpoint, RankState, SeatCounts
 from tests.broker.hub.cluster.several import Several, key
-from tests.broker.peers import RUNNING, STOP, STOPPED, Peer, registration
+from tests.broker.peers import RUNNING, STOP, STOPPED, WHERE, Peer, registration
 
 NOW = 100.0
 
@@ -240,3 +240,12 @@ async def test_a_child_at_another_broker_than_its_parent_is_numbered(several: Se
     await several.brokers[0].rank(4, rank=5)
     assert (await late.expect(Welcome)).address == "gpu013:5.1"
     assert child.websocket
+
+
+async def test_the_place_of_a_rank_that_has_ended_is_told(several: Several) -> None:
+    rank = await several.brokers[0].rank(0)
+    await rank.say(Goodbye(exit=1, detail="ValueError", frames=(WHERE,)))
+    await several.listed(0, RankState.EXITED)
+    known = several.brokers[1].hub.ranks.registry.find(key(0))
+    assert known is not None
+    assert known.frames == (WHERE,)
