@@ -28,7 +28,7 @@ SHARE_SECONDS = 3.0
 """Seconds after which ``dbg-broker token``, which waits for 5, is told that the others have not been told."""
 
 REFRESH_SECONDS = 30.0
-"""Seconds after which the bucket is read in any case: of changes that others write NATS tells once, and may drop that."""
+"""Seconds after which the bucket is read in any case: NATS tells of a change once, and may drop that."""
 
 MAX_ATTEMPTS = 100
 """Writes that others come before: each of them has added something, and brokers have only so much to add."""
@@ -140,9 +140,7 @@ class SharedTokens:
                 return
             value = format_issued(self._known).encode()
             try:
-                await self._buckets.write(
-                    BucketName.TOKENS, ISSUED_KEY, value, last=0 if entry is None else entry.revision
-                )
+                await self._buckets.write(BucketName.TOKENS, ISSUED_KEY, value, entry.revision if entry else 0)
             except Conflict:
                 continue
             return
