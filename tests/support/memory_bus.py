@@ -94,7 +94,7 @@ class MemoryBuckets(Buckets):
         await self._answered()
         return dict(self._nats.entries[bucket])
 
-    async def watch(self, bucket: BucketName, key: str, changed: Changed) -> None:
+    def watch(self, bucket: BucketName, key: str, changed: Changed) -> None:
         """Have changes told."""
         self.watches.append((bucket, key, changed))
 

@@ -183,7 +183,7 @@ async def nats(broker: Broker) -> MemoryNats:
     nats = MemoryNats()
     cluster = join_cluster(broker.hub, nats, "one")
     cluster.tokens.use = lambda: broker.reception.use(broker.tokens)
-    await cluster.tokens.watch()
+    cluster.tokens.watch()
     return nats
 
 

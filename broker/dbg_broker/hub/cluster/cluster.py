@@ -86,8 +86,8 @@ class Cluster:
 
     async def begin(self) -> None:
         """Join the others. Raise CantJoin if NATS takes nobody."""
-        await self._bus.buckets.watch(BucketName.BROKERS, "*", self._presence_changed)
-        await self.tokens.watch()
+        self._bus.buckets.watch(BucketName.BROKERS, "*", self._presence_changed)
+        self.tokens.watch()
         await self._bus.open()
 
     async def end(self) -> None:
@@ -143,8 +143,11 @@ class Cluster:
             self._bus.beat()
             self.owners.sweep(now)
         self.tokens.sweep(now)
-        if self._bus.is_up:
+        if self._bus.lost_at is None:
             self.members.poll(now)
+        else:
+            # Nobody's heartbeat can come.
+            self.members.excuse(now)
         self.hosted.heard(now)
 
     def _note_absence(self, now: float) -> None:

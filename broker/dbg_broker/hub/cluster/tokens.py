@@ -75,9 +75,9 @@ class SharedTokens:
         self._known = self._known.joined(tokens.issued)
         return replace(tokens, issued=self._known)
 
-    async def watch(self) -> None:
-        """Have changes by other brokers told from now on. Raise BusDown."""
-        await self._buckets.watch(BucketName.TOKENS, ISSUED_KEY, self._changed)
+    def watch(self) -> None:
+        """Have changes by other brokers told from now on."""
+        self._buckets.watch(BucketName.TOKENS, ISSUED_KEY, self._changed)
 
     def sweep(self, now: float) -> None:
         """Exchange over each new connection to NATS, as changes were missed before it, and now and then."""

@@ -145,14 +145,12 @@ class Buckets:
         found = await asyncio.gather(*(self.read(bucket, key) for key in keys))
         return {key: entry for key, entry in zip(keys, found, strict=True) if entry is not None}
 
-    async def watch(self, bucket: BucketName, key: str, changed: Changed) -> None:
-        """Have each later change of a key told, of all keys for ``*``; the own ones, too.
+    def watch(self, bucket: BucketName, key: str, changed: Changed) -> None:
+        """Have each change of a key told, of all keys for ``*``, from the next connection on; the own ones, too.
 
         It is a hint: writes that the bucket refuses are told as well, and nothing of what happens while NATS is gone.
         """
         self._watches.append((bucket, key, changed))
-        if self.connection is not None:
-            await _answer(_watch(self.connection, bucket, key, changed))
 
     # ----------------------------------------------------------------------------------------------------- connection
 

@@ -54,8 +54,8 @@ class Site:
 
     async def begin(self) -> None:
         """Bring home and bucket together, as at a broker's start."""
-        await self.shared.watch()
-        await self.bus.buckets.watch(BucketName.TOKENS, ISSUED_KEY, lambda key, value: self._changed.set())
+        self.shared.watch()
+        self.bus.buckets.watch(BucketName.TOKENS, ISSUED_KEY, lambda key, value: self._changed.set())
         await self.shared.exchange()
 
     def change(self, change: Callable[[IssuedTokens], IssuedTokens]) -> None:

@@ -47,12 +47,15 @@ def servers_of(nats: NatsServers) -> Servers:
 
 
 @asynccontextmanager
-async def ends(nats: NatsServers, *names: str) -> AsyncIterator[list[End]]:
-    """Yield buses that are up and know each other."""
+async def ends(
+    nats: NatsServers, *names: str, before: Callable[[Bus], None] = lambda bus: None
+) -> AsyncIterator[list[End]]:
+    """Yield buses that are up and know each other; ``before`` is called with each one before it is opened."""
     nats.start()
     opened = [End(nats, name) for name in names]
     try:
         for end in opened:
+            before(end.bus)
             await end.bus.open()
             assert await end.event() == "up"
             end.bus.peers.update(dict.fromkeys(name for name in names if name != end.bus.name))

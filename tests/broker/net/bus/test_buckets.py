@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from dbg_broker.net.bus.buckets import BucketName, BusDown, Conflict, Entry
+from dbg_broker.net.bus.bus import Bus
 from tests.broker.net.bus.ends import ends, once
 from tests.support.nats_servers import NatsServers
 
@@ -40,10 +41,13 @@ async def test_what_is_forgotten_is_gone_unless_it_is_newer_and_revisions_go_on(
 
 
 async def test_changes_are_told_to_who_watches(nats: NatsServers) -> None:
-    async with ends(nats, "one", "two") as (one, two):
-        told: asyncio.Queue[tuple[str, bytes | None]] = asyncio.Queue()
-        await two.bus.buckets.watch(BucketName.BROKERS, "*", lambda key, value: told.put_nowait((key, value)))
-        await two.bus.buckets.watch(BucketName.TOKENS, "issued", lambda key, value: told.put_nowait((key, value)))
+    told: asyncio.Queue[tuple[str, bytes | None]] = asyncio.Queue()
+
+    def watch(bus: Bus) -> None:
+        bus.buckets.watch(BucketName.BROKERS, "*", lambda key, value: told.put_nowait((key, value)))
+        bus.buckets.watch(BucketName.TOKENS, "issued", lambda key, value: told.put_nowait((key, value)))
+
+    async with ends(nats, "two", before=watch) as (two,), ends(nats, "one") as (one,):
         await one.bus.buckets.make()
         await one.bus.buckets.write(BucketName.BROKERS, "one", b"here")
         await one.bus.buckets.write(BucketName.TOKENS, "other", b"unseen")
@@ -63,10 +67,13 @@ async def test_all_entries_of_a_bucket(nats: NatsServers) -> None:
 
 
 async def test_without_nats_a_call_fails_and_after_it_the_watch_goes_on_with_empty_buckets(nats: NatsServers) -> None:
-    async with ends(nats, "one") as (one,):
+    told: list[bytes | None] = []
+
+    def watch(bus: Bus) -> None:
+        bus.buckets.watch(BucketName.BROKERS, "*", lambda key, value: told.append(value))
+
+    async with ends(nats, "one", before=watch) as (one,):
         buckets = one.bus.buckets
-        told: list[bytes | None] = []
-        await buckets.watch(BucketName.BROKERS, "*", lambda key, value: told.append(value))
         await buckets.write(RANKS, "c", b"1")
         nats.stop()
         with pytest.raises(BusDown):
