@@ -26,6 +26,7 @@ from dbg_wire.messages import (
     Action,
     Answers,
     Attach,
+    BrokerAddress,
     Greet,
     Kind,
     Message,
@@ -129,6 +130,9 @@ class FakeBroker:
         self.ranks = {rank.key: rank for rank in ranks}
         self.reports = dict(reports or {})
         self.driver = driver
+        self.brokers: tuple[BrokerAddress, ...] = ()
+        self.busy = 0
+        """How many newcomers are still told when to come."""
         self.screen = b"PUDB SCREEN"
         self.answers: dict[Action, RankAnswer] = {}
         self.said: dict[str, RankAnswer] = {}
@@ -296,6 +300,9 @@ class FakeBroker:
         refuse = self._refuse
         if refuse is None and request.headers.get("Authorization") != f"Bearer {self._token}":
             refuse = (401, "none of this broker's tokens")
+        if refuse is None and self.busy:
+            self.busy -= 1
+            return Response(503, "Busy", Headers({"Retry-After": "0"}), b"come again in 0 s")
         if refuse is None:
             return None
         status, body = refuse
@@ -328,7 +335,8 @@ class FakeBroker:
         if refusal is not None:
             await connection.send(encode(refusal.replace(request=getattr(message, "request", None))))
         elif isinstance(message, Greet):
-            await connection.send(encode(Welcome(minor=0, release="0.1.0", host="login1", pid=1, uptime=1.0)))
+            welcome = Welcome(minor=0, release="0.1.0", host="login1", pid=1, uptime=1.0, brokers=self.brokers)
+            await connection.send(encode(welcome))
         elif isinstance(message, Subscribe):
             for page in self._snapshot():
                 await connection.send(encode(page))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dbg_dial.find import resolve as resolve_with_ca
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker
-from dbg_wire.finding.endpoint import TOKEN_ROLES, Reach, TokenRole
-from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous, parse_rendezvous
+from dbg_wire.finding.endpoint import TOKEN_ROLES, Endpoint, Reach, TokenRole
+from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous, known_endpoints, parse_rendezvous
 from tests.support.reach import (
     INSECURE,
     OTHER_PIN,
@@ -379,10 +379,57 @@ def test_the_file_names_the_next_certificate_beside_the_present_one_which_older_
     assert parse_rendezvous(text, "broker.json").endpoint.fingerprints == (PIN, OTHER_PIN)
 
 
-@pytest.mark.parametrize("pins", ["x", {}, [1], [PIN, "sha256:1"], [PIN] * 5])
+@pytest.mark.parametrize("pins", ["x", {}, [1], [PIN, "sha256:1"], [PIN] * 17])
 def test_fingerprints_that_are_none_are_refused(pins: object) -> None:
-    with pytest.raises(BadSecretFile, match="fingerprints that are not a list of up to 4"):
+    with pytest.raises(BadSecretFile, match="fingerprints that are not a list of up to 16"):
         parse_rendezvous(document(fingerprints=pins), "broker.json")
+
+
+OTHERS = tuple(Endpoint(host=f"login{n}", port=6900, secure=True, fingerprint=OTHER_PIN) for n in (2, 3))
+SITE = replace(RENDEZVOUS, brokers=OTHERS)
+
+
+def test_the_file_names_other_brokers_and_a_reach_by_it_has_them() -> None:
+    text = format_rendezvous(SITE)
+    assert json.loads(text)["brokers"] == [
+        {"url": "wss://login2:6900", "fingerprints": [OTHER_PIN]},
+        {"url": "wss://login3:6900", "fingerprints": [OTHER_PIN]},
+    ]
+    reach = resolve(
+        argument=None, environ={}, rendezvous=parse_rendezvous(text, "p"), role="rank", token_file_text=no_file
+    )
+    assert reach.others == OTHERS
+
+
+@pytest.mark.parametrize(("address", "count"), [(f"login2#{OTHER_PIN}", 2), (f"elsewhere#{OTHER_PIN}", 0)])
+def test_an_address_that_the_user_named_has_the_others_if_it_is_one_of_the_homes_site(address: str, count: int) -> None:
+    environ = {"DBG_BROKER": address}
+    reach = resolve(argument=None, environ=environ, rendezvous=SITE, role="rank", token_file_text=no_file)
+    assert len(reach.others) == count
+
+
+@pytest.mark.parametrize(
+    "brokers",
+    [
+        "x",
+        [1],
+        [{"url": "wss://login2:6900"}],
+        [{"url": "wss://login2:6900", "fingerprints": []}],
+        [{"url": "wss://login2:6900", "fingerprints": [PIN, 7]}],
+        [{"url": "wss://login2:6900", "fingerprints": ["sha256:1"]}],
+        [{"url": "ws://login2:6900", "fingerprints": [PIN]}],
+        [{"url": "ws://login2:x", "fingerprints": []}],
+        [{"url": "ws://login2:6900", "fingerprints": []}] * 65,
+    ],
+)
+def test_other_brokers_that_can_be_none_are_refused(brokers: object) -> None:
+    with pytest.raises(BadSecretFile, match=r"another broker|list of up to 64"):
+        parse_rendezvous(document(brokers=brokers), "broker.json")
+
+
+def test_of_the_brokers_that_one_names_those_that_can_be_none_are_left_out() -> None:
+    told = [("wss://login2:6900", [OTHER_PIN]), ("wss://login4:6900", []), ("http://x", [PIN])]
+    assert known_endpoints(told) == OTHERS[:1]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,15 @@ from dbg_broker.classic.callers import answer_to_noise
 from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import ScreenSession
 from dbg_broker.classic.session import ClassicSession
-from dbg_broker.home.bearer import ISSUED_FILE, Bearer, IssuedToken, Role, load_issued, save_issued
+from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.issued import (
+    ISSUED_FILE,
+    IssuedToken,
+    IssuedTokens,
+    RevokedToken,
+    load_issued,
+    save_issued,
+)
 from dbg_broker.home.tokens import make_throw_away_tokens
 from dbg_broker.net.connection import PeerConnection, logger
 from dbg_broker.net.connections import Connections, Handlers
@@ -204,14 +212,17 @@ def issued(data: bytes) -> None:
     (home / ISSUED_FILE).write_bytes(data)
     (home / ISSUED_FILE).chmod(0o600)
     with suppress(BadSecretFile):
-        for one in load_issued(home):
+        found = load_issued(home)
+        for one in found.tokens:
             assert one.bearer.shown.isprintable()
+        assert found.joined(IssuedTokens()).joined(found) == IssuedTokens().joined(found)
 
 
 def an_issued_list() -> bytes:
     """Return a list of tokens as the broker writes it."""
     home = Path(HOME.name)
-    save_issued(home, [IssuedToken(name="alice", role=Role.WATCHER, digest="0" * 64, made=0.0, job="A", expires=1.0)])
+    alice = IssuedToken(name="alice", role=Role.WATCHER, digest="0" * 64, made=0.0, job="A", expires=1.0)
+    save_issued(home, IssuedTokens((alice,), (RevokedToken(digest="1" * 64, since=0.0),)))
     return (home / ISSUED_FILE).read_bytes()
 
 

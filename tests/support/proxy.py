@@ -8,6 +8,7 @@ import random
 import socket
 import struct
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from types import TracebackType
@@ -80,13 +81,13 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 
 class Proxy:
-    """A thread that carries connections from ``port`` on loopback to ``target``.
+    """A thread that carries connections from ``port`` on loopback to ``target``; with ``others`` to each in turn.
 
     Any thread may call any method. A fault affects open connections too, and is in effect when the method returns.
     """
 
-    def __init__(self, target: tuple[str, int]) -> None:
-        self._target = target
+    def __init__(self, target: tuple[str, int], *others: tuple[str, int]) -> None:
+        self._targets = deque((target, *others))
         self._faults: dict[Direction, Faults] = {"up": Faults(), "down": Faults()}
         self._flowing = asyncio.Event()
         self._carried: set[Pair] = set()
@@ -255,8 +256,19 @@ class Proxy:
         finally:
             self._pairs.discard(task)
 
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to the next target that takes the connection, as a load balancer does."""
+        for left in range(len(self._targets) - 1, -1, -1):
+            self._targets.rotate(-1)
+            try:
+                return await asyncio.open_connection(*self._targets[-1])
+            except OSError:
+                if not left:
+                    raise
+        raise AssertionError("a proxy has a target")
+
     async def _carry_pair(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there_reader, there_writer = await asyncio.open_connection(*self._target)
+        there_reader, there_writer = await self._open()
         allowance = self._cuts_after.allowance() if self._cuts_after is not None else {}
         pair = Pair({"up": there_writer, "down": writer}, allowance, set())
         self._carried.add(pair)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from dbg_wire.errors import BadInput, NoBroker
-from dbg_wire.finding.endpoint import MAX_PINS, MAX_TOKEN, MIN_TOKEN, THROW_AWAY_MARK, TOKEN_ROLES, Endpoint, TokenRole
+from dbg_wire.finding.endpoint import MAX_TOKEN, MIN_TOKEN, THROW_AWAY_MARK, TOKEN_ROLES, Endpoint, TokenRole
 from dbg_wire.finding.rendezvous import Rendezvous
+from dbg_wire.limits import MAX_BROKERS, MAX_PINS
 
 PIN = "sha256:" + "0123456789abcdef" * 4
 OTHER_PIN = "sha256:" + "f" * 64
@@ -49,9 +50,9 @@ near_misses = st.lists(fragments | any_text, max_size=8).map("".join)
 
 
 @st.composite
-def endpoints(draw: st.DrawFn) -> Endpoint:
+def endpoints(draw: st.DrawFn, *, pinned: bool = False) -> Endpoint:
     secure = draw(st.booleans())
-    several = draw(st.lists(pins, max_size=MAX_PINS, unique=True)) if secure else []
+    several = draw(st.lists(pins, min_size=int(pinned), max_size=MAX_PINS, unique=True)) if secure else []
     return Endpoint(
         host=draw(hosts),
         port=draw(st.integers(1, 65535)),
@@ -74,6 +75,7 @@ def rendezvous_files(draw: st.DrawFn) -> Rendezvous:
         tokens={role: draw(tokens) for role in roles},
         other_fingerprints=tuple(several[1:]),
         driver_token=draw(st.sampled_from(["file", "memory", "ask"])),
+        brokers=tuple(draw(st.lists(endpoints(pinned=True), max_size=MAX_BROKERS // 16))),
     )
 
 

@@ -17,6 +17,7 @@ from typing import BinaryIO, Literal, TypeVar
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, WrongHost, printable
 from dbg_wire.finding.endpoint import (
     MIN_TOKEN,
+    RENDEZVOUS_FILE,
     THROW_AWAY_REMEDY,
     Endpoint,
     Reach,
@@ -32,9 +33,6 @@ from dbg_wire.finding.rendezvous import Rendezvous, parse_driver_tokens, parse_r
 
 _TO_TOKEN = "set it to a file with the token"  # noqa: S105 - a sentence
 _TO_CA = "set it to a PEM file of the authorities that sign brokers"
-
-RENDEZVOUS_FILE = "broker.json"
-"""Where a broker that serves a home writes its address, its fingerprint and the token of ranks."""
 
 DRIVER_FILE = "driver.json"
 """Where that broker writes the tokens of terminals. No rank opens the file: a rank runs code that nobody has read, such
@@ -71,7 +69,7 @@ def resolve(
     elif environ.get(BROKER):
         endpoint, address_from = parse_endpoint(environ[BROKER], source=BROKER), BROKER
     elif rendezvous is not None:
-        endpoint, address_from = rendezvous.endpoint, "broker.json"
+        endpoint, address_from = rendezvous.endpoint, RENDEZVOUS_FILE
     else:
         raise NoBroker
     if endpoint.secure and environ.get(CA):
@@ -88,7 +86,16 @@ def resolve(
         endpoint=endpoint,
         token=token,
         sources={"address": address_from, "fingerprint": pin_from, "token": token_from},
+        others=() if rendezvous is None else _others(rendezvous, endpoint),
     )
+
+
+def _others(rendezvous: Rendezvous, endpoint: Endpoint) -> tuple[Endpoint, ...]:
+    """Return the other brokers of the home's site, if the broker that is dialled is of that site."""
+    site = (rendezvous.endpoint, *rendezvous.brokers)
+    if not rendezvous.brokers or all(one.url != endpoint.url for one in site):
+        return ()
+    return tuple(one for one in site if one.url != endpoint.url)
 
 
 def _pinned(endpoint: Endpoint, address_from: str, rendezvous: Rendezvous | None) -> tuple[Endpoint, str]:

@@ -20,7 +20,7 @@ MARK = "\x01"
 BEAT = "beat"
 CALM = "calm"
 """First words of the rank's lines: ``beat``, its interpreter runs; ``calm``, the process ends, and no more beats will
-come. The kernel's number of the thread that beats and the rank's key at the broker follow."""
+come. The kernel's number of the thread that beats follows, and the rank's key and its broker's address."""
 
 END = "end"
 LEAVE = "leave"
@@ -105,14 +105,14 @@ def choose(stacks: Sequence[Stack], main: int, *, prefer_current: bool) -> tuple
 class DumpRecord:
     """What came through the pipe so far.
 
-    ``key`` is the rank's key at the broker, ``thread`` the kernel's number of the thread that beats, ``signal`` the
-    fatal signal that came; ``beats``, ``calls`` and ``fed`` count the rank's lines, its
-    calls and the bytes.
+    ``key`` is the rank's key at the broker, ``owner`` which of several brokers has the rank, ``thread`` the kernel's
+    number of the thread that beats, ``signal`` the fatal signal that came; ``beats``, ``calls`` and ``fed`` count the
+    rank's lines, its calls and the bytes.
     """
 
     def __init__(self, key: str, main: int, own: Sequence[str]) -> None:
         """Begin; ``main`` is Python's number of the rank's main thread, ``own`` the folders of our packages."""
-        self.key = key
+        self.key, self.owner = key, ""
         self.thread: int | None = None
         self.is_calm = False
         self.is_over = False
@@ -139,14 +139,15 @@ class DumpRecord:
 
     def _receive_line(self, line: str) -> None:
         word, _, rest = line.partition(" ")
-        thread, _, key = rest.partition(" ")
+        thread, _, rest = rest.partition(" ")
+        key, _, owner = rest.partition(" ")
         if word in (BEAT, CALM, END, LEAVE, CALL) and _KERNEL_NUMBER.fullmatch(thread) and key:
             self.beats += 1
             self.is_calm = word == CALM
             self.calls += word == CALL
             self.is_over |= word == END
             self.is_to_leave |= word == LEAVE
-            self.thread, self.key = int(thread), key
+            self.thread, self.key, self.owner = int(thread), key, owner
 
     def expect(self) -> None:
         """Forget the last dump, since a new dump is asked for."""

@@ -74,17 +74,24 @@ _hooks_registered = False
 
 
 def start(
-    key: Callable[[], str], broker: str | None, registration: str, *, rank: int = 0, may_exec: bool = True
+    key: Callable[[], str],
+    broker: str | None,
+    registration: str,
+    *,
+    owner: Callable[[], str],
+    rank: int = 0,
+    may_exec: bool = True,
 ) -> None:
     """Start a guard beside this process, unless it has one. Raise OSError if that fails.
 
-    ``key`` returns the rank's key at the broker. ``broker`` is the address that was given, ``registration`` the frame
-    with which the rank registers, and ``rank`` its global number. Without ``may_exec`` the guard starts no program.
+    ``key`` returns the rank's key at the broker, and ``owner`` which of several brokers has the rank, as an address.
+    ``broker`` is the address that was given, ``registration`` the frame with which the rank registers, and ``rank`` its
+    global number. Without ``may_exec`` the guard starts no program.
     """
     global _guard, _hooks_registered  # noqa: PLW0603 - one per process
     if _guard is not None:
         return
-    guard = Guard(key, broker, registration, rank=rank, may_exec=may_exec)
+    guard = Guard(key, broker, registration, owner=owner, rank=rank, may_exec=may_exec)
     if not _hooks_registered:
         _hooks_registered = True
         os.register_at_fork(before=_make_room, after_in_child=_forget)
@@ -237,10 +244,11 @@ class Guard:
         broker: str | None,
         registration: str = "",
         *,
+        owner: Callable[[], str] = str,
         rank: int = 0,
         may_exec: bool = True,
     ) -> None:
-        self._key = key
+        self._key, self._owner = key, owner
         self._about = {"broker": broker, "exec": may_exec, "rank": rank, "registration": registration}
         self._has_ended = False
         # Reentrant: a signal handler of the program may call this object while its thread holds the lock.
@@ -395,7 +403,7 @@ class Guard:
         """Write a line to the guard, and tell whether it was written."""
         if not self._pipe.is_ours():
             return False
-        line = f"{MARK}{word} {self._thread or 0} {self._key()}\n"
+        line = f"{MARK}{word} {self._thread or 0} {self._key()} {self._owner()}\n"
         # The line is shorter than PIPE_BUF: it is written whole or, if the pipe is full, not at all.
         with suppress(OSError):
             return os.write(self._pipe.write, line.encode("ascii", "replace")) > 0

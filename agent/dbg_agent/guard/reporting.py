@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ from dbg_agent.link.dialling import dial
 from dbg_agent.link.lookup import SLOW_SECONDS, Lookup, Lookups, find, find_ranks_broker
 from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
+from dbg_wire.finding.endpoint import parse_endpoint
 from dbg_wire.messages import (
     GUARD_ACTIONS,
     Action,
@@ -54,6 +56,7 @@ from dbg_wire.version import PROTOCOL_MINOR
 
 if TYPE_CHECKING:
     from dbg_dial.dial import BrokerWebSocket
+    from dbg_wire.finding.endpoint import Reach
 
 OWN_FOLDERS = (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))),  # noqa: PTH100, PTH120
@@ -270,7 +273,7 @@ class Witness:
     async def _speak(self) -> bool:
         """Report to the broker until nothing is left to report; return False if the broker didn't take it."""
         try:
-            connection = await dial(await find(self._lookup, SLOW_SECONDS), "/agent", Lookups())
+            connection = await dial(self._reach(await find(self._lookup, SLOW_SECONDS)), "/agent", Lookups())
         except Exception:
             # The guard can tell no one of an error; it dials again.
             return False
@@ -286,6 +289,14 @@ class Witness:
             await asyncio.gather(answering, return_exceptions=True)
             await self._beside.end()
             await connection.close()
+
+    def _reach(self, reach: Reach) -> Reach:
+        """Return a reach with the broker that has the rank first, if that is one of several."""
+        if not self._record.owner:
+            return reach
+        owner = parse_endpoint(self._record.owner, source="the rank's broker")
+        others = (one for one in (reach.endpoint, *reach.others) if one.url != owner.url)
+        return replace(reach, endpoint=owner, others=tuple(others))
 
     async def _testify(self, connection: BrokerWebSocket, answering: asyncio.Future[None]) -> bool:
         told = None

@@ -106,6 +106,7 @@ def _start_guard(rank: Rank) -> None:
             lambda: rank.membership.identity.key,
             rank.settings.broker,
             registration,
+            owner=lambda: rank.from_broker.owner,
             rank=rank.number,
             may_exec=rank.settings.exec,
         )

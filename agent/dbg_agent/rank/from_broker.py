@@ -11,6 +11,8 @@ from dbg_agent.process.log import Logger, Shown, hide
 from dbg_agent.rank.console import PROMPT_GONE
 from dbg_agent.stop.inbox import OpenDebugger, Redraw, RunJob, Switch
 from dbg_wire.errors import DbgError, printable
+from dbg_wire.finding.endpoint import spread
+from dbg_wire.finding.rendezvous import known_endpoints
 from dbg_wire.messages import (
     Action,
     Ask,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
     from dbg_dial.find import Opening
     from dbg_wire.codec import Input
-    from dbg_wire.finding.endpoint import Reach
+    from dbg_wire.finding.endpoint import Endpoint, Reach
 
 
 logger = Logger("dbg_agent.rank")
@@ -58,21 +60,33 @@ class FromBroker:
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self._taken_reply = (0, 0)
+        self._brokers: tuple[Endpoint, ...] = ()
+        """The brokers of which the last welcome told."""
         self._framed = 0
         """The last generation whose wish for a frame was followed."""
 
     def find_broker(self, opening: Opening) -> Reach:
         """Return how to reach the broker now; raise DbgError if that is unknown, or impossible from this host.
 
+        Of several brokers a rank and its children dial the same one first, and the ranks of a job different ones.
         This runs in a thread of its own, since a file system may block it; ``opening`` gets each path before.
         """
         reach = find_ranks_broker(self._rank.settings.broker, {**os.environ, **broker_overrides}, opening)
         hide(reach.token)
-        return reach
+        return spread(reach, self._brokers, self._rank.membership.place)
+
+    @property
+    def owner(self) -> str:
+        """Return the address of the broker that has this rank, with its fingerprints, if that is one of several."""
+        return str(self._brokers[0]) if self._brokers else ""
 
     def is_attended(self) -> bool:
         """Tell whether a terminal looks at this rank."""
         return self._rank.debuggers.terminal.viewers > 0
+
+    def world_size(self) -> int:
+        """Return how many ranks the job has, 1 if that is unknown."""
+        return self._rank.membership.identity.world_size or 1
 
     def registration(self) -> str:
         """Return the frame of a Register, with an identity read anew: a framework may have changed it by now."""
@@ -150,6 +164,7 @@ class FromBroker:
         self._rank.send(fitted(Pulse, where=position.moving_place(), frames=position.stack()))
 
     def _on_welcome(self, welcome: Welcome) -> None:
+        self._brokers = known_endpoints((one.url, one.fingerprints) for one in welcome.brokers)
         self._rank.holding.welcomed(welcome.uptime)
         self._rank.membership.welcomed(welcome)
         self._rank.limits.allow(welcome.max_lease)

@@ -122,6 +122,7 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         "it; or as you type it here, so that each terminal asks for it, too (default: %(default)s)",
     )
     _add_open_doors(serve)
+    _add_cluster(serve)
     add_account_options(serve)
     serve.add_argument(
         "--log-format",
@@ -160,6 +161,22 @@ def _add_open_doors(serve: ArgumentParser) -> None:
     )
 
 
+def _add_cluster(serve: ArgumentParser) -> None:
+    """Add what makes this broker one of several."""
+    serve.add_argument(
+        "--cluster",
+        metavar="nats://HOST,HOST,HOST",
+        help="be one of several brokers that act as one, joined by these servers of NATS; tls:// for TLS (default: one "
+        "broker alone; needs pip install 'dbg-broker[cluster]')",
+    )
+    serve.add_argument(
+        "--cluster-credentials",
+        metavar="FILE",
+        help="what these servers ask for: a .creds file, or one with a line of user:password or a token, mode 600 "
+        "(default: $DBG_CLUSTER_CREDENTIALS, or nothing)",
+    )
+
+
 def add_run(verbs: Verbs) -> argparse.ArgumentParser:
     """Add the verb with its options, and return its parser."""
     run = verbs.add_parser(
@@ -185,6 +202,9 @@ def add_run(verbs: Verbs) -> argparse.ArgumentParser:
         action="store_true",
         help="the job's output in this pane of tmux, and each rank that stops in a pane beside; outside of tmux in a "
         "new session",
+    )
+    run.add_argument(
+        "--web", action="store_true", help="the job as a page in a browser as well, which only looks; ends with the job"
     )
     run.add_argument("--output", metavar="FILE", help="where to write what the job prints (default: in the home)")
     run.add_argument(
@@ -317,7 +337,7 @@ def _version() -> str:
 
 OF_THE_TERMINAL = frozenset(
     {"attach", "wait", "list", "where", "why", "collectives", "eval", "command", "exec", "screen", "interrupt"}
-    | {"continue", "release", "kill", "tmux", "slow", "stops", "report", "adopt", "mcp", "dap"}
+    | {"continue", "release", "kill", "tmux", "slow", "stops", "report", "adopt", "mcp", "dap", "web"}
 )
 """Verbs that ``dbg-attach`` has and this command has not."""
 

@@ -16,13 +16,14 @@ from pathlib import Path
 
 from dbg_dial.apart import apart
 from dbg_dial.files import write_whole
-from dbg_dial.find import RENDEZVOUS_FILE, check_own, open_at_once
+from dbg_dial.find import check_own, open_at_once
 from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.finding.environment import SOLE_USER
 from dbg_wire.finding.home import ANOTHER_HOME, check_above, check_closed, is_closed
 
-MAX_PRIVATE_FILE = 256 * 1024
-"""Bytes read of a file in the home: the largest, a certificate with its chain, has a few KiB; more is a wrong file."""
+MAX_PRIVATE_FILE = 1024 * 1024
+"""Bytes read of a file in the home: the largest, a full list of issued tokens, has 0.7 MiB; more is a wrong file."""
 
 MAX_LINKS = 40
 """Symbolic links on one way, Linux's own bound."""
@@ -110,6 +111,24 @@ def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
     except UnicodeDecodeError:
         pass
     raise BadSecretFile(f"{shown} is too large or not text, so not ours", _START_AGAIN)
+
+
+def read_given(path: Path, option: str, remedy: str, *, others_may_read: bool = False) -> str:
+    """Return the text of a file that an option names and that only the user or root can have written.
+
+    Raise BadSecretFile if others can write it, or read it unless they may, or if it is not there.
+    """
+    named = f"{option} {printable(str(path))}"
+    try:
+        with open_at_once(str(path)) as file:
+            mode = check_own(file, str(path), os.geteuid(), others_may_read=others_may_read)
+            if not stat.S_ISREG(mode):
+                raise BadSecretFile(f"{named} is not a regular file", remedy)
+            return file.read(MAX_PRIVATE_FILE).decode("utf-8")
+    except OSError as error:
+        raise BadSecretFile(f"{named} can't be read ({error.strerror})", remedy) from None
+    except UnicodeDecodeError:
+        raise BadSecretFile(f"{named} is not text", remedy) from None
 
 
 def check_way(home: Path, what: str = "the home", remedy: str = ANOTHER_HOME) -> None:

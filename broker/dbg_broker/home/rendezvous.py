@@ -11,8 +11,9 @@ from pathlib import Path
 from types import TracebackType
 
 from dbg_broker.home.private_files import read_private, write_private
-from dbg_dial.find import DRIVER_FILE, RENDEZVOUS_FILE
+from dbg_dial.find import DRIVER_FILE
 from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.finding.home import ANOTHER_HOME
 from dbg_wire.finding.rendezvous import Rendezvous, format_driver_tokens, format_rendezvous, parse_rendezvous
 

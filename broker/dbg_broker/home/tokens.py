@@ -22,7 +22,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from dbg_broker.home.bearer import Bearer, IssuedToken, Role, load_issued
+import msgspec
+
+from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.issued import IssuedTokens, load_issued
 from dbg_broker.home.private_files import make_private_directory, read_private, write_private
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.finding.endpoint import THROW_AWAY_MARK, TokenRole, is_throw_away, parse_token
@@ -78,14 +81,14 @@ class Tokens:
     rank: str = field(repr=False)
     driver: str = field(repr=False)
     watcher: str = field(repr=False)
-    issued: tuple[IssuedToken, ...] = ()
+    issued: IssuedTokens = field(default_factory=IssuedTokens)
     _bearers: tuple[Bearer, ...] = field(init=False, repr=False, compare=False)
     """The holders of the three tokens and of those that were made; each request is compared with them."""
 
     def __post_init__(self) -> None:
         """Note who holds which token, by its digest."""
         own = [Bearer(role=role, digest=_digest(self.of(role))) for role in Role]
-        object.__setattr__(self, "_bearers", (*own, *(one.bearer for one in self.issued)))
+        object.__setattr__(self, "_bearers", (*own, *(one.bearer for one in self.issued.tokens)))
 
     def of(self, role: Role) -> str:
         """Return the token that makes its bearer a ``role``."""
@@ -120,6 +123,11 @@ class Tokens:
         """
         return f"{DIAL_MARK}{role.value}.{ends}.{_code(self.of(role), Purpose.DIAL, f'{role.value} until {ends}')}"
 
+    def site(self) -> str:
+        """Return a text that homes with the same three tokens have in common, and that shows nothing of these."""
+        codes = [_code(self.of(role), Purpose.SITE, role.value) for role in Role]
+        return _digest(".".join(codes)).hex()[:32]
+
     def _signed_bearer(self, presented: str) -> tuple[Bearer, ...]:
         """Return whom a signed token claims to be of, with the digest of the right one; none for other tokens."""
         found = _DIAL.fullmatch(presented)
@@ -139,9 +147,12 @@ class Tokens:
         return self.of(bearer.role) if bearer.job is None else self.for_job(bearer.job)
 
     def still_know(self, bearer: Bearer) -> bool:
-        """Tell whether the token of somebody who is connected is still one of these."""
+        """Tell whether the token of somebody who is connected is still one of these; who has none keeps the place."""
+        if not bearer.digest:
+            # Another broker, or a stock debugger.
+            return True
         if bearer.name:
-            return any(one.bearer == bearer for one in self.issued)
+            return any(hmac.compare_digest(one.bearer.digest, bearer.digest) for one in self.issued.tokens)
         return hmac.compare_digest(bearer.digest, _digest(self._text_of(bearer)))
 
     def proofs(self, challenge: str) -> tuple[str, ...]:
@@ -187,6 +198,7 @@ class Purpose(enum.Enum):
     PROOF = "dbg-broker proof: "
     JOB = "dbg-broker job: "
     DIAL = "dbg-broker dial: "
+    SITE = "dbg-broker site: "
 
 
 def _code(token: str, purpose: Purpose, what: str) -> str:
@@ -257,7 +269,9 @@ def load_tokens_without_files(home: Path, before: Tokens | None, driver: str | N
             rank=tokens.rank,
             driver=driver or (new_token() if made is None else made.driver),
             watcher=new_token() if made is None else made.watcher,
-            issued=tuple(one for one in tokens.issued if one.role is Role.RANK),
+            issued=msgspec.structs.replace(
+                tokens.issued, tokens=tuple(one for one in tokens.issued.tokens if one.role is Role.RANK)
+            ),
         )
     )
 

@@ -11,7 +11,7 @@ from functools import partial
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import departures
-from dbg_broker.hub.links import RankLink
+from dbg_broker.hub.links import RankLink, TerminalLink
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connection import PeerConnection
@@ -20,10 +20,12 @@ from dbg_broker.net.http import (
     METRICS,
     PAGES,
     RELOAD,
+    RELOADED_BY_ALL,
     Connected,
     HttpAnswer,
     Upgrade,
     admit,
+    come_later,
     describe_bearer,
     may_reload,
     may_see_figures,
@@ -73,7 +75,7 @@ class Admission:
 
     def __init__(self, hub: Hub, tokens: Tokens, read_tokens: ReadTokens | None = None) -> None:
         self._hub = hub
-        self._tokens = tokens
+        self._tokens = self._with_shared(tokens)
         self._read_tokens = read_tokens
         self._wait_for_tokens: list[PeerConnection] = []
         self._figures: tuple[float, HttpAnswer] | None = None
@@ -90,8 +92,10 @@ class Admission:
             answer = self._reload(connection, upgrade)
             return answer and self._refused(connection, upgrade, answer)
         hub = self._hub
-        clients, watchers = len(hub.terminals.links), len(hub.terminals.watchers)
-        connected = Connected(ranks=len(hub.links) - clients, drivers=clients - watchers, watchers=watchers)
+        clients, watchers = hub.terminals.connected, len(hub.terminals.watchers)
+        connected = Connected(
+            ranks=len(hub.links) - len(hub.terminals.links), drivers=clients - watchers, watchers=watchers
+        )
         if path == BEARER:
             told = describe_bearer(upgrade, self._tokens, time.time())
             return told if told.status == 200 else self._refused(connection, upgrade, told)
@@ -100,7 +104,16 @@ class Admission:
             why := hub.connections.lacks or self._why_too_many(decided, connection.network)
         ):
             decided = HttpAnswer(503, f"{why}\n")
+        if isinstance(decided, Bearer) and decided.role is Role.RANK and (later := self._told_later()) is not None:
+            decided = later
         return self._refused(connection, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
+
+    def _told_later(self) -> HttpAnswer | None:
+        """Return the answer that tells a rank when to come, if those that are admitted can't register at once."""
+        arrivals = self._hub.connections.arrivals
+        if arrivals.admitted < arrivals.pace.at_once:
+            return None
+        return come_later(arrivals.admitted, arrivals.pace.later(arrivals.admitted, self._hub.timers.clock()))
 
     def _why_too_many(self, bearer: Bearer, address: str) -> str:
         """Return why a token or an address may have no further connection, empty if it may."""
@@ -192,23 +205,39 @@ class Admission:
             self._read_tokens(partial(self._tokens_are_read, len(self._wait_for_tokens)))
         if isinstance(found, DbgError):
             logger.error("the tokens can't be read anew: %s", found)
-            answer = HttpAnswer(500, f"{found}\n")
+            _respond(told, HttpAnswer(500, f"{found}\n"))
+            return
+        self.use(found)
+        if self._hub.cluster is None:
+            _respond(told, HttpAnswer(200, "ok\n"))
         else:
-            self.use(found)
-            answer = HttpAnswer(200, "ok\n")
-        for connection in told:
-            connection.respond(answer)
+            self._hub.cluster.tokens.share(lambda why: _respond(told, _reloaded_with_others(why)))
 
     def use(self, tokens: Tokens) -> None:
         """Go on with these tokens, and close the connections that were opened with others."""
-        self._tokens = tokens
+        self._tokens = self._with_shared(tokens)
         for link in tuple(self._hub.links.values()):
             # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
             # until then, as its stop must not be lost.
-            stays = isinstance(link, RankLink) and not link.bearer.name
-            if not stays and not tokens.still_know(link.bearer):
+            # So does another broker, which has no token.
+            is_broker = isinstance(link, TerminalLink) and bool(link.broker) and not link.bearer.digest
+            stays = is_broker or (isinstance(link, RankLink) and not link.bearer.name)
+            if not stays and not self._tokens.still_know(link.bearer):
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
                 link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
+
+    def _with_shared(self, tokens: Tokens) -> Tokens:
+        """Return a home's tokens with what other brokers have issued and revoked."""
+        return tokens if self._hub.cluster is None else self._hub.cluster.tokens.joined(tokens)
+
+
+def _respond(connections: list[PeerConnection], answer: HttpAnswer) -> None:
+    for connection in connections:
+        connection.respond(answer)
+
+
+def _reloaded_with_others(why_not: str) -> HttpAnswer:
+    return HttpAnswer(202, f"{why_not}\n") if why_not else HttpAnswer(200, f"{RELOADED_BY_ALL}\n")
 
 
 def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
@@ -235,6 +264,8 @@ def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
 
 
 def _is_connected(ranks: Ranks, known: RankRecord) -> bool:
+    if known.owner:
+        return known.is_live
     former = ranks.links.get(known.key)
     return former is not None and former.connection.seconds_since_ack() < limits.SILENT_SECONDS
 

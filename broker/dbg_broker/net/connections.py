@@ -6,8 +6,9 @@ What their messages mean is the business of the :class:`Handlers`. All methods b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Protocol
 
 from dbg_broker.home.bearer import Bearer
 from dbg_broker.net.connection import PeerConnection
@@ -24,8 +25,51 @@ from dbg_broker.net.websocket import MESSAGE_SECONDS, CloseCode, Unfinished
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.timers import Timers
 from dbg_wire import limits
+from dbg_wire.messages import Message
 
 logger = logging.getLogger("dbg_broker")
+
+
+class Channel(Protocol):
+    """Channel to a terminal: its own connection, or the way to it by the broker that it is connected to."""
+
+    number: int
+    peer: str
+    heard_at: float
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether a frame sent now would not wait."""
+
+    def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
+        """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
+
+        Return False if it had no room.
+        """
+
+    def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a control message in its form on the wire, as :meth:`send_message` does."""
+
+    def send_output(self, frame: bytes, most: int | None = None) -> bool:
+        """Send terminal output, or let it wait beside no more than ``most`` bytes; False if it was dropped."""
+
+    def missed_output(self) -> bool:
+        """Tell, once, that output was dropped and the peer can take a repaint."""
+
+    def is_stalled(self, now: float, seconds: float) -> bool:
+        """Tell whether the peer has taken nothing for ``seconds`` although things wait."""
+
+    def ping(self) -> None:
+        """Ask the peer for a sign of life, unless that would have to wait."""
+
+    def rest(self, seconds: float) -> None:
+        """Read nothing for a while."""
+
+    def close(self, code: int, reason: str, *, flush: bool = True) -> None:
+        """Close with a code and a sentence; what waits goes out before, unless ``flush`` is False."""
+
+    def abort(self) -> None:
+        """End the connection at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +85,15 @@ class Handlers:
     """Take a new WebSocket."""
     types: Callable[[PeerConnection], bool]
     """Tell whether keys come on this connection, or their echo."""
-    text: Callable[[PeerConnection, str], None]
+    text: Callable[[Channel, str], None]
     """Take a control message."""
-    data: Callable[[PeerConnection, bytes], None]
+    data: Callable[[Channel, bytes], None]
     """Take terminal bytes."""
     frame: Callable[[PeerConnection], None]
     """Note a frame that is no message: a ping, a pong, or a part of one."""
-    drained: Callable[[PeerConnection], None]
+    drained: Callable[[Channel], None]
     """Send what had no room."""
-    overflowed: Callable[[PeerConnection], None]
+    overflowed: Callable[[Channel], None]
     """Note that a control message had no room."""
     lost: Callable[[PeerConnection], None]
     """Forget a connection."""
@@ -119,15 +163,26 @@ class Connections:
         logger.info("a connection from %s is closed: --allow does not name its address", peer)
 
     def accepted(self, connection: PeerConnection) -> None:
-        """Count a connection until its first message; if too many wait, the oldest is closed."""
+        """Count a connection until its first message; if too many wait, one of them is closed."""
         logger.debug("connection %d comes from %s", connection.number, connection.peer)
         given_up = self.arrivals.come(connection.number, connection, connection.network, self.timers.clock())
         if given_up is not None:
-            oldest, budget = given_up
-            self._give_up(oldest, budget, "too many connections wait")
+            other, budget = given_up
+            if budget is None:
+                self._turn_back(other)
+            else:
+                self._give_up(other, budget, "too many connections wait")
+
+    def _turn_back(self, connection: PeerConnection) -> None:
+        """Close a connection for which there is no place in line; its peer has done nothing wrong, and comes again."""
+        self.meters.budgets.hit(Payer.STRANGER, Budget.WAITING)
+        self.arrivals.leave(connection.number)
+        connection.stranger.has_failed = True
+        connection.abort()
 
     def shakes_hands(self, connection: PeerConnection, transport: SocketTransport) -> None:
         """Have a connection's TLS handshake go on when it is its turn."""
+        self.arrivals.has_said(connection.number)
         is_slow = self.reputation.is_slow(connection.network, self.timers.clock())
         if not transport.is_answered:
             self.handshakes.submit(transport, connection.network, is_slow=is_slow)
@@ -159,15 +214,21 @@ class Connections:
         self.meters.handshakes += 1
         self.reputation.succeeded(connection.network, self.timers.clock())
         self.open[connection.number] = connection
+        self.arrivals.admit(connection.number)
         self.handlers.opened(connection, bearer)
 
     def has_bytes(self, connection: PeerConnection) -> bool:
         """Have a connection read what came, now or when it is its turn; return whether it waits for its turn."""
         if connection.account is not None:
             return self.turns.submit(connection.work, connection.account, types=self.handlers.types(connection))
+        self.arrivals.has_said(connection.number)
         is_slow = self.reputation.is_slow(connection.network, self.timers.clock())
         self.entrance.submit(connection.work, connection.network, is_slow=is_slow)
         return True
+
+    def is_owed(self, connection: PeerConnection) -> None:
+        """Note that a connection that waits for its first message is to say something now."""
+        self.arrivals.owes(connection.number, self.timers.clock())
 
     def note_unfinished(self, connection: PeerConnection, size: int, *, is_new: bool) -> None:
         """Count the bytes of a message that is not complete; if all are too many, close the connection with most.
@@ -180,7 +241,7 @@ class Connections:
         while (number := self.unfinished.heaviest()) is not None:
             self._end_unfinished(number, "messages that are not complete take too much memory, most of it here").abort()
 
-    def charge(self, connection: PeerConnection, rate: TokenBucket, cost: int) -> None:
+    def charge(self, connection: Channel, rate: TokenBucket, cost: int) -> None:
         """Count what a message or request costs; beyond its rate a connection is read later."""
         seconds = rate.spend(cost, self.timers.clock())
         if seconds > 0:
@@ -200,6 +261,7 @@ class Connections:
         self.times.timer_ran(late)
         now = self.timers.clock()
         self.descriptors.refill()
+        self.arrivals.pace.look(self.meters.handshakes, len(self.arrivals), now)
         while (oldest := self.arrivals.surplus(now)) is not None:
             self._give_up(oldest, Budget.WAITING, "too many connections wait")
         for connection in self.arrivals.overdue(now, limits.HANDSHAKE_SECONDS):

@@ -26,7 +26,12 @@ TEXT = "text/plain; charset=utf-8"
 METRICS = "/metrics"
 PAGES = frozenset({"/healthz", METRICS})
 RELOAD = "/reload"
-"""Where `dbg-broker token` has a broker that serves read its tokens anew."""
+"""Where `dbg-broker token` has a broker that serves read its tokens anew.
+
+200 says that it has, and 202 that other brokers of its cluster take them later, for the reason in the body.
+"""
+
+RELOADED_BY_ALL = "ok, and all brokers of the cluster"
 
 BEARER = "/bearer"
 """Where the bearer of a token learns what the token is for and when it ends."""
@@ -114,7 +119,7 @@ def describe_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer:
     bearer = known_bearer(upgrade, tokens, now)
     if isinstance(bearer, HttpAnswer):
         return bearer
-    made = next((one.made for one in tokens.issued if one.name == bearer.name), None)
+    made = next((one.made for one in tokens.issued.tokens if one.name == bearer.name), None)
     told = {
         "schema": 1,
         "role": bearer.role.value,
@@ -195,6 +200,14 @@ def too_many(what: str, seconds: float) -> HttpAnswer:
         429,
         f"too many {what} came from your address; try again in {seconds:g} s\n",
         {"Retry-After": f"{math.ceil(seconds)}"},
+    )
+
+
+def come_later(waiting: int, seconds: float) -> HttpAnswer:
+    """Return the answer to a newcomer for whom there is no time now, and who has a slot after some seconds."""
+    later = math.ceil(seconds)
+    return HttpAnswer(
+        503, f"{waiting} ranks are on their way in; come again in {later} s\n", {"Retry-After": f"{later}"}
     )
 
 

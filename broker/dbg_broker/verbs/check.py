@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from dbg_broker.home.bearer import IssuedToken, load_issued
 from dbg_broker.home.certificate import SOON_SECONDS, Validity, is_soon, read_validity, until
+from dbg_broker.home.issued import IssuedToken, load_issued
 from dbg_broker.net.http import BEARER
 from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
 from dbg_dial.apart import apart
@@ -105,7 +105,7 @@ def end_of_token(reach: Reach) -> End | None:
 def ends_of_home(home: str) -> Iterator[End]:
     """Yield the tokens that were made in a home for somebody, those that never end among them."""
     try:
-        issued = apart(home, lambda: load_issued(Path(home)))
+        issued = apart(home, lambda: load_issued(Path(home)).tokens)
     except (DbgError, OSError):
         return
     for one in issued:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from dbg_broker.audit.entries import What
 from dbg_broker.audit.writer import note
-from dbg_broker.home.bearer import JOB, NAME, IssuedToken, Role, load_issued, save_issued, with_token, without_token
+from dbg_broker.home.bearer import JOB, NAME, Role
 from dbg_broker.home.certificate import date_of
+from dbg_broker.home.issued import IssuedToken, load_issued, save_issued
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
 from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, renew_job_tokens, rotate_tokens
-from dbg_broker.verbs.broker_client import Say, notify_broker, token_of
+from dbg_broker.verbs.broker_client import Say, notify_broker, other_broker, token_of
 from dbg_dial.memory import ask_memory
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.rendezvous import parse_rendezvous
@@ -88,16 +89,18 @@ def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
     expires = None if options.seconds is None else now + options.seconds
     made = IssuedToken(name=name, role=options.role, digest=digest_of(text), made=now, job=options.job, expires=expires)
     with tokens_locked(home):
-        save_issued(home, with_token(load_issued(home), made))
+        save_issued(home, load_issued(home).issue(made))
     note(home, What.TOKEN_MADE, text=f"{name}, {_described(made, now)}", job=options.job or "")
     notify_broker(home, aside)
+    # Another broker of the cluster may have issued a token of this name in the same moment.
+    name = next((one.name for one in load_issued(home).tokens if one.digest == made.digest), name)
     say(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
 
 
 def list_tokens(home: Path, say: Say, *, as_json: bool) -> int:
     """Print the tokens that have been made, none of their texts. Raise BadSecretFile."""
-    found, now = load_issued(home), time.time()
+    found, now = load_issued(home).tokens, time.time()
     if as_json:
         say(json.dumps({"schema": 1, "tokens": [_document(one, now) for one in found]}))
     elif not found:
@@ -112,7 +115,7 @@ def list_tokens(home: Path, say: Say, *, as_json: bool) -> int:
 def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
     """Take a token back; connections that were made with it end at once. Raise DbgError."""
     with tokens_locked(home):
-        save_issued(home, without_token(load_issued(home), name))
+        save_issued(home, load_issued(home).revoke(name, time.time()))
     note(home, What.TOKEN_REVOKED, text=name)
     say(f"{name} is revoked{notify_broker(home, aside)}")
     return 0
@@ -121,6 +124,7 @@ def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
 def rotate(home: Path, say: Say, aside: Say) -> int:
     """Replace the home's own three tokens; terminals that have the old ones are closed. Raise DbgError."""
     _require_tls(home)
+    _require_no_others(home)
     with tokens_locked(home):
         tokens = load_tokens(home)
         after = rotate_tokens(home)
@@ -142,6 +146,20 @@ def _require_tls(home: Path) -> None:
         raise BadInput(
             "the broker of this home serves --insecure, and lasting tokens would cross the network in the clear",
             "start `dbg-broker serve` without --insecure",
+        )
+
+
+def _require_no_others(home: Path) -> None:
+    """Raise BadInput if another broker of the cluster serves, whose home has the same three tokens."""
+    try:
+        serving = read_rendezvous(home)
+    except BadSecretFile:
+        return
+    url = None if serving is None else other_broker(serving, home)
+    if url is not None:
+        raise BadInput(
+            f"the broker at {printable(url)} has the tokens of this home too, and would not know the new ones",
+            "stop all brokers of the cluster, rotate in one home, and copy its directory tokens/ into the other homes",
         )
 
 

@@ -25,8 +25,9 @@ from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list
 from dbg_client.views.waits import show_age
 from dbg_client.words.settings import Adopt
-from dbg_dial.find import RENDEZVOUS_FILE, Opening
+from dbg_dial.find import Opening
 from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN_FILE
 from dbg_wire.finding.home import home_directory
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo

@@ -19,7 +19,7 @@ from dbg_client.adopt.errors import CantAdopt, DebuggerFailed, NoSuchProcess
 from dbg_client.adopt.inject import Injection, Pipe, can_remote_exec, run_remotely
 from dbg_client.adopt.payload import OURS, Answer, Outcome, code_to_adopt
 from dbg_client.adopt.process import PROC, ProcessInfo, read_process
-from dbg_dial.find import RENDEZVOUS_FILE
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 PROBE_SECONDS = 20.0

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from dbg_client.core.connection import Connection, Disconnected, dial
 from dbg_client.core.patience import read_in_thread
+from dbg_dial.dial import first_to_answer
 from dbg_dial.find import Opening
-from dbg_dial.waiting import Handover
+from dbg_dial.waiting import Handover, pause_when_busy
 from dbg_wire.codec import Input, Output
-from dbg_wire.errors import DbgError, PeerError
-from dbg_wire.finding.endpoint import Reach
+from dbg_wire.errors import Busy, DbgError, PeerError
+from dbg_wire.finding.endpoint import Endpoint, Reach, spread
+from dbg_wire.finding.rendezvous import known_endpoints
 from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Message, Subscribe, Welcome
 
@@ -53,7 +55,8 @@ class BrokerLink:
 
     Belongs to one event loop; one task reads :meth:`next`. Every dial finds the broker anew, so the link follows a
     broker that comes back on another port or with another certificate if ``broker.json`` says so. Every connection
-    subscribes to the ranks, and with ``logs`` to the texts of their log points.
+    subscribes to the ranks, and with ``logs`` to the texts of their log points. Of several brokers that of the home, or
+    the one that the user has named, is dialled first.
     """
 
     def __init__(self, find: Callable[[Opening], Reach], name: str, seconds: float, *, logs: bool = False) -> None:
@@ -66,7 +69,11 @@ class BrokerLink:
         self._ending: Connection | None = None
         """The connection that has broken, until it is closed: if that is cancelled, :meth:`close` does it."""
         self._watching: asyncio.Task[None] | None = None
+        self._found: Reach | None = None
+        self._brokers: tuple[Endpoint, ...] = ()
+        """Where the broker was last, and which others the last welcome has named."""
         self._attempt = 0
+        self._busy: Busy | None = None
         self._handover = Handover()
         self._up_since = 0.0
 
@@ -91,8 +98,21 @@ class BrokerLink:
         return self._connection.welcome if self._connection else None
 
     async def open(self) -> None:
-        """Dial once, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise; SilentFile."""
-        self._use(await self._dial())
+        """Dial, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise; SilentFile.
+
+        It is dialled again only if it is busy, and as it says.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._seconds
+        while True:
+            try:
+                self._use(await self._dial())
+                return
+            except Busy as busy:
+                pause = pause_when_busy(busy)
+                if loop.time() + pause >= ends:
+                    raise
+            await asyncio.sleep(pause)
 
     def send(self, item: Message | Input) -> bool:
         """Queue for the broker; return False, with nothing done, while the link is down."""
@@ -106,7 +126,10 @@ class BrokerLink:
         if self._connection is None:
             return await self._redial()
         try:
-            return await self._connection.receive()
+            event = await self._connection.receive()
+            if isinstance(event, Welcome):
+                self._learn(event)
+            return event
         except Disconnected as ended:
             reason = ended.reason
             self._handover.ended(ended.code, asyncio.get_running_loop().time())
@@ -132,25 +155,50 @@ class BrokerLink:
         # Full jitter: terminals that lost the same broker must not come back in step.
         longest = min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)
         longest = self._handover.bound(longest, asyncio.get_running_loop().time())
-        await asyncio.sleep(random.uniform(0, longest))  # noqa: S311
-        self._attempt = min(self._attempt + 1, 30)
+        pause = random.uniform(0, longest)  # noqa: S311
+        await asyncio.sleep(pause if self._busy is None else pause_when_busy(self._busy))
+        self._attempt, self._busy = min(self._attempt + 1, 30), None
         try:
             self._use(await self._dial(again=True))
         except DbgError as error:
+            self._busy = error if isinstance(error, Busy) else None
             return Down(str(error))
         return Up()
 
-    async def _dial(self, *, again: bool = False) -> Connection:
+    async def _dial(self, *, again: bool = False, silent: str = "") -> Connection:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        reach = await read_in_thread(self._find, self._seconds)
-        return await dial(reach, self._name, self._seconds, spent=loop.time() - begun, again=again)
+        reach = await self._reach()
+        routes = spread(reach, self._brokers, self._name, keeps_first=True).routes(silent)
+
+        async def dial_one(route: Reach, left: int) -> Connection:
+            for_others = self._seconds * (left - 1) / len(routes)
+            spent = loop.time() - begun + for_others
+            return await dial(route, self._name, self._seconds, spent=spent, again=again or left > 1)
+
+        connection = await first_to_answer(routes, dial_one)
+        self._found = reach
+        return connection
+
+    async def _reach(self) -> Reach:
+        """Return where the broker is now; where nothing says that any more, but other brokers are known, as before."""
+        try:
+            return await read_in_thread(self._find, self._seconds)
+        except DbgError:
+            if self._found is None or not (self._found.others or self._brokers):
+                raise
+            return self._found
 
     def _use(self, connection: Connection) -> None:
         self._connection = connection
+        if connection.welcome is not None:
+            self._learn(connection.welcome)
         connection.send(Subscribe(logs=self._logs))
         self._up_since = asyncio.get_running_loop().time()
         self._watching = asyncio.create_task(self._watch(connection))
+
+    def _learn(self, welcome: Welcome) -> None:
+        self._brokers = known_endpoints((one.url, one.fingerprints) for one in welcome.brokers)
 
     async def _watch(self, connection: Connection) -> None:
         """While the broker is silent, dial a second connection, and end this one if the second stands first."""
@@ -163,7 +211,7 @@ class BrokerLink:
                 return
 
     async def _dial_while_silent(self, connection: Connection) -> Connection | None:
-        dialling = asyncio.ensure_future(self._dial(again=True))
+        dialling = asyncio.ensure_future(self._dial(again=True, silent=connection.endpoint.url))
         try:
             while not dialling.done() and connection.unanswered:
                 await asyncio.wait({dialling}, timeout=LOOK_SECONDS)

@@ -150,7 +150,7 @@ def test_without_main_and_current_thread_the_oldest_is_told() -> None:
 
 @given(st.data())
 def test_pieces_of_any_size_make_the_same_record(data: st.DataObject) -> None:
-    stream = f"{MARK}{BEAT} 17 b/1\n{DUMP}{MARK}{CALM} 17 b/2\n{FATAL}".encode()
+    stream = f"{MARK}{BEAT} 17 b/1 \n{DUMP}{MARK}{CALM} 17 b/2 wss://login2:6900\n{FATAL}".encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     pieces, whole = record(), record()
     whole.feed(stream)
@@ -158,14 +158,15 @@ def test_pieces_of_any_size_make_the_same_record(data: st.DataObject) -> None:
         pieces.feed(stream[begin:end])
     for told in (pieces, whole):
         assert (told.key, told.thread, told.beats, told.is_calm) == ("b/2", 17, 2, True)
+        assert told.owner == "wss://login2:6900"
         assert (told.signal, [place.function for place in told.frames]) == (11, ["???", "load"])
 
 
 @given(st.integers(0, len(DUMP)))
 def test_a_line_of_the_rank_may_come_in_the_middle_of_a_dump(at: int) -> None:
     whole = record()
-    whole.feed(f"{DUMP[:at]}{MARK}{BEAT} 17 b/1\n{DUMP[at:]}".encode())
-    assert (whole.key, whole.beats, whole.frames) == ("b/1", 1, DUMP_FRAMES)
+    whole.feed(f"{DUMP[:at]}{MARK}{BEAT} 17 b/1 \n{DUMP[at:]}".encode())
+    assert (whole.key, whole.owner, whole.beats, whole.frames) == ("b/1", "", 1, DUMP_FRAMES)
 
 
 @given(st.binary())

@@ -7,6 +7,7 @@ import math
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -59,6 +60,23 @@ def test_while_a_broker_is_silent_another_one_is_dialled_and_taken(
     suspended(first)
     assert second.connections.get(timeout=SECONDS) is not None
     assert link.wait_connected(SECONDS) is None
+    assert second.frames.get(timeout=SECONDS) == '{"type":"register"}'
+
+
+@pytest.mark.usefixtures("soon")
+def test_while_a_broker_is_silent_the_others_are_dialled_before_it(
+    start_broker: Callable[..., FakeBroker],
+    desk: FakeDesk,
+    link: Link,
+    suspended: Callable[[FakeBroker], None],
+) -> None:
+    desk.attended = True
+    first, second = start_broker(), start_broker()
+    desk.reach = replace(reach(first), others=(reach(second).endpoint,))
+    link.start()
+    assert link.wait_connected(SECONDS) is None
+    suspended(first)
+    assert second.connections.get(timeout=SECONDS) is not None
     assert second.frames.get(timeout=SECONDS) == '{"type":"register"}'
 
 

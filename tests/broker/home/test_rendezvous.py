@@ -13,8 +13,9 @@ import pytest
 
 from dbg_broker.home.private_files import MAX_PRIVATE_FILE, open_home, read_private, write_private
 from dbg_broker.home.rendezvous import LOCK_FILE, lock, read_rendezvous, remove_rendezvous, write_rendezvous
-from dbg_dial.find import DRIVER_FILE, RENDEZVOUS_FILE
+from dbg_dial.find import DRIVER_FILE
 from dbg_wire.errors import BadSecretFile
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.finding.rendezvous import format_rendezvous, parse_driver_tokens
 from tests.support.reach import RENDEZVOUS, SECRET, TOKENS, said
 

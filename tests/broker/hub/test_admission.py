@@ -9,22 +9,30 @@ from dataclasses import replace
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from dbg_broker.home.bearer import Bearer
-from dbg_broker.home.tokens import Tokens
+from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.issued import IssuedToken, IssuedTokens
+from dbg_broker.home.tokens import Tokens, digest_of
 from dbg_broker.hub import admission
+from dbg_broker.hub.cluster.tokens import SharedTokens
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
 from dbg_broker.net import reputation
+from dbg_broker.net.bus.buckets import BucketName
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.net.reputation import FORGIVEN, PAGES_AT_ONCE
+from dbg_broker.net.websocket import CloseCode
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadSecretFile, DbgError
+from tests.broker.hub.cluster.brokers import join_cluster
 from tests.broker.peers import SECONDS, Broker
+from tests.support.memory_bus import MemoryNats
 
 UNKNOWN = "a-token-of-nobody-that-is-as-long-as-any-token"
 LONG = 1000 * SECONDS
+
+ALICE = IssuedToken(name="alice", role=Role.WATCHER, digest=digest_of("alice"), made=1.0)
 
 
 async def refused(broker: Broker, token: str | None = UNKNOWN) -> InvalidStatus:
@@ -167,3 +175,43 @@ async def test_more_requests_for_reading_tokens_than_may_wait_are_refused(
     disk.reads.pop()(replace(broker.tokens))
     answers = await asyncio.gather(first, second)
     assert sorted("200 OK" in answer for answer in answers) == [False, True]
+
+
+@pytest.fixture
+async def nats(broker: Broker) -> MemoryNats:
+    """Make the broker one of a cluster, and return what the others meet it at."""
+    nats = MemoryNats()
+    cluster = join_cluster(broker.hub, nats, "one")
+    cluster.tokens.use = lambda: broker.reception.use(broker.tokens)
+    cluster.tokens.watch()
+    return nats
+
+
+async def test_who_has_tokens_read_is_told_whether_the_other_brokers_know_of_it(
+    broker: Broker, nats: MemoryNats, disk: WithSlowDisk
+) -> None:
+    (first,) = await asked(broker, disk, 1)
+    disk.reads.pop()(replace(broker.tokens, issued=IssuedTokens((ALICE,))))
+    assert (await within(SECONDS, first)).endswith("\r\n\r\nok, and all brokers of the cluster\n")
+    assert b"alice" in nats.entries[BucketName.TOKENS]["issued"].value
+    nats.is_up = False
+    (second,) = await asked(broker, disk, 1)
+    disk.reads.pop()(broker.tokens)
+    answer = await within(SECONDS, second)
+    assert answer.startswith("HTTP/1.1 202 Accepted")
+    assert answer.endswith("\r\n\r\nNATS does not answer (it was stopped)\n")
+
+
+async def test_a_token_of_another_broker_opens_here_until_that_one_revokes_it(broker: Broker, nats: MemoryNats) -> None:
+    there = SharedTokens(nats.join("two").buckets)
+    others = replace(broker.tokens, issued=IssuedTokens((ALICE,)))
+    there.joined(others)
+    await there.exchange()
+    terminal = await broker.dial("/client", "alice")
+    own = await broker.terminal()
+    there.joined(replace(others, issued=others.issued.revoke("alice", 5.0)))
+    await there.exchange()
+    await within(SECONDS, terminal.wait_closed())
+    assert terminal.close_code == CloseCode.REVOKED
+    assert (await refused(broker, "alice")).response.status_code == 401
+    assert own.websocket.close_code is None

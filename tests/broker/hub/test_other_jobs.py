@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from dbg_broker.home.bearer import IssuedToken, Role, save_issued
+from dbg_broker.home.bearer import Role
+from dbg_broker.home.issued import IssuedToken, IssuedTokens, save_issued
 from dbg_broker.home.tokens import digest_of
 from dbg_broker.hub import departures
 from dbg_broker.net.websocket import CloseCode
@@ -49,10 +50,12 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     """Run a broker that has issued a driver's and a watcher's token for job 4711.0."""
     save_issued(
         tmp_path,
-        [
-            IssuedToken(name=role.value, role=role, digest=digest_of(token), made=0.0, job=OURS.identity.job)
-            for role, token in TOKENS.items()
-        ],
+        IssuedTokens(
+            tuple(
+                IssuedToken(name=role.value, role=role, digest=digest_of(token), made=0.0, job=OURS.identity.job)
+                for role, token in TOKENS.items()
+            )
+        ),
     )
     async with running_broker(tmp_path) as running:
         yield running

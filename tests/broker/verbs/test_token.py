@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
+from dbg_broker.home.rendezvous import read_rendezvous, write_rendezvous
 from dbg_dial.waiting import within
 from dbg_wire.version import subprotocol
 from tests.broker.peers import trusting_context
@@ -113,6 +115,28 @@ def test_rotation_closes_terminals_and_gives_new_tokens_to_all(home: Path, serve
     assert list(written_tokens(home).values()) == after
     assert run(home, "check").returncode == 0
     assert run(home, "check", changes={"DBG_TOKEN": before[1]}).returncode == 5
+
+
+def test_rotation_is_refused_while_another_broker_has_the_tokens(home: Path, serve: Serve, tmp_path: Path) -> None:
+    """The home's own broker has ended; tests/integration/cluster has one that serves."""
+    own = serve()
+    ours = read_rendezvous(home)
+    own.end()
+    other = serve("--listen", "127.0.0.1:0", at=tmp_path / "other")
+    theirs = read_rendezvous(tmp_path / "other")
+    assert ours is not None
+    assert theirs is not None
+    write_rendezvous(home, replace(ours, brokers=(theirs.endpoint,)))
+    before = tokens(home)
+    refused = run(home, "token", "--rotate")
+    assert refused.returncode == 2
+    assert f"the broker at {other.url} has the tokens of this home too" in refused.stderr
+    assert "copy its directory tokens/ into the other homes" in refused.stderr
+    assert tokens(home) == before
+    # The file may name others that have ended.
+    other.end()
+    assert run(home, "token", "--rotate").returncode == 0
+    assert not set(before) & set(tokens(home))
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from dbg_client.core.connection import Connection
 from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_dial.find import Opening
-from dbg_wire.errors import BrokerUnreachable
+from dbg_wire.errors import BrokerUnreachable, Busy, DbgError, NoBroker, WrongToken
 from dbg_wire.finding.endpoint import Reach
-from dbg_wire.messages import Snapshot, Subscribe, Take
+from dbg_wire.messages import BrokerAddress, Snapshot, Subscribe, Take
 from tests.client.core.test_connection import Listener, certified, reach
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.time_unit import seconds
@@ -21,11 +22,13 @@ class Where:
     """The present address of the broker, as broker.json names it."""
 
     def __init__(self, reach: Reach) -> None:
-        self.reach = reach
+        self.reach: Reach | DbgError = reach
         self.asked = 0
 
     def __call__(self, opening: Opening) -> Reach:
         self.asked += 1
+        if isinstance(self.reach, DbgError):
+            raise self.reach
         return self.reach
 
 
@@ -161,3 +164,75 @@ async def test_attempts_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert longest == sorted(longest)
     assert {low for low, _ in pauses} == {0}
     assert longest[-1] == longest[-2] == 1.5
+
+
+def named(broker: FakeBroker) -> BrokerAddress:
+    return BrokerAddress(url=f"ws://127.0.0.1:{broker.port}")
+
+
+async def test_the_next_broker_is_dialled_at_once_if_one_is_gone() -> None:
+    with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
+        where = Where(replace(reach(first.port), others=(reach(second.port).endpoint,)))
+        link = BrokerLink(where, "me@here", PATIENCE)
+        await link.open()
+        await first.heard(Subscribe)
+        first.stop()
+        # No attempt fails: a dial goes through all brokers before it gives up.
+        assert await until_up(link) == ["the connection broke"]
+        await second.heard(Subscribe)
+        await link.close()
+
+
+async def test_a_welcome_teaches_the_others_and_they_are_found_without_the_file_that_named_the_first() -> None:
+    with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
+        first.brokers = named(first), named(second)
+        where = Where(reach(first.port))
+        link = BrokerLink(where, "me@here", PATIENCE)
+        await link.open()
+        first.stop()
+        where.reach = NoBroker()
+        await until_up(link)
+        await second.heard(Subscribe)
+        await link.close()
+
+
+async def test_of_several_brokers_that_all_fail_the_first_is_named_with_the_number_of_the_others() -> None:
+    with FakeBroker() as first, FakeBroker() as second:
+        where = replace(reach(first.port), others=(reach(second.port).endpoint,))
+    with pytest.raises(BrokerUnreachable, match=f"{first.port} .*and 1 others fail, too"):
+        await BrokerLink(Where(where), "me@here", PATIENCE).open()
+
+
+async def test_a_broker_that_refuses_the_token_is_named_before_one_that_is_away() -> None:
+    with FakeBroker(token="insecure-another-token") as refuses, FakeBroker() as away:  # noqa: S106 - opens nothing
+        away.stop()
+        where = replace(reach(away.port), others=(reach(refuses.port).endpoint,))
+        with pytest.raises(WrongToken):
+            await BrokerLink(Where(where), "me@here", PATIENCE).open()
+
+
+async def test_a_suspended_broker_leaves_the_others_their_part_of_the_time() -> None:
+    suspended = Listener()
+    with FakeBroker(make_rank()) as second:
+        where = Where(replace(reach(suspended.port), others=(reach(second.port).endpoint,)))
+        link = BrokerLink(where, "me@here", seconds(2))
+        await link.open()
+        await second.heard(Subscribe)
+        await link.close()
+
+
+async def test_a_terminal_comes_again_when_a_busy_broker_says() -> None:
+    with FakeBroker(make_rank()) as broker:
+        broker.busy = 2
+        link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
+        await link.open()
+        await broker.heard(Subscribe)
+        assert broker.busy == 0
+        await link.close()
+
+
+async def test_a_broker_that_is_busy_for_longer_than_the_user_waits_says_so() -> None:
+    with FakeBroker() as broker:
+        broker.busy = 100
+        with pytest.raises(Busy, match="is busy: come again"):
+            await BrokerLink(Where(reach(broker.port)), "me@here", seconds(1)).open()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,21 @@ async def test_while_a_broker_is_silent_another_one_is_dialled_and_taken() -> No
         first.do(enough.wait)
         assert await within(PATIENCE, to_broker.next()) == Down("the broker was silent")
         assert await within(PATIENCE, to_broker.next()) == Up()
+        await second.heard(Subscribe)
+        enough.set()
+        await to_broker.close()
+
+
+@pytest.mark.usefixtures("soon")
+async def test_while_a_broker_is_silent_the_others_are_dialled_before_it() -> None:
+    enough = threading.Event()
+    with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
+        where = Where(replace(reach(first.port), others=(reach(second.port).endpoint,)))
+        to_broker = BrokerLink(where, "me@here", PATIENCE)
+        await to_broker.open()
+        first.do(enough.wait)
+        while await within(PATIENCE, to_broker.next()) != Up():
+            pass
         await second.heard(Subscribe)
         enough.set()
         await to_broker.close()

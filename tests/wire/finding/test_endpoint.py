@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -12,12 +13,16 @@ from dbg_wire.errors import BadEndpoint, BadSecretFile
 from dbg_wire.finding.endpoint import (
     MAX_TOKEN,
     MIN_TOKEN,
+    THROW_AWAY_MARK,
     Endpoint,
+    Reach,
+    by_weight,
     canonical_pin,
     fingerprint_of,
     parse_endpoint,
     parse_token,
     same_fingerprint,
+    spread,
     wrong_host_reason,
 )
 from tests.support.reach import OTHER_PIN, PIN, SECRET, any_text, endpoints, near_misses, refusal, said, tokens
@@ -68,7 +73,7 @@ def test_an_address_carries_the_pin_of_the_next_certificate_too() -> None:
         (f",{PIN}", "64 hexadecimal digits"),
         (f"{PIN},{PIN[:-1]}", "64 hexadecimal digits"),
         (f"{PIN},{SECRET}", "64 hexadecimal digits"),
-        (",".join([PIN] * 5), "has 5 fingerprints; name 4 at most"),
+        (",".join([PIN] * 17), "has 17 fingerprints; name 16 at most"),
     ],
 )
 def test_pins_that_are_none_or_too_many_are_refused(pins: str, why: str) -> None:
@@ -235,3 +240,60 @@ def test_loopback_is_127_alone(address: ipaddress.IPv4Address) -> None:
     endpoint = Endpoint(host=str(address), port=6900, secure=True, fingerprint=PIN)
     expected = address.packed[0] == 127 or int(address) == 0
     assert (wrong_host_reason(endpoint, "login1", "gpu013") is not None) == expected
+
+
+# several brokers
+
+BROKERS = tuple(Endpoint(host=f"login{number}", port=6900, secure=True, fingerprint=PIN) for number in range(1, 4))
+NAMES = [f"4711.0/gpu{number // 8:03}:{number}" for number in range(3000)]
+
+
+def test_names_spread_evenly_over_endpoints_and_those_of_one_that_is_gone_over_the_others() -> None:
+    firsts = {name: by_weight(BROKERS, name)[0] for name in NAMES}
+    times = Counter(firsts.values())
+    assert all(900 < times[broker] < 1100 for broker in BROKERS)
+    left = BROKERS[1:]
+    moved = Counter(by_weight(left, name)[0] for name in NAMES if firsts[name] == BROKERS[0])
+    assert all(400 < moved[broker] < 600 for broker in left)
+    assert all(by_weight(left, name)[0] == first for name, first in firsts.items() if first != BROKERS[0])
+
+
+def test_the_order_of_a_name_is_the_same_in_all_processes() -> None:
+    hosts = [endpoint.host for endpoint in by_weight(reversed(BROKERS), "4711.0/gpu013:5")]
+    assert hosts == ["login3", "login2", "login1"]
+
+
+def reach(endpoint: Endpoint, *others: Endpoint, address: str = "broker.json", token: str = SECRET) -> Reach:
+    return Reach(
+        endpoint=endpoint, token=token, sources={"address": address, "fingerprint": "", "token": ""}, others=others
+    )
+
+
+def test_a_rank_dials_the_brokers_of_its_home_in_the_order_of_its_name_and_a_terminal_the_homes_own_first() -> None:
+    first, *others = by_weight(BROKERS, "me")
+    assert spread(reach(others[0], others[1], first), (), "me").routes() == [reach(one) for one in (first, *others)]
+    kept = spread(reach(others[1], first, others[0]), (), "me", keeps_first=True)
+    assert (kept.endpoint, kept.others) == (others[1], (first, others[0]))
+
+
+def test_an_address_that_the_user_named_comes_first_and_then_what_a_welcome_has_taught() -> None:
+    entry = Endpoint(host="balancer", port=6900, secure=True, fingerprint=PIN, other_fingerprints=(OTHER_PIN,))
+    found = spread(reach(entry, address="DBG_BROKER"), BROKERS, "me")
+    assert (found.endpoint, found.others) == (entry, tuple(by_weight(BROKERS, "me")))
+
+
+def test_the_home_says_last_which_fingerprints_its_own_broker_has() -> None:
+    learned = replace(BROKERS[0], fingerprint=OTHER_PIN)
+    assert spread(reach(BROKERS[0]), [learned], "me") == reach(BROKERS[0])
+
+
+def test_a_lasting_token_does_not_go_to_a_broker_without_tls() -> None:
+    plain = Endpoint(host="login9", port=6900, secure=False, fingerprint=None)
+    assert spread(reach(BROKERS[0]), [plain], "me").others == ()
+    throw_away = THROW_AWAY_MARK + SECRET
+    assert spread(reach(plain, token=throw_away), [replace(plain, port=1)], "me").routes()
+
+
+def test_a_silent_broker_is_dialled_last() -> None:
+    routes = reach(*BROKERS).routes(BROKERS[0].url)
+    assert [route.endpoint for route in routes] == [*BROKERS[1:], BROKERS[0]]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, TypeVar
 
 from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
+from dbg_wire.limits import MAX_PINS
 
 DEFAULT_PORT = 6900
 """Next to the 6899 of ``pudb.remote``, so that both are easy to remember."""
@@ -20,9 +21,6 @@ DEFAULT_PORT = 6900
 MIN_TOKEN = 16
 MAX_TOKEN = 512
 """Characters of a token: a shorter one can be guessed, a longer text is a wrong file."""
-
-MAX_PINS = 4
-"""Fingerprints of one address: that of the certificate shown now and of the next one, and room for a mistake."""
 
 TokenRole = Literal["rank", "driver", "watcher"]
 TOKEN_ROLES: tuple[TokenRole, ...] = ("rank", "driver", "watcher")
@@ -32,9 +30,12 @@ _AUTHORITY = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<p
 _SIX = re.compile(r"[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]{1,15})?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _PIN = re.compile(r"sha256:((?:[0-9a-f]{2}:){31}[0-9a-f]{2}|[0-9a-f]{64})", re.IGNORECASE | re.ASCII)
-_PIN_LIKE = re.compile(r"sha256:[0-9a-f:]{0,128}(?:,sha256:[0-9a-f:]{0,128}){0,7}", re.IGNORECASE | re.ASCII)
+_PIN_LIKE = re.compile(r"sha256:[0-9a-f:]{0,128}(?:,sha256:[0-9a-f:]{0,128}){0,31}", re.IGNORECASE | re.ASCII)
 _TOKEN = re.compile(rf"[!-~]{{{MIN_TOKEN},{MAX_TOKEN}}}")
 _HOW_TO_WRITE = "write host:port or wss://host:port, then #sha256:… as `dbg-broker serve` prints it"
+
+RENDEZVOUS_FILE = "broker.json"
+"""Where a broker that serves a home writes its address, its fingerprint and the token of ranks."""
 
 THROW_AWAY_MARK = "insecure-"
 """The first characters of a throw-away token, by which ranks and terminals tell it from a lasting one."""
@@ -216,11 +217,64 @@ def parse_token(text: str, *, source: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """All that is needed to reach the broker; ``sources`` says where address, fingerprint and token came from."""
+    """All that is needed to reach the broker; ``sources`` says where address, fingerprint and token came from.
+
+    ``others`` are brokers that know the same ranks and take the same token, in the order in which they are dialled
+    after this one.
+    """
 
     endpoint: Endpoint
     token: str = field(repr=False)
     sources: Mapping[Literal["address", "fingerprint", "token"], str]
+    others: tuple[Endpoint, ...] = ()
+
+    def routes(self, silent: str = "") -> list[Reach]:
+        """Return how to reach each broker, in order; the one that is ``silent`` at its URL comes last."""
+        endpoints = (self.endpoint, *self.others)
+        return [replace(self, endpoint=one, others=()) for one in sorted(endpoints, key=lambda one: one.url == silent)]
+
+
+def spread(reach: Reach, learned: Sequence[Endpoint], name: str, *, keeps_first: bool = False) -> Reach:
+    """Return the reach with all brokers that are known, ``learned`` ones too, in the order in which a peer dials them.
+
+    An address that the user has named comes first, and with ``keeps_first`` that of ``broker.json`` does. The order of
+    the others, or of all, is that of the peer's name.
+    """
+    known = {one.url: one for one in (*learned, *reach.others) if one.secure or is_throw_away(reach.token)}
+    known[reach.endpoint.url] = reach.endpoint
+    if len(known) == 1:
+        return reach
+    if not keeps_first and reach.sources.get("address") == RENDEZVOUS_FILE:
+        first, *others = by_weight(known.values(), name)
+    else:
+        first = known.pop(reach.endpoint.url)
+        others = by_weight(known.values(), name)
+    return replace(reach, endpoint=first, others=tuple(others))
+
+
+class Addressed(Protocol):
+    """What has the address of a broker."""
+
+    @property
+    def url(self) -> str:
+        """Return the address."""
+
+
+_Addressed = TypeVar("_Addressed", bound=Addressed)
+
+
+def by_weight(endpoints: Iterable[_Addressed], name: str) -> list[_Addressed]:
+    """Order endpoints by rendezvous hashing (highest random weight) of a name.
+
+    Names spread evenly over the endpoints, each name has the same order in all processes, and the names of an endpoint
+    that is gone spread evenly over the others.
+    """
+    import hashlib  # as above
+
+    def weight(endpoint: Addressed) -> bytes:
+        return hashlib.blake2b(f"{name} {endpoint.url}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+    return sorted(endpoints, key=weight, reverse=True)
 
 
 def wrong_host_reason(

@@ -6,13 +6,13 @@ No error, repr or str made here holds a token.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
 from dbg_wire.finding.endpoint import (
-    MAX_PINS,
     TOKEN_ROLES,
     Endpoint,
     TokenRole,
@@ -20,6 +20,7 @@ from dbg_wire.finding.endpoint import (
     is_token,
     parse_endpoint,
 )
+from dbg_wire.limits import MAX_BROKERS, MAX_PINS
 
 RENDEZVOUS_SCHEMA = 1
 """Version of ``broker.json``; grows when an older reader would misread a newer file."""
@@ -33,9 +34,10 @@ them, or in its memory alone, so that terminals ask their user."""
 class Rendezvous:
     """The contents of ``broker.json``; a copy that is given to another user may lack tokens.
 
-    ``driver_tokens`` are those of ``driver.json``, which no rank opens. ``fingerprint`` is that of the
-    certificate that it shows now, and ``other_fingerprints`` those of certificates that it shows later.
-    ``driver_token`` says where the tokens of terminals are.
+    ``driver_tokens`` are those of ``driver.json``, which no rank opens. ``fingerprint`` is that of the certificate that
+    it shows now, and ``other_fingerprints`` those of certificates that it shows later. ``driver_token`` says where the
+    tokens of terminals are, and ``records`` in which directory stops are recorded; it is empty if they are not.
+    ``brokers`` are others that know the same ranks.
     """
 
     url: str
@@ -46,6 +48,8 @@ class Rendezvous:
     driver_tokens: Mapping[TokenRole, str] = field(default_factory=dict, repr=False)
     other_fingerprints: tuple[str, ...] = ()
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
+    records: str = ""
+    brokers: tuple[Endpoint, ...] = ()
 
     def token(self, role: TokenRole) -> tuple[str, str] | None:
         """Return the token of a role and where it is; None without one."""
@@ -82,6 +86,8 @@ def parse_rendezvous(text: str, path: str) -> Rendezvous:
         tokens=_parse_tokens(document, path),
         other_fingerprints=_other_pins(document, fingerprint, path),
         driver_token=_driver_token(document),
+        records=_records(document),
+        brokers=_brokers(document, path),
     )
 
 
@@ -97,10 +103,50 @@ def _other_pins(document: Mapping[str, Any], fingerprint: str | None, path: str)
     return tuple(pin for pin in dict.fromkeys(known) if pin != fingerprint)
 
 
+def _brokers(document: Mapping[str, Any], path: str) -> tuple[Endpoint, ...]:
+    """Return the other brokers that the file names."""
+    listed = document.get("brokers", [])
+    if not isinstance(listed, list) or len(listed) > MAX_BROKERS:
+        raise _bad_rendezvous(path, f"has brokers that are not a list of up to {MAX_BROKERS}")
+    found = []
+    for one in listed:
+        url, pins = (one.get("url"), one.get("fingerprints")) if isinstance(one, dict) else (None, None)
+        if not (isinstance(url, str) and isinstance(pins, list) and all(isinstance(pin, str) for pin in pins)):
+            raise _bad_rendezvous(path, "names another broker without its url or fingerprints")
+        try:
+            found.append(known_endpoint(url, pins))
+        except BadEndpoint as error:
+            raise _bad_rendezvous(path, f"names another broker that can't be used: {error.what}") from None
+    return tuple(found)
+
+
+def known_endpoint(url: str, fingerprints: Sequence[str]) -> Endpoint:
+    """Return the endpoint of a broker that another one names. Raise BadEndpoint if it can't be one."""
+    endpoint = parse_endpoint(url, source="its url")
+    pins = tuple(pin for one in fingerprints if (pin := canonical_pin(one)) is not None)
+    if len(pins) < len(fingerprints) or len(pins) > MAX_PINS or endpoint.secure is not bool(pins):
+        raise BadEndpoint(f"{endpoint.url} does not come with its fingerprints", "start that broker again")
+    return replace(endpoint, fingerprint=pins[0] if pins else None, other_fingerprints=pins[1:])
+
+
+def known_endpoints(brokers: Iterable[tuple[str, Sequence[str]]]) -> tuple[Endpoint, ...]:
+    """Return the endpoints of brokers that a broker names by address and fingerprints, without those that are none."""
+    found = []
+    for url, fingerprints in brokers:
+        with suppress(BadEndpoint):
+            found.append(known_endpoint(url, fingerprints))
+    return tuple(found)
+
+
 def _driver_token(document: Mapping[str, Any]) -> DriverTokenPlace:
     place = document.get("driver_token")
     # A place of a later release is none that this one can look into.
     return "ask" if place is not None and place not in ("file", "memory") else place or "file"
+
+
+def _records(document: Mapping[str, Any]) -> str:
+    path = document.get("records")
+    return path if isinstance(path, str) and path.startswith("/") and path.isprintable() else ""
 
 
 def parse_driver_tokens(text: str, path: str) -> Mapping[TokenRole, str]:
@@ -168,6 +214,10 @@ def format_rendezvous(rendezvous: Rendezvous) -> str:
         document["fingerprints"] = [rendezvous.fingerprint, *rendezvous.other_fingerprints]
     if rendezvous.driver_token != "file":  # noqa: S105 - a word
         document["driver_token"] = rendezvous.driver_token
+    if rendezvous.records:
+        document["records"] = rendezvous.records
+    if rendezvous.brokers:
+        document["brokers"] = [{"url": one.url, "fingerprints": [*one.fingerprints]} for one in rendezvous.brokers]
     document["tokens"] = _in_order(rendezvous.tokens)
     return json.dumps(document, separators=(",", ":"))
 

@@ -2,12 +2,32 @@
 
 from typing import Annotated
 
+from dbg_wire import limits
 from dbg_wire.messages.declared import AnyInquiry, Message, Rows
 from dbg_wire.messages.report import RankReport
 from dbg_wire.messages.vocabulary import Action, Kind, Look, Sender
-from dbg_wire.records.bounds import Age, Count, FrameName, FreeText, Integer, Integers, Items, Real, Sentence, Texts
+from dbg_wire.records.bounds import (
+    Age,
+    Count,
+    FrameName,
+    FreeText,
+    Integer,
+    Integers,
+    Items,
+    Real,
+    Sentence,
+    Texts,
+    elements,
+)
 from dbg_wire.records.ranks import Place, RankInfo, RankState, ThreadStacks
 from dbg_wire.records.record import Record
+
+
+class BrokerAddress(Record):
+    """The address of a broker, and the fingerprints that its certificate may have; none if it has no TLS."""
+
+    url: Sentence
+    fingerprints: Annotated[tuple[Sentence, ...], elements(limits.MAX_PINS)] = ()
 
 
 class Welcome(Message, sender=Sender.BROKER):
@@ -15,7 +35,9 @@ class Welcome(Message, sender=Sender.BROKER):
 
     ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds. ``role`` is what a terminal's
     token lets it do, ``driver`` or ``watcher``; None for an agent. ``max_lease`` is for how many seconds nobody may
-    type at a stop before the rank lets it end; None if stops may last for ever.
+    type at a stop before the rank lets it end; None if stops may last for ever. ``brokers`` are all that know the same
+    ranks, this one first, for when it is gone; a broker that is alone names none. It says welcome again when they
+    change.
     """
 
     minor: Integer
@@ -27,6 +49,7 @@ class Welcome(Message, sender=Sender.BROKER):
     child: Integer | None = None
     role: Sentence | None = None
     max_lease: Age | None = None
+    brokers: Annotated[tuple[BrokerAddress, ...], elements(limits.MAX_BROKERS)] = ()
 
 
 class Refusal(Message, sender=Sender.BROKER):

@@ -1,0 +1,128 @@
+"""Membership: which brokers there are, by the heartbeats that each puts into a bucket.
+
+A broker whose heartbeat has not come for some seconds is gone, by the clock of the one that waits for it: no broker's
+clock counts for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from dbg_broker.timers import Timers
+from dbg_wire.errors import PeerError
+from dbg_wire.finding.endpoint import by_weight
+from dbg_wire.limits import MAX_PINS
+from dbg_wire.records.bounds import InvalidMessage, Pid, Real, Sentence, Word
+from dbg_wire.records.record import Record, decode_record, encode_record
+
+HEARTBEAT_SECONDS = 1.0
+"""Seconds between two heartbeats of a broker."""
+
+GONE_SECONDS = 4.0
+"""Seconds without a heartbeat after which a broker is gone."""
+
+MAX_MEMBERS = 256
+"""Brokers of one cluster: with 5,000 ranks each they hold a million."""
+
+
+class Presence(Record):
+    """A broker as it tells the others of itself; ``url`` and ``fingerprints`` are those of its endpoint.
+
+    ``site`` is a digest of the tokens that all brokers of a cluster have. ``started`` is when it did, in seconds since
+    the epoch: for people alone. ``tells`` says that it has a command for events.
+    """
+
+    name: Word
+    url: Sentence
+    fingerprints: Annotated[tuple[Sentence, ...], msgspec.Meta(max_length=2 * MAX_PINS)]
+    host: Sentence
+    pid: Pid
+    release: Word
+    started: Real
+    site: Word
+    tells: bool = False
+
+
+def read_presence(value: bytes) -> Presence:
+    """Return the presence in an entry of the bucket. Raise PeerError."""
+    try:
+        found: Presence = decode_record(Presence, value)
+    except InvalidMessage as error:
+        raise PeerError(f"a broker's presence that can't be read: {error}") from None
+    return found
+
+
+@dataclass(slots=True)
+class _Member:
+    presence: Presence
+    seen: float
+
+
+class Members:
+    """The other brokers; ``came`` and ``gone`` are called with their names, ``came`` also with ``greets``."""
+
+    def __init__(
+        self, own: Presence, timers: Timers, came: Callable[[str, bool], None], gone: Callable[[str], None]
+    ) -> None:
+        self.own = own
+        self._timers = timers
+        self._came, self._gone = came, gone
+        self._others: dict[str, _Member] = {}
+
+    def __len__(self) -> int:
+        return len(self._others)
+
+    def find(self, name: str) -> Presence | None:
+        """Return what a broker tells of itself; None if it is gone, or the own name."""
+        member = self._others.get(name)
+        return None if member is None else member.presence
+
+    def others(self) -> tuple[Presence, ...]:
+        """Return the other brokers, by their names."""
+        return tuple(self._others[name].presence for name in sorted(self._others))
+
+    def speaks_for(self, run: str) -> bool:
+        """Tell whether this broker is the one that tells events of a run, among those that tell any."""
+        telling = [one for one in (self.own, *self._others_told()) if one.tells]
+        return not telling or by_weight(telling, run)[0] is self.own
+
+    def _others_told(self) -> Iterator[Presence]:
+        return (member.presence for member in self._others.values())
+
+    def value(self) -> bytes:
+        """Return what the bucket is to hold of this broker."""
+        return encode_record(self.own).encode()
+
+    def saw(self, presence: Presence, *, greets: bool = False) -> None:
+        """Take note of a heartbeat; those of another site, whose tokens differ, count for nothing.
+
+        ``greets`` tells whether the broker has told this one alone.
+        """
+        name = presence.name
+        if name == self.own.name or presence.site != self.own.site:
+            return
+        known = self._others.get(name)
+        if known is None and len(self._others) >= MAX_MEMBERS:
+            return
+        self._others[name] = _Member(presence, self._timers.clock())
+        if known is None:
+            self._came(name, greets)
+
+    def left(self, name: str) -> None:
+        """Take note that a broker has said that it ends, or has none of its heartbeats come."""
+        if self._others.pop(name, None) is not None:
+            self._gone(name)
+
+    def poll(self, now: float) -> None:
+        """Take note of those that are gone by now."""
+        for name in [name for name, member in self._others.items() if now - member.seen >= GONE_SECONDS]:
+            self.left(name)
+
+    def excuse(self, now: float) -> None:
+        """Give all of them a new term: this broker itself has not looked, or NATS has not carried anything."""
+        for member in self._others.values():
+            member.seen = now
