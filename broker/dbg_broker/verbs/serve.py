@@ -23,6 +23,7 @@ from dbg_broker.events.command import OnEvent
 from dbg_broker.events.occasions import Occasions
 from dbg_broker.home.certificate import load_given, load_own
 from dbg_broker.home.in_use import Leaving
+from dbg_broker.home.issued import join_issued
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import HomeLock, lock, read_rendezvous, remove_rendezvous
 from dbg_broker.home.tokens import (
@@ -216,6 +217,8 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
             await _join(hub, setup, setup.servers, ending)
         reread = credentials.read_again if credentials.endpoint.secure else None
         reception = Reception(hub, credentials.tokens, reread)
+        if hub.cluster is not None:
+            hub.cluster.tokens.use = lambda: reception.use(credentials.tokens)
         server = Server(hub.connections, setup.listener, credentials.context, allowed=settings.allowed)
         credentials.show = server.show
         classic = StockSessions(hub, loop, settings.classic_size)
@@ -246,14 +249,17 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
 
 async def _join(hub: Hub, setup: _Setup, servers: Servers, ending: contextlib.AsyncExitStack) -> None:
     """Make this broker one of its cluster. Raise CantJoin."""
-    from dbg_broker.verbs.joining import new_cluster
+    from dbg_broker.verbs.joining import new_cluster, share_tokens
 
     credentials = setup.credentials
     hub.cluster = cluster = new_cluster(hub, servers, credentials, tells=bool(setup.settings.on_event))
     cluster.addresses.write = credentials.tell_others
     credentials.on_shown = cluster.shows
+    cluster.tokens.keep = partial(join_issued, setup.home)
+    cluster.tokens.joined(credentials.tokens)
     ending.push_async_callback(cluster.end)
     await cluster.begin()
+    await share_tokens(cluster)
 
 
 def _leave_home(hub: Hub, home: Path) -> None:

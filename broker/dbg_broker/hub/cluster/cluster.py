@@ -49,7 +49,7 @@ class Cluster:
             certain=self._resend,
         )
         self.addresses = Addresses(hub, self.members)
-        self.tokens = SharedTokens(bus)
+        self.tokens = SharedTokens(bus.buckets)
         self._methods: dict[type[ClusterMessage], Receive] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._swept = self._beat_at = hub.timers.clock()
@@ -150,6 +150,7 @@ class Cluster:
             self._announce()
             self._bus.beat()
             self.owners.sweep(now)
+        self.tokens.sweep(now)
         if self._bus.lost_at is None:
             self.members.poll(now)
         else:
@@ -192,7 +193,6 @@ class Cluster:
         self._start(self.owners.up())
         for member in self.members.others():
             self._begin_anew(member.name)
-        self.tokens.up()
 
     def _down(self, why: str) -> None:
         """NATS has gone."""
