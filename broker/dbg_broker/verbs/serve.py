@@ -229,6 +229,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         ending.push_async_callback(server.stop)
         ending.push_async_callback(classic.stop)
         if hub.cluster is not None:
+            hub.cluster.tokens.use = lambda: reception.use(credentials.tokens)
             ending.callback(hub.cluster.leave)
         if setup.stock is not None:
             await classic.listen(setup.stock)
