@@ -28,6 +28,7 @@ demo: $(READY)
 
 test: $(READY) torch
 	@scripts/install-system-packages
+	@scripts/check-javascript ready
 	@scripts/run-tests $(BIN)/python
 
 # In CI the documentation's packages come first: two pips at once in one environment would overwrite each other's files.
@@ -51,9 +52,11 @@ audit: $(DOCS_READY)
 lint: $(DOCS_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@scripts/check-javascript lint
 
 types: $(DOCS_READY)
 	$(BIN)/mypy
+	@scripts/check-javascript types
 
 fences: $(DOCS_READY)
 	$(BIN)/lint-imports
@@ -79,5 +82,5 @@ bench: $(READY)
 	@scripts/run-benchmarks $(BIN)/python $(ROWS)
 
 clean:
-	rm -rf $(VENV) .venvs build dist logs site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venvs build dist logs site scripts/javascript/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.run.life import HUNG_STATUS
-from dbg_client.run.standstill import LEAD_SECONDS
+from dbg_client.questions.standstill import LEAD_SECONDS
 from tests.support.launchers import torchrun
 from tests.support.processes import Child
 from tests.support.ranks import attach

@@ -197,7 +197,7 @@ def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
     link.changes.subscribe(keys, once=message.once)
     hub.terminals.listing.supply(link)
     hub.terminals.log_listeners.set(link.number, wants=message.logs)
-    if hub.cluster is not None and message.logs:
+    if hub.cluster is not None:
         hub.cluster.legs.log_texts.ask()
 
 
@@ -209,7 +209,9 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
     elif rank.state is RankState.EXITED:
         refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{with_status(rank)}")
     elif hub.cluster is not None and rank.owner:
-        if link.broker or not hub.cluster.legs.attach(link, rank.owner, message):
+        if link.broker:
+            refuse(link.connection, RefusalCode.FULL, f"{rank.address} has just gone to another broker")
+        elif not hub.cluster.legs.attach(link, rank.owner, message):
             refuse(link.connection, RefusalCode.FULL, f"{rank.address}: {hub.cluster.why_unreachable(rank.owner)}")
     elif hub.terminals.seats.is_full(message.key, link.number) and not _makes_room(hub, rank, message):
         text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals already"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import secrets
@@ -102,6 +103,15 @@ def new_cluster(hub: Hub, servers: Servers, credentials: Credentials, *, tells: 
         tells=tells,
     )
     return Cluster(hub, Bus(own.name, servers, hub.timers), own)
+
+
+async def share_tokens(cluster: Cluster) -> None:
+    """Learn what others have issued and revoked before anybody is taken in. Raise DbgError, but not for NATS' silence.
+
+    A broker whose NATS is without a leader for some seconds takes the tokens of its home, and the others' later.
+    """
+    with contextlib.suppress(BusDown):
+        await cluster.tokens.exchange()
 
 
 def _new_name() -> str:

@@ -171,14 +171,19 @@ def _look_for_cluster(settings: ClusterSettings, credentials: Credentials) -> Se
 
 
 def _credential_sources(settings: ServeSettings, home: Path) -> CredentialSources:
+    records = "" if settings.record is None else str(Path(settings.record.directory).absolute())
     if settings.insecure:
-        return CredentialSources(tokens=lambda before: before or make_throw_away_tokens(home), certificate=None)
+        return CredentialSources(
+            tokens=lambda before: before or make_throw_away_tokens(home), certificate=None, records=records
+        )
     if settings.certificate is None:
         certificate = partial(load_own, home)
     else:
         certificate = partial(load_given, *map(Path, settings.certificate))
     tokens = token_source(home, settings.driver_token)
-    return CredentialSources(tokens=tokens, certificate=certificate, driver_token=settings.driver_token)
+    return CredentialSources(
+        tokens=tokens, certificate=certificate, driver_token=settings.driver_token, records=records
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +217,8 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
             await _join(hub, setup, setup.servers, ending)
         reread = credentials.read_again if credentials.endpoint.secure else None
         reception = Reception(hub, credentials.tokens, reread)
+        if hub.cluster is not None:
+            hub.cluster.tokens.use = lambda: reception.use(credentials.tokens)
         server = Server(hub.connections, setup.listener, credentials.context, allowed=settings.allowed)
         credentials.show = server.show
         classic = StockSessions(hub, loop, settings.classic_size)
@@ -222,7 +229,6 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         ending.push_async_callback(server.stop)
         ending.push_async_callback(classic.stop)
         if hub.cluster is not None:
-            hub.cluster.tokens.use = lambda: reception.use(credentials.tokens)
             ending.callback(hub.cluster.leave)
         if setup.stock is not None:
             await classic.listen(setup.stock)
@@ -242,19 +248,18 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
 
 
 async def _join(hub: Hub, setup: _Setup, servers: Servers, ending: contextlib.AsyncExitStack) -> None:
-    """Make this broker one of its cluster. Raise DbgError."""
-    from dbg_broker.verbs.joining import new_cluster
+    """Make this broker one of its cluster. Raise CantJoin."""
+    from dbg_broker.verbs.joining import new_cluster, share_tokens
 
     credentials = setup.credentials
     hub.cluster = cluster = new_cluster(hub, servers, credentials, tells=bool(setup.settings.on_event))
     cluster.addresses.write = credentials.tell_others
     credentials.on_shown = cluster.shows
-    ending.push_async_callback(cluster.end)
-    await cluster.begin()
-    # What others have revoked is known before anybody can come with it.
     cluster.tokens.keep = partial(join_issued, setup.home)
     cluster.tokens.joined(credentials.tokens)
-    await cluster.tokens.exchange()
+    ending.push_async_callback(cluster.end)
+    await cluster.begin()
+    await share_tokens(cluster)
 
 
 def _leave_home(hub: Hub, home: Path) -> None:

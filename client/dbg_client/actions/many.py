@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,10 +14,10 @@ from pathlib import Path
 from dbg_client.actions.streams import tell
 from dbg_client.core.asking import Asker
 from dbg_client.core.directory import rank_order
-from dbg_client.core.errors import why_not_stopped
 from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.roll_call import RollCall
 from dbg_client.questions.answers import ValueAnswer, ValueOptions, ask_stacks, ask_values
+from dbg_client.questions.verbs import refuse_for_sets, require_living
 from dbg_client.views.answers import RankStops, show_stops
 from dbg_client.views.compare import (
     Comparison,
@@ -58,15 +57,6 @@ DIFFER = 1
 MAX_SAVED = 256 * 1024 * 1024
 """Bytes of a file of ``--against`` that are read: the answers of 100,000 ranks are fewer."""
 
-_ALONE = {
-    **dict.fromkeys(("q", "quit", "exit", "EOF"), "`kill` ends ranks and `continue` lets them go on"),
-    **dict.fromkeys(("interact", "debug", "commands"), "it needs a terminal: attach to one rank for it"),
-    **dict.fromkeys(("run", "restart"), "a rank can't be started again by itself: end the job and launch it anew"),
-}
-"""Commands that are refused for several ranks, and what to do instead."""
-
-_WORD = re.compile(r"\s*([A-Za-z_]+)")
-
 EXTRA_SECONDS = 1.0
 """Seconds of the question beyond those of the command, for the way of its answer."""
 
@@ -91,16 +81,6 @@ class CantWrite(DbgError):
 
     def __str__(self) -> str:
         return f"{printable(self.path)} can't be written ({printable(self.reason)}); name another file with --save"
-
-
-def refuse_for_sets(command: str, count: int) -> None:
-    """Raise BadInput for a command that would end several ranks, or makes no sense for them."""
-    if count < 2:
-        return
-    for part in command.split(";;"):
-        word = _WORD.match(part)
-        if word is not None and word[1] in _ALONE:
-            raise BadInput(f"`{word[1]}` is not for {count} ranks at once", _ALONE[word[1]])
 
 
 def read_saved(path: str | None) -> SavedAnswers | None:
@@ -248,12 +228,6 @@ def left_unanswered(said: Sequence[RankAndAnswer]) -> bool:
         answer.kind is Kind.SILENT or (answer.kind is Kind.LOST and rank.state is not RankState.EXITED)
         for rank, answer in said
     )
-
-
-def require_living(ranks: Sequence[RankInfo], target: str) -> None:
-    """Raise the DbgError that says how they ended if all of these ranks have exited."""
-    if all(rank.state is RankState.EXITED for rank in ranks):
-        raise why_not_stopped(ranks[0], target)
 
 
 def remember(groups: Mapping[str, Sequence[str]], target: str | None = None) -> None:

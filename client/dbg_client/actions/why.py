@@ -14,13 +14,13 @@ from dbg_client.core.patience import Show, show_nobody
 from dbg_client.dumps.case import Case
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
 from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
-from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind, exit_status
-from dbg_client.questions.cause import ask_collectives, find_case
+from dbg_client.hang.verdict import Verdict, exit_status
+from dbg_client.questions.cause import ask_collectives, find_case, hangs_among
 from dbg_client.views.stacks import MISSING, missing_from_collectives
 from dbg_client.words.settings import Collectives, Format, Why
 from dbg_wire.errors import printable
 from dbg_wire.messages import Hang, Kind, Message
-from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import fitted
 from dbg_wire.targets.rank_set import format_ranks
 
@@ -32,27 +32,17 @@ def tell_of_hang(
     *,
     stands: bool = False,
 ) -> None:
-    """Send, by ``tell``, the worst verdict on each job, as given worst first, unless it names no culprit.
-
-    With ``stands`` it is known that no rank moves, so that a hang without a known cause is sent, too. A verdict is not
-    sent if all ranks that it names stand in a debugger or are held, as the ``known`` ranks tell: a user stopped them.
-    """
-    told: set[str] = set()
-    in_debugger = {(rank.job, rank.rank) for rank in known if rank.state in (RankState.STOPPED, RankState.HELD)}
-    for verdict in verdicts:
-        is_hang = verdict.kind not in HARMLESS or (stands and verdict.kind is VerdictKind.UNKNOWN)
-        is_stop = bool(verdict.ranks) and all((verdict.job, number) in in_debugger for number in verdict.ranks)
-        if verdict.job not in told and is_hang and not is_stop:
-            told.add(verdict.job)
-            tell(
-                fitted(
-                    Hang,
-                    job=verdict.job,
-                    kind=verdict.kind.value,
-                    sentence=printable(verdict.sentence, 500),
-                    ranks=format_ranks(verdict.ranks),
-                )
+    """Send, by ``tell``, the worst verdict on each job that hangs; with ``stands`` it is known that no rank moves."""
+    for verdict in hangs_among(verdicts, known, stands=stands):
+        tell(
+            fitted(
+                Hang,
+                job=verdict.job,
+                kind=verdict.kind.value,
+                sentence=printable(verdict.sentence, 500),
+                ranks=format_ranks(verdict.ranks),
             )
+        )
 
 
 async def judge(

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dbg_client.actions.streams import prepare_streams, tell, write_result
-from dbg_wire.errors import AmbiguousTarget, DbgError
+from dbg_wire.errors import AmbiguousTarget, DbgError, NeedsExtra
 
 if TYPE_CHECKING:
-    from dbg_client.words.settings import Attach, Dap, VerbSettings
+    from dbg_client.words.settings import Attach, Dap, VerbSettings, Web
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
@@ -144,7 +144,7 @@ def carry_out(settings: VerbSettings) -> int:
 def _use_broker(settings: VerbSettings) -> int:
     import asyncio
 
-    from dbg_client.words.settings import Adopt, Attach, Dap, RankSettings, Tmux
+    from dbg_client.words.settings import Adopt, Attach, Dap, RankSettings, Tmux, Web
 
     if isinstance(settings, Attach):
         return asyncio.run(_follow(settings) if settings.run is not None else _attach(settings))
@@ -158,6 +158,8 @@ def _use_broker(settings: VerbSettings) -> int:
         return asyncio.run(adopt(settings))
     if isinstance(settings, Dap):
         return _serve_ide(settings)
+    if isinstance(settings, Web):
+        return _serve_page(settings)
     if isinstance(settings, Tmux):
         from dbg_client.run.panes import open_panes
 
@@ -177,6 +179,17 @@ def _serve_ide(settings: Dap) -> int:
     from dbg_client.faces.dap.serve import serve_dap
 
     return asyncio.run(serve_dap(settings))
+
+
+def _serve_page(settings: Web) -> int:
+    import asyncio
+    from importlib.util import find_spec
+
+    if find_spec("aiohttp") is None:
+        raise NeedsExtra("the page", "aiohttp", "web")
+    from dbg_client.faces.web.serve import serve_web  # hardly any command loads a server
+
+    return asyncio.run(serve_web(settings))
 
 
 async def _attach(settings: Attach) -> int:

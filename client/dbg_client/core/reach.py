@@ -10,8 +10,10 @@ from functools import partial
 from dbg_dial.find import PIPE_SECONDS, Opening, Seeker, find_broker, read_if_there, read_secret
 from dbg_dial.memory import ask_memory
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.finding.endpoint import Reach
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Reach
 from dbg_wire.finding.environment import TOKEN, TOKEN_FILE
+from dbg_wire.finding.home import home_directory
+from dbg_wire.finding.rendezvous import parse_rendezvous
 
 # A token may come from a command, as in `DBG_TOKEN_FILE=<(pass show broker)`.
 _read = partial(read_secret, pipe_seconds=PIPE_SECONDS)
@@ -35,6 +37,18 @@ def find_reach(broker: str | None, environ: Mapping[str, str], opening: Opening)
         others = {name: value for name, value in environ.items() if name != TOKEN_FILE}
         environ = {**others, TOKEN: _typed[0]}
     return find_broker(replace(_SEEKER, opening=opening), broker, environ)
+
+
+def find_recordings(url: str, environ: Mapping[str, str], opening: Opening) -> str:
+    """Return the directory where the broker of this address records stops; empty if the home's is none that does.
+
+    Blocks as :func:`find_reach` does. Raises BadInput and BadSecretFile.
+    """
+    path = os.path.join(home_directory(environ), RENDEZVOUS_FILE)  # noqa: PTH118 - as the others that read it
+    opening(path)
+    text = _read_rendezvous(path)
+    told = None if text is None else parse_rendezvous(text, path)
+    return told.records if told is not None and told.url == url else ""
 
 
 def _read_rendezvous(path: str) -> str | None:

@@ -16,7 +16,7 @@ from dbg_client.core.roll_call import Run, ended_of_live_runs, live_runs
 from dbg_client.dumps.case import Case
 from dbg_client.hang.code_differences import MAX_VERSIONS, code_versions, differing
 from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
-from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind
 from dbg_client.questions.child_processes import with_children
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
@@ -182,6 +182,22 @@ async def _told_by_ras(
         if status is not None:
             told.append((matched.run, ras_lines(status, matched.roster)))
     return told
+
+
+def hangs_among(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, stands: bool = False) -> list[Verdict]:
+    """Return the worst verdict on each job, as given worst first, unless it names no culprit.
+
+    With ``stands`` it is known that no rank moves, so that a hang without a known cause counts, too. A verdict does not
+    count if all ranks that it names stand in a debugger or are held, as the ``known`` ranks tell: a user stopped them.
+    """
+    found: dict[str, Verdict] = {}
+    in_debugger = {(rank.job, rank.rank) for rank in known if rank.state in (RankState.STOPPED, RankState.HELD)}
+    for verdict in verdicts:
+        is_hang = verdict.kind not in HARMLESS or (stands and verdict.kind is VerdictKind.UNKNOWN)
+        is_stop = bool(verdict.ranks) and all((verdict.job, number) in in_debugger for number in verdict.ranks)
+        if is_hang and not is_stop:
+            found.setdefault(verdict.job, verdict)
+    return list(found.values())
 
 
 async def ask_collectives(

@@ -6,6 +6,7 @@ that is here.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready, listed
 from dbg_client.core.collective_matching import Matched
 from dbg_client.core.directory import rank_order
+from dbg_client.core.errors import why_not_stopped
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.answers import (
@@ -31,6 +33,7 @@ from dbg_client.views.groups import RankAndAnswer, group_answers
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows
 from dbg_client.views.naming import Naming
+from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
@@ -39,6 +42,15 @@ from dbg_wire.targets.selection import Target
 if TYPE_CHECKING:
     from dbg_client.hang.explain import Explanation
     from dbg_client.questions.slow import Stragglers
+
+_ALONE = {
+    **dict.fromkeys(("q", "quit", "exit", "EOF"), "`kill` ends ranks and `continue` lets them go on"),
+    **dict.fromkeys(("interact", "debug", "commands"), "it needs a terminal: attach to one rank for it"),
+    **dict.fromkeys(("run", "restart"), "a rank can't be started again by itself: end the job and launch it anew"),
+}
+"""Commands that are refused for several ranks, and what to do instead."""
+
+_WORD = re.compile(r"\s*([A-Za-z_]+)")
 
 MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
 """States of ranks that a break-in stops."""
@@ -65,6 +77,22 @@ RELEASE = Order(Action.RELEASE, "release", lambda rank: rank.state is RankState.
 INTERRUPT = Order(Action.INTERRUPT, "interrupt", lambda rank: rank.state in MOVING, "running", "Break into")
 KILL = Order(Action.KILL, "kill", lambda rank: rank.state in LIVE_STATES, "alive", "End")
 SCREEN = Order(Action.SCREEN, "screen", lambda rank: rank.state in LIVE_STATES, "alive")
+
+
+def refuse_for_sets(command: str, count: int) -> None:
+    """Raise BadInput for a command that would end several ranks, or makes no sense for them."""
+    if count < 2:
+        return
+    for part in command.split(";;"):
+        word = _WORD.match(part)
+        if word is not None and word[1] in _ALONE:
+            raise BadInput(f"`{word[1]}` is not for {count} ranks at once", _ALONE[word[1]])
+
+
+def require_living(ranks: Sequence[RankInfo], target: str) -> None:
+    """Raise the DbgError that says how they ended if all of these ranks have exited."""
+    if all(rank.state is RankState.EXITED for rank in ranks):
+        raise why_not_stopped(ranks[0], target)
 
 
 @dataclass(frozen=True, slots=True)

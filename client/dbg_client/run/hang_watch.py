@@ -19,14 +19,13 @@ from dbg_client.core.choose import ranks_of
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.hang.explain import show_verdicts
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
+from dbg_client.questions.standstill import SLACK_SECONDS, End, Standstill, ask_where, first_end, look_every
 from dbg_client.run.hang_report import last_lines, write_hang_report
-from dbg_client.run.standstill import SLACK_SECONDS, End, Standstill, first_end, look_every
 from dbg_client.views.waits import show_age
 from dbg_client.words.settings import BrokerOptions, Where
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import Action, Look, RankAnswer
 from dbg_wire.messages.run_terminal import END, Task
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 if TYPE_CHECKING:
     from dbg_client.dumps.case import Case
@@ -107,13 +106,9 @@ class HangWatch:
             await self._note_silence()
             return
         ranks = self._living
-        if not ranks or any(rank.state in (RankState.STOPPED, RankState.HELD) for rank in ranks):
-            self._standstill.begin_anew()
-            self._heard_at = self._now
-            return
-        answers = await self._answers(ranks)
+        answers = await ask_where(self._asker, ranks)
         self._heard_at, self._is_silence_told = self._now, False
-        if any(answer.text in (RankState.STOPPED.value, RankState.HELD.value) for answer in answers):
+        if answers is None:
             self._standstill.begin_anew()
             return
         end = first_end(answers, self._scheduler_left) if self._task.on_hang is not None else None
@@ -128,9 +123,6 @@ class HangWatch:
         if stands or (is_late and not self._is_late and not self._standstill.is_told):
             await self._tell_hang(ranks, end, stands=stands)
         self._is_late = is_late
-
-    async def _answers(self, ranks: Sequence[RankInfo]) -> list[RankAnswer]:
-        return await self._asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
 
     @property
     def _scheduler_left(self) -> float | None:
@@ -181,7 +173,7 @@ class HangWatch:
         """End the job, unless a rank has moved while the report was written."""
         # Without an answer it counts that the job stood still a moment ago.
         with contextlib.suppress(DbgError):
-            self._standstill.look(await self._answers(ranks), self._now)
+            self._standstill.look(await ask_where(self._asker, ranks) or (), self._now)
         job = printable(self._task.job)
         if not self._standstill.is_told:
             await asyncio.to_thread(self._write, f"dbg-broker: {job} goes on by itself now, and is not ended\n")

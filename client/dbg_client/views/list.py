@@ -38,7 +38,7 @@ _HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "", "")
 
 STATE = 2
 
-_JSON_FIELDS = (
+LIST_FIELDS = (
     *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
     *("where", "engine", "queued", "since", "driver", "watchers", "exit", "detail", "driver_silent", "passed"),
 )
@@ -200,12 +200,16 @@ def show_plain(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
 
 def show_json(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, object]] = ()) -> str:
     """Return one JSON document with all that is known of the ranks, and with those that are missing."""
-    document = {
+    return json.dumps(list_document(ranks, missing)) + "\n"
+
+
+def list_document(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, object]] = ()) -> dict[str, object]:
+    """Return what becomes the JSON document of a list."""
+    return {
         "schema": 1,
-        "ranks": [rank_document(rank, _JSON_FIELDS) for rank in ranks],
+        "ranks": [rank_document(rank, LIST_FIELDS) for rank in ranks],
         "missing": [dict(one) for one in missing],
     }
-    return json.dumps(document) + "\n"
 
 
 def show_state(rank: RankInfo) -> str:

@@ -297,21 +297,27 @@ def _cut_off(attachment: Attachment) -> str | None:
     return f"enlarge this window: the screen has {session.columns}x{session.rows}"
 
 
+def missing_on_the_way(attachment: Attachment, now: float) -> tuple[str, float, str] | None:
+    """Return what is missing on the way to the rank, for how many seconds, and what that means; None if nothing is."""
+    away = attachment.away
+    if away.link_down_since is not None:
+        return "broker gone", now - away.link_down_since, f"reconnecting; keys are kept ({away.link_down_reason})"
+    if away.broker_silent_since is not None:
+        return "broker silent", now - away.broker_silent_since, "nothing comes from the broker; keys are kept"
+    if away.absent_since is not None:
+        return "away", now - away.absent_since, "the broker is back, the rank has not called it yet; keys are kept"
+    if away.lost_since is not None:
+        return "lost", now - away.lost_since, "its connection ended; it may come back"
+    return None
+
+
 def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place | None, str | None]:
     """Return the state, its seconds, the place, and the notice that stands as long as the state does."""
     report = attachment.report
     stopped_at = report.stop.where if report is not None and report.stop is not None else None
-    if attachment.away.link_down_since is not None:
-        notice = f"reconnecting; keys are kept ({attachment.away.link_down_reason})"
-        return "broker gone", now - attachment.away.link_down_since, stopped_at, notice
-    if attachment.away.broker_silent_since is not None:
-        notice = "nothing comes from the broker; keys are kept"
-        return "broker silent", now - attachment.away.broker_silent_since, stopped_at, notice
-    if attachment.away.absent_since is not None:
-        notice = "the broker is back, the rank has not called it yet; keys are kept"
-        return "away", now - attachment.away.absent_since, stopped_at, notice
-    if attachment.away.lost_since is not None:
-        return "lost", now - attachment.away.lost_since, stopped_at, "its connection ended; it may come back"
+    if (missing := missing_on_the_way(attachment, now)) is not None:
+        state, since, notice = missing
+        return state, since, stopped_at, notice
     if attachment.rank.state is RankState.UNRESPONSIVE:
         return "unresponsive", now - attachment.motion.heard, stopped_at, None
     if report is None:

@@ -244,13 +244,17 @@ def _adopt(parser: VerbParser) -> None:
     parser.option(OTHER, "--mine", help="all processes of yours here that a launcher started")
 
 
-def _dap(parser: VerbParser) -> None:
+def _port(parser: VerbParser) -> None:
     parser.option(
         OTHER,
         "--port",
         metavar="PORT",
-        help="on a port of this host's loopback instead, with a secret for one session; 0 takes a free one",
+        help="on a port of this host's loopback, 0 for a free one; an IDE comes there with a secret for one session, "
+        "instead of stdin",
     )
+
+
+def _dap(parser: VerbParser) -> None:
     parser.option(
         OTHER,
         "--no-secret",
@@ -261,6 +265,10 @@ def _dap(parser: VerbParser) -> None:
         "--vscode",
         help="write the entry for it into .vscode/launch.json of this folder, and say how for other IDEs",
     )
+
+
+def _web(parser: VerbParser) -> None:
+    parser.option(OTHER, "--drive", help="let the page act: type, ask for values, break in, let go, end")
 
 
 def _reach(parser: VerbParser) -> None:
@@ -308,7 +316,8 @@ OPTIONS_OF: Mapping[str, tuple[Add, ...]] = {
     "report": (_wait, _report, _pager),
     "adopt": (_adopt,),
     "mcp": (),
-    "dap": (_dap,),
+    "dap": (_port, _dap),
+    "web": (_port, _web),
     "config": (_json,),
     "completion": (),
     "help": (),

@@ -28,8 +28,13 @@ USUAL_TARGETS = {"eval": "stopped,held"} | dict.fromkeys(
 """The ranks that a verb means in a session if the user names none."""
 
 
-def parse_command(text: str, environ: Mapping[str, str], config: Config = NO_CONFIG) -> Attach | RankSettings | None:
-    """Return the settings that a command line makes, None where help is asked for; raise BadInput."""
+def parse_command(
+    text: str, environ: Mapping[str, str], config: Config = NO_CONFIG, *, has_ranks: bool = False
+) -> Attach | RankSettings | None:
+    """Return the settings that a command line makes, None where help is asked for; raise BadInput.
+
+    Where it ``has_ranks`` otherwise, the line needs to name none, and all that stands behind ``command`` is one.
+    """
     word, _, rest = text.strip().partition(" ")
     if word in _HELP:
         return None
@@ -40,11 +45,14 @@ def parse_command(text: str, environ: Mapping[str, str], config: Config = NO_CON
     typed = parse_question(row, rest.strip()) if row is not None and is_text else _parsed(word, text)
     if typed is None:
         return None
+    if has_ranks and typed.verb.operands is Operands.COMMAND and typed.target is not None:
+        typed = replace(typed, target=None, text=f"{typed.target} {typed.text}")
     if typed.verb.name == "attach" and typed.options.frame is not None:
         what = "--frame is for eval, command and interrupt here"
         raise BadInput(what, "choose a frame in the debugger by `u` and `d`")
     settings = settle(typed, environ, stdout_is_tty=True, config=config)
-    _require_target(typed)
+    if not has_ranks:
+        _require_target(typed)
     if not isinstance(settings, (Attach, RankSettings)):
         raise _not_here(settings.name)
     return settings

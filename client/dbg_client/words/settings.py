@@ -273,6 +273,15 @@ class Dap(VerbSettings):
     vscode: bool = False
 
 
+class Web(VerbSettings):
+    """``web``; ``port`` is where the page is served, 0 for a free one, and ``drive`` says whether it may act."""
+
+    name = "web"
+    target: str | None = None
+    port: int = 0
+    drive: bool = False
+
+
 class ShowConfig(VerbSettings):
     """``config``; ``given`` are the options by their settings."""
 

@@ -43,6 +43,7 @@ from dbg_client.words.settings import (
     Stops,
     Tmux,
     VerbSettings,
+    Web,
     Where,
     Why,
 )
@@ -250,6 +251,12 @@ def _dap(typed: Typed, around: _Around) -> Dap:
     )
 
 
+def _web(typed: Typed, around: _Around) -> Web:
+    options = typed.options
+    port = read_port(options.port)
+    return Web(broker=_broker(options, around), target=typed.target, port=port or 0, drive=options.drive)
+
+
 def _config(typed: Typed, around: _Around) -> ShowConfig:
     given = {"timeout": typed.options.timeout, "broker": typed.options.broker}
     return ShowConfig(
@@ -293,6 +300,7 @@ _SETTLE: Mapping[str, Callable[[Typed, _Around], VerbSettings]] = {
     "adopt": _adopt,
     "mcp": _mcp,
     "dap": _dap,
+    "web": _web,
     "config": _config,
     "completion": _completion,
     "help": _help,

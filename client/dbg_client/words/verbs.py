@@ -223,6 +223,12 @@ VERBS: tuple[VerbRow, ...] = (
         example="dap train-4711/all",
     ),
     VerbRow(
+        name="web",
+        operands=Operands.MAYBE_TARGET,
+        help="serve the ranks as a page in a browser: grid, answers, terminals; it only looks without --drive",
+        example="web --drive train-4711/all",
+    ),
+    VerbRow(
         name="config",
         operands=Operands.NONE,
         help="show each setting, its value and where it comes from",

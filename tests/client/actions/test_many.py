@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.actions.many import refuse_for_sets
+from dbg_client.questions.verbs import refuse_for_sets
 from dbg_client.views.waits import show_duration
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Attach, Change, Kind, Look, Question, RankAnswer

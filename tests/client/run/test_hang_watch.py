@@ -14,7 +14,8 @@ from dbg_client.dumps.case import Case
 from dbg_client.dumps.report_file import read_report
 from dbg_client.hang.explain import Explanation, JobLook
 from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_client.run import hang_report, hang_watch, standstill
+from dbg_client.questions import standstill
+from dbg_client.run import hang_report, hang_watch
 from dbg_client.run.hang_watch import HangWatch, append
 from dbg_client.run.job_output import GrowingFile
 from dbg_client.words.settings import BrokerOptions
@@ -277,7 +278,7 @@ async def test_a_broker_that_does_not_answer_is_told_once(
     async def silent(*_: object) -> list[RankAnswer]:
         raise BrokerUnreachable("login1:6900", "no answer")
 
-    monkeypatch.setattr(watching, "_answers", silent)
+    monkeypatch.setattr(hang_watch, "ask_where", silent)
     told = await watched(watching, output, "nobody knows")
     assert told.count("nobody knows whether 4711.0 hangs") == 1
 

@@ -114,8 +114,9 @@ class Cluster:
 
     def registered(self, rank: RankRecord) -> None:
         """Take note that a rank, or its guard, has registered here: the others are told once the claim stands."""
+        if rank.fence:
+            self._moved(rank.key)
         self.owners.claim(rank.key, rank.registration.dial, rank.fence)
-        self._moved(rank.key)
 
     def rank_changed(self, key: str) -> None:
         """Take note of a change of a rank that the list does not show: other brokers' ranks may be held for it."""
@@ -203,6 +204,7 @@ class Cluster:
         """Have all that is known of a broker, and all legs from and to it, made anew: messages are lost."""
         self.mirror.ask(broker)
         self._cut(broker)
+        self.legs.log_texts.ask()
 
     def _cut(self, broker: str) -> None:
         self.legs.cut(broker)

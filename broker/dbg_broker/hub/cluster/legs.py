@@ -143,6 +143,7 @@ class Legs:
         way = self._ways.pop(link.number, None)
         for leg in () if way is None else tuple(way.legs.values()):
             self._end(leg, tells=True)
+        self.log_texts.ask()
 
     def drained(self, link: TerminalLink, *, missed: bool) -> None:
         """Give back credit for what a terminal's connection has taken; ``missed`` if it has dropped output before."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from dbg_broker.home.bearer import Role
-from dbg_broker.net.websocket import CloseCode
+from dbg_broker.net.outbox import OUTBOX_BYTES
+from dbg_broker.net.websocket import CloseCode, pack_text
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
@@ -345,3 +348,80 @@ async def test_texts_of_log_points_reach_the_clients_of_all_brokers(several: Sev
     while not isinstance(message := await listener.next(), Report):
         texts += [message.text] if isinstance(message, (Notice, Logged)) else []
     assert texts == ["once"]
+
+
+async def test_texts_of_log_points_are_asked_for_as_long_as_somebody_wants_them(several: Several) -> None:
+    hosted = several.clusters[0].hosted
+    listener = await several.brokers[1].terminal("ide@login1")
+    await listener.say(Subscribe(logs=True))
+    await several.until(lambda: len(hosted) == 1)
+    several.clusters[1]._begin_anew("one")
+    before = set(hosted._legs)
+    await several.until(lambda: len(hosted) == 1 and set(hosted._legs) != before)
+    several.brokers[0].reception.use(several.brokers[0].tokens)
+    await listener.say(Subscribe())
+    await several.until(lambda: not hosted)
+    await listener.say(Subscribe(logs=True))
+    await several.until(lambda: len(hosted) == 1)
+    await listener.cut()
+    await several.until(lambda: not hosted)
+
+
+async def test_a_rank_that_comes_elsewhere_before_its_broker_counts_as_gone_has_its_terminals_come_anew(
+    several: Several,
+) -> None:
+    _, terminal, _ = await seated(several, at=1)
+    several.nats.buses["one"].leave()
+    await several.brokers[2].rank(0)
+    assert (await terminal.closed())[0] == CloseCode.SHUTDOWN
+
+
+async def test_a_terminal_goes_from_the_rank_of_one_broker_to_that_of_another(several: Several) -> None:
+    first, last = await several.brokers[0].rank(0), await several.brokers[2].rank(2)
+    await several.listed(0)
+    await several.listed(2)
+    terminal = await several.brokers[1].seated(key(0))
+    await first.expect(Audience, lambda one: one.viewers == 1)
+    await terminal.say(attach(key(2)))
+    assert (await terminal.expect(Seat)).rank.key == key(2)
+    await first.expect(Audience, lambda one: one.viewers == 0)
+    await terminal.send(keys_for(1))
+    assert await last.expect_data() == keys_for(1)
+    await terminal.say(attach(key(0)))
+    await terminal.say(attach(key(2)))
+    await first.expect(Audience, lambda one: one.viewers == 1)
+    await first.expect(Audience, lambda one: one.viewers == 0)
+
+
+async def test_a_terminal_that_is_refused_a_seat_elsewhere_keeps_its_own(several: Several) -> None:
+    here = await several.brokers[1].rank(1)
+    await several.brokers[0].rank(0)
+    await several.listed(0)
+    terminal = await several.brokers[1].seated(key(1))
+    hub = several.brokers[0].hub
+    gone = hub.ranks.registry.find(key(0))
+    assert gone is not None
+    # The other broker knows already what this one will hear in a moment.
+    gone.state = RankState.EXITED
+    await terminal.say(attach(key(0)))
+    assert (await terminal.expect(Refusal)).code == RefusalCode.GONE
+    await terminal.send(keys_for(1))
+    assert await here.expect_data() == keys_for(1)
+
+
+async def test_output_that_the_terminals_own_broker_drops_is_drawn_anew(several: Several) -> None:
+    rank, slow, _ = await seated(several)
+    (link,) = several.brokers[1].hub.terminals.links.values()
+    slow.websocket.transport.pause_reading()
+    # Its own broker tells it so much else that there is no room for a screen.
+    frame = pack_text(b"x" * limits.MAX_TEXT)
+    connection = several.brokers[1].hub.connections.open[link.number]
+    while connection.is_ready or connection.waiting_bytes + 2 * len(frame) < OUTBOX_BYTES:
+        connection.send_control(frame)
+        await asyncio.sleep(0)
+    meters = several.brokers[1].hub.connections.meters
+    await rank.send(Output(session=1, offset=0, data=b"x" * 60_000))
+    await several.until(lambda: meters.dropped_frames == 1)
+    several.brokers[0].hub.connections.meters.repaints = 0
+    slow.websocket.transport.resume_reading()
+    await several.until(lambda: several.brokers[0].hub.connections.meters.repaints == 1)

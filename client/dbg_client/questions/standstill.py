@@ -1,4 +1,4 @@
-"""Whether the ranks of a job stand still, by what they tell some time apart, and who ends the job otherwise. Pure."""
+"""Whether the ranks of a job stand still, by what they tell some time apart, and who ends the job otherwise."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from dbg_wire.messages import Kind, RankAnswer
+from dbg_client.core.asking import Asker
+from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, evidence_in
+from dbg_wire.records.ranks import RankInfo, RankState
 
 SLACK_SECONDS = 0.25
 """Seconds by which a look may come too early: ranks and terminal count the time between two looks on their own."""
@@ -36,6 +38,18 @@ class _Sight:
     is_unfinished: bool
 
 
+async def ask_where(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankAnswer] | None:
+    """Return where ranks are; None while a debugger holds one of them, or none is there: nobody can tell then.
+
+    Raises DbgError if the broker fails.
+    """
+    held = (RankState.STOPPED, RankState.HELD)
+    if not ranks or any(rank.state in held for rank in ranks):
+        return None
+    answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+    return None if any(answer.text in [state.value for state in held] for answer in answers) else answers
+
+
 class Standstill:
     """Tell once that no rank has moved for ``seconds``, and once more only after one has moved.
 
@@ -48,6 +62,8 @@ class Standstill:
         self._seconds = seconds - SLACK_SECONDS
         self._seen: Mapping[str, _Sight] = {}
         self._is_told = False
+        self.is_moving = False
+        """Whether a rank has moved between the last two looks."""
 
     def begin_anew(self) -> None:
         """Forget what was seen: a debugger holds ranks, or there is none."""
@@ -69,7 +85,9 @@ class Standstill:
         self._seen = {answer.key: _see(answer, before.get(answer.key), now) for answer in answers}
         sights = self._seen.values()
         somebody_waits = any(sight.is_unfinished and now - sight.since >= seconds for sight in sights)
-        if self._has_moved(before, somebody_waits=somebody_waits):
+        has_moved = self._has_moved(before, somebody_waits=somebody_waits)
+        self.is_moving = bool(before) and has_moved
+        if has_moved:
             self._is_told = False
         stands = bool(sights) and all(
             now - max(sight.since, 0.0 if somebody_waits else sight.rests_since) >= seconds for sight in sights

@@ -1,0 +1,429 @@
+"""What a page and its server say to each other over two kinds of WebSocket: JSON texts, told apart by their ``type``.
+
+``/live`` has the ranks, answers and the time line, one socket for a page. ``/terminal`` is one seat at one rank, with
+the bytes of its terminal as binary frames both ways. A rank is known by its ``key``. Documents are those that
+``--json`` prints. All text of ranks is as they have sent it: a page shows it as text and never as HTML.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from dbg_wire.errors import PeerError
+from dbg_wire.limits import KIB, MAX_COLUMNS, MAX_ROWS, MAX_TEXT
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import Record, document_of, refusal
+
+MAX_FRAME = 256 * KIB
+"""Bytes of one frame from a page; a paste is sent in several."""
+
+MAX_RANKS = 100_000
+"""Ranks that a page asks at once."""
+
+ROWS_PER_PAGE = 500
+"""Rows in one text, at most: a browser reads a page of them within some milliseconds."""
+
+MAX_SECONDS = 30 * 24 * 3600.0
+"""Seconds between two answers at most, as on the command line."""
+
+_KEY = Annotated[str, msgspec.Meta(max_length=1000)]
+_TEXT = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
+_NUMBER = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class _Said(Record, tag_field="type", tag=str.lower):
+    """What is said by one side; its type is the class's name in small letters, as in ``endofinput``."""
+
+
+# ------------------------------------------------------------------------------------------------ /live, to the page
+
+
+class Axis(Record):
+    """An axis of the mesh, such as ``tp``, and how many places it has."""
+
+    name: str
+    size: int
+
+
+class Hello(_Said):
+    """The first text of each connection. ``now`` is the server's wall clock, by which ``since`` and ``at`` are read.
+
+    ``target`` are the ranks that the command was given, empty for all; ``job`` is their job if they have just one.
+    ``drive`` says whether the page may change anything; if not, ``why_not`` says what to do about it.
+    """
+
+    target: str
+    job: str
+    drive: bool
+    why_not: str
+    release: str
+    host: str
+    broker: str
+    now: float
+
+
+class Axes(_Said):
+    """The axes of the mesh, outermost first, whenever they are known or have changed; none if no rank tells."""
+
+    axes: tuple[Axis, ...]
+
+
+class Missing(_Said):
+    """Which ranks never came, as ``missing`` of ``list --json``, whenever that has changed."""
+
+    missing: tuple[msgspec.Raw, ...]
+
+
+class Ranks(_Said):
+    """A page of rows, behind ``hello``; ``last`` says that no more follows, but for ``change``.
+
+    A row is what ``dbg-attach list --json`` has for a rank, and its ``key``, its ``coordinates`` as an object of axes,
+    and ``waits_in``.
+    """
+
+    rows: tuple[msgspec.Raw, ...]
+    last: bool
+
+
+class Change(_Said):
+    """What has changed since the text before: several changes of a rank are one row, the last. ``gone`` are keys."""
+
+    rows: tuple[msgspec.Raw, ...]
+    gone: tuple[str, ...] = ()
+
+
+class Link(_Said):
+    """Whether the server has its connection to the broker; while it has not, ``reason`` says why, and it redials."""
+
+    up: bool
+    reason: str
+
+
+class Answer(_Said):
+    """The answer to ``ask`` with this id; with ``every`` another one comes each time, counted by ``number`` from 0.
+
+    ``document`` is that of ``--json``, ``text`` is what a terminal shows. ``members`` has the keys of each group's
+    ranks by the group's id, also of ``@missing``. ``last`` says that no more comes for this id.
+    """
+
+    id: int
+    verb: str
+    number: int
+    at: float
+    document: msgspec.Raw
+    text: str
+    members: dict[str, tuple[str, ...]]
+    last: bool
+
+
+class Progress(_Said):
+    """What an answer still waits for, once a second: ``12 of 16 answered, waiting for 3 (2 s)``."""
+
+    id: int
+    text: str
+
+
+class Failed(_Said):
+    """Nothing (more) comes for this id, and why, in one sentence."""
+
+    id: int
+    sentence: str
+
+
+class Confirm(_Said):
+    """The user has to agree first: send the same ``ask`` with ``yes``, or nothing."""
+
+    id: int
+    question: str
+
+
+class Event(_Said):
+    """Something for the time line.
+
+    ``kind`` is ``stop``, ``crash``, ``held``, ``goes_on``, ``exit``, ``silent``, ``back``, ``came``, ``gone``,
+    ``driver``, ``watcher``, ``asked``, ``hang`` or ``broker``.
+    ``rank`` is its address, ``count`` how many ranks of the job it is about: what happens to many at once is one event,
+    of which ``rank`` and ``key`` name the first. ``ranks`` is their set as in ``0-7``. ``who`` is the user, if one did
+    it.
+    """
+
+    number: int
+    at: float
+    kind: str
+    job: str
+    key: str
+    rank: str
+    ranks: str
+    count: int
+    text: str
+    who: str
+
+
+class Standing(Record):
+    """Where a rank of a verdict stands: the innermost frame of its own code, which ``source`` shows."""
+
+    key: str
+    where: Place
+
+
+class Verdict(_Said):
+    """The last verdict on a job in which ranks wait: the ``document`` of ``why --json``; null once they go on again.
+
+    It comes when no rank has moved for a minute, and whenever a page asks ``why``; ``sentence`` is the worst one's.
+    ``missing`` are the keys of ranks that have not come to a collective, ``places`` where the first of the ranks that
+    the worst verdict names stand.
+    """
+
+    job: str
+    at: float
+    document: msgspec.Raw | None
+    sentence: str = ""
+    missing: tuple[str, ...] = ()
+    places: tuple[Standing, ...] = ()
+
+
+class Recording(Record):
+    """A recording of a stop that ``/recording/NAME`` plays; ``at`` is when it was written last."""
+
+    name: str
+    job: str
+    title: str
+    at: float
+    size: int
+
+
+class Recordings(_Said):
+    """The recordings of the broker's home, the newest first."""
+
+    recordings: tuple[Recording, ...]
+
+
+class Lines(_Said):
+    """The lines around a place, from line ``first`` on: the answer to ``source`` with this id."""
+
+    id: int
+    file: str
+    first: int
+    total: int
+    lines: tuple[str, ...]
+
+
+ToPage = (
+    Hello
+    | Axes
+    | Missing
+    | Ranks
+    | Change
+    | Link
+    | Answer
+    | Progress
+    | Failed
+    | Confirm
+    | Event
+    | Verdict
+    | Recordings
+    | Lines
+)
+
+# ---------------------------------------------------------------------------------------------- /live, from the page
+
+
+class Ask(_Said):
+    """Ask ranks by a line as it is typed behind ``Ctrl-] :``; ``eval 0-7 loss``, ``where``, ``command n``,
+    ``interrupt``.
+
+    ``id`` is the page's, and larger than those before. The line is about the ranks that it names itself, else about
+    ``keys``, else about ``ranks``, which is a target such as ``0-7`` or ``@2``, else about those that the verb usually
+    means. Where keys or ranks are given, all that stands behind ``command`` is the command. With ``every`` it is asked
+    again so many seconds after each answer. ``yes`` agrees to what ``confirm`` has asked.
+    """
+
+    id: _NUMBER
+    line: _TEXT
+    keys: Annotated[tuple[_KEY, ...], msgspec.Meta(max_length=MAX_RANKS)] = ()
+    ranks: _TEXT = ""
+    every: Annotated[float, msgspec.Meta(ge=0.1, le=MAX_SECONDS)] | None = None
+    yes: bool = False
+
+
+class Withdraw(_Said):
+    """Give up an ``ask`` or ``source``; ``failed`` follows."""
+
+    id: _NUMBER
+
+
+class Source(_Said):
+    """Show the lines around a place as a rank has them loaded; without ``file`` those where the rank stands."""
+
+    id: _NUMBER
+    key: _KEY
+    file: _TEXT = ""
+    line: _NUMBER = 0
+    around: Annotated[int, msgspec.Meta(ge=0, le=500)] = 10
+
+
+FromPage = Ask | Withdraw | Source
+
+# ------------------------------------------------------------------------------------------- /terminal, to the page
+
+# Binary frames are bytes for the terminal emulator, in both kinds of session; only what draws is in them.
+
+
+class State(_Said):
+    """What holds at this seat, whenever that changes.
+
+    ``kind`` is ``screen`` where keys are bytes (PuDB), ``lines`` where they answer prompts (pdb), empty while no
+    debugger is open. ``state`` is the rank's, ``stopped`` whether a debugger can be typed into. ``driving`` says
+    whether this page has the keyboard, ``comes`` that it has been asked for, ``driver`` who has it. ``link`` is empty
+    while all is connected, else it says what is missing: the broker or the rank. ``notice`` is a sentence to be shown
+    for a while, and ``status`` the line that a terminal shows below the screen. ``size`` are the rows and columns of
+    the debugger's screen; where they are larger than the page's, only a part of it is seen.
+    """
+
+    key: str
+    address: str
+    kind: str
+    engine: str
+    state: str
+    where: Place | None
+    stopped: bool
+    driving: bool
+    comes: bool
+    driver: str
+    watchers: int
+    link: str
+    notice: str
+    status: str
+    size: tuple[int, int]
+
+
+class Clear(_Said):
+    """Bring the terminal to its first state and clear it; ``text`` stands there instead of a debugger."""
+
+    text: str
+
+
+class Bell(_Said):
+    """Something that was typed had no effect; the next ``state`` says why."""
+
+
+class Note(_Said):
+    """A sentence among a line debugger's output, which is not the rank's."""
+
+    text: str
+
+
+class Prompt(_Said):
+    """A line debugger asks: ``number`` is for the reply, ``text`` stands before the line.
+
+    ``state`` is ``command``, ``more`` (a block goes on), ``commands`` (for a breakpoint), ``input`` (of the program) or
+    ``confirm``. None waits if ``number`` is -1. ``held`` counts lines that wait for the next prompt.
+    """
+
+    number: int
+    text: str
+    state: str
+    held: int
+
+
+class Completed(_Said):
+    """What a word may become: the answer to ``complete`` with this id."""
+
+    id: int
+    matches: tuple[str, ...]
+
+
+class Around(_Said):
+    """The source around the line at which a line debugger stands, after each stop; ``first`` is its first line."""
+
+    where: Place
+    first: int
+    lines: tuple[str, ...]
+    breakpoints: tuple[int, ...]
+
+
+class Ended(_Said):
+    """The seat is over, and the socket closes: the rank went on, has exited, or gave no seat."""
+
+    sentence: str
+    went_on: bool
+
+
+ToTerminal = State | Clear | Bell | Note | Prompt | Completed | Around | Ended
+
+# ----------------------------------------------------------------------------------------- /terminal, from the page
+
+
+class Size(_Said):
+    """The page's terminal has another size."""
+
+    rows: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROWS)]
+    columns: Annotated[int, msgspec.Meta(ge=1, le=MAX_COLUMNS)]
+
+
+class Take(_Said):
+    """Take the keyboard from whoever has it."""
+
+
+class Release(_Said):
+    """Give the keyboard up and look on."""
+
+
+class Reply(_Said):
+    """A line for a prompt, or for the next one if that number is not open (any more)."""
+
+    prompt: Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
+    text: _TEXT
+
+
+class EndOfInput(_Said):
+    """Ctrl-D on an empty line."""
+
+
+class Stop(_Said):
+    """Ctrl-C: interrupt what runs, or break into the rank; drops lines that wait."""
+
+
+class Complete(_Said):
+    """Ask what ``line[begin:end]`` may become."""
+
+    id: _NUMBER
+    line: _TEXT
+    begin: _NUMBER
+    end: _NUMBER
+
+
+FromTerminal = Size | Take | Release | Reply | EndOfInput | Stop | Complete
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(item: ToPage | ToTerminal) -> str:
+    """Return the text of a message."""
+    return _encoder.encode(item).decode()
+
+
+def read_from_page(text: str) -> FromPage:
+    """Return what a page says on ``/live``. Raises PeerError, which names what is wrong."""
+    return _read(_live, text)
+
+
+def read_from_terminal(text: str) -> FromTerminal:
+    """Return what a page says on ``/terminal``. Raises PeerError, which names what is wrong."""
+    return _read(_terminal, text)
+
+
+_Item = TypeVar("_Item")
+
+_live: msgspec.json.Decoder[FromPage] = msgspec.json.Decoder(FromPage)
+_terminal: msgspec.json.Decoder[FromTerminal] = msgspec.json.Decoder(FromTerminal)
+
+
+def _read(decoder: msgspec.json.Decoder[_Item], text: str) -> _Item:
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise PeerError(f"a page's text{refusal(error, document_of(text))}") from None

@@ -1,0 +1,134 @@
+/**
+ * Why a job waits, drawn: who waits, who has not come, since when, on what line, with the source around it.
+ *
+ * @typedef {import("../job/ranks.js").Place} Place
+ * @typedef {{kind: string, sentence: string, certainty: string | null, ranks: string, others?: string,
+ *   group: string | null, collective: string | null, sequence?: number | null, age?: number | null,
+ *   evidence: string[], next: string | null}} Verdict
+ */
+import { button, h, swatch } from "../job/dom.js";
+import { baseName, duration } from "../job/ranks.js";
+
+/** Verbs that a verdict may name as the next one, and that are asked as they stand. */
+const DEEDS = new Set(["interrupt", "continue", "release", "where", "why", "slow", "collectives"]);
+
+/** Draw one verdict of an answer. @param {Verdict} verdict */
+export function verdictView(verdict) {
+  return h("article", { class: `verdict ${verdict.kind}` },
+    h("p", { class: "sentence" }, verdict.sentence),
+    drawn(verdict),
+    verdict.evidence.length ? h("pre", { class: "evidence" }, verdict.evidence.join("\n")) : "",
+    verdict.next ? h("p", { class: "next" }, "next: ", h("code", {}, verdict.next)) : "");
+}
+
+/** Draw those that wait, what they wait in, and those that have not come. @param {Verdict} verdict */
+function drawn(verdict) {
+  if (!verdict.others) return "";
+  const number = verdict.sequence ? `#${verdict.sequence}` : "";
+  const where = [verdict.collective, number, verdict.group ? `of ${verdict.group}` : ""].filter(Boolean).join(" ");
+  const absent = verdict.kind === "missing" ? "not there" : verdict.kind;
+  return h("div", { class: "waits", role: "img", "aria-label": `${verdict.others} wait for ${verdict.ranks}` },
+    h("span", { class: "side" }, swatch({ colour: "held", mark: "dash", name: "" }),
+      h("b", {}, verdict.others), h("small", {}, "wait")),
+    h("span", { class: "arrow" }, h("span", {}, where || "wait for")),
+    h("span", { class: "side odd" }, swatch({ colour: "crashed", mark: "cross", name: "" }),
+      h("b", {}, verdict.ranks), h("small", {}, absent)));
+}
+
+/** Draw lines of source with one of them marked.
+ * @param {string} file @param {number} first @param {string[]} lines @param {number} line */
+export function sourceView(file, first, lines, line) {
+  return h("figure", { class: "source" }, h("figcaption", { title: file }, `${baseName(file)}:${line}`),
+    h("ol", { start: first }, ...lines.map((text, number) => h("li", {
+      value: first + number, class: first + number === line ? "here" : null,
+      "aria-current": first + number === line ? "location" : null,
+    }, h("code", {}, text || " ")))));
+}
+
+/** The verdict on top of the page, while ranks of the job wait. */
+export class Why {
+  /** @param {HTMLElement} element
+   * @param {{choose: (keys: string[]) => void, source: (place: {key: string, where: Place}) => Promise<any>,
+   *   canDrive: () => boolean, ask: (line: string) => void}} on */
+  constructor(element, on) {
+    this.element = element;
+    this.on = on;
+    /** @type {Map<string, any>} the last verdict on each job */
+    this.told = new Map();
+    this.isOpen = true;
+  }
+
+  /** @param {any} message */
+  take(message) {
+    if (message.document) this.told.set(message.job, message);
+    else this.told.delete(message.job);
+    this.draw();
+  }
+
+  /** Leave the room to something else: the sentence stays. */
+  fold() {
+    for (const details of this.element.querySelectorAll("details")) details.open = false;
+  }
+
+  draw() {
+    const messages = [...this.told.values()].filter((one) =>
+      one.document.verdicts?.some((/** @type {Verdict} */ verdict) => verdict.kind !== "busy"));
+    this.element.hidden = !messages.length;
+    this.element.replaceChildren(...messages.map((message) => this.job(message)));
+  }
+
+  /** @param {string | null} command what to type next, which a page that drives can do @returns {Node | string} */
+  next(command) {
+    const line = command?.replace(/^dbg-attach /, "") ?? "";
+    if (!this.on.canDrive() || !DEEDS.has(line.split(" ")[0])) return command ? h("code", {}, command) : "";
+    return button({ class: "primary", onclick: () => this.on.ask(line) }, line);
+  }
+
+  /** @param {any} message */
+  job(message) {
+    const [first, ...others] = message.document.verdicts.filter((/** @type {Verdict} */ one) => one.kind !== "busy");
+    const source = h("div", { class: "sources" });
+    for (const place of (message.places ?? []).slice(0, 2)) {
+      this.on.source(place).then((lines) => {
+        source.append(sourceView(lines.file, lines.first, lines.lines, place.where.line));
+      }, () => {});
+    }
+    const since = first.age ? String(message.at - first.age) : "";
+    const age = since ? h("time", { class: "age", "data-since": since }, duration(first.age)) : "";
+    const choose = () => this.on.choose(message.missing);
+    const told = h("div", { class: "told" }, drawn(first),
+      first.evidence.length ? h("pre", { class: "evidence" }, first.evidence.join("\n")) : "",
+      h("p", { class: "next" }, message.missing?.length ? button({ onclick: choose }, `Select ${first.ranks}`) : "",
+        this.next(first.next)),
+      ...others.map(verdictView));
+    const details = h("details", { open: this.isOpen, ontoggle: () => { this.isOpen = details.open; } },
+      h("summary", {}, h("span", { class: "alarm", "aria-hidden": "true" }),
+        h("span", { class: "sentence" }, first.sentence), age),
+      h("div", { class: "body" }, told, source));
+    return details;
+  }
+}
+
+/** Columns of `collectives` and `slow`; those with nothing in them are left out. */
+const COLUMNS = [
+  "group", "collective", "sequence", "ranks", "called", "finished", "missing", "kind", "times", "by", "lost", "age",
+];
+
+/** Draw the rows of `collectives` and `slow`, whose groups have no ids, as a table; null for other documents.
+ * @param {any} document */
+export function tableOfVerb(document) {
+  /** @type {Record<string, unknown>[]} */
+  const rows = Array.isArray(document.groups) ? document.groups : [];
+  if (!rows.length || !("collective" in rows[0])) return null;
+  const columns = COLUMNS.filter((name) => rows.some((row) => cell(row[name])));
+  const notes = /** @type {string[]} */ (Array.isArray(document.notes) ? document.notes : []);
+  return h("div", {}, h("table", { class: "table" },
+    h("thead", {}, h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...columns.map((name) => h("td", {}, cell(row[name]))))))),
+  ...notes.map((note) => h("p", { class: "muted" }, note)));
+}
+
+/** @param {unknown} value */
+function cell(value) {
+  return value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
+}

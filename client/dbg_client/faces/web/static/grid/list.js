@@ -1,0 +1,86 @@
+/**
+ * The ranks as a table: what narrow screens and screen readers have in place of the grid, those that need a look first.
+ *
+ * @typedef {import("../job/ranks.js").Row} Row
+ * @typedef {import("./marks.js").Look} Look
+ */
+import { button, byId, h, swatch } from "../job/dom.js";
+import { conditionOf, duration, placeOf } from "../job/ranks.js";
+
+const PER_PAGE = 100;
+const HEADERS = ["Rank", "State", "Place", "Since", "Who", "Detail"];
+
+export class List {
+  /** @param {{open: (row: Row) => void, select: (keys: string[], add: boolean) => void}} on */
+  constructor(on) {
+    this.on = on;
+    this.element = byId("list", HTMLElement);
+    this.page = 0;
+    /** @type {{rows: Row[], look: (row: Row) => Look, selected: ReadonlySet<string>, now: number}} */
+    this.shown = { rows: [], look: () => ({ colour: "", mark: "none", name: "" }), selected: new Set(), now: 0 };
+  }
+
+  /** @param {Partial<List["shown"]>} shown */
+  show(shown) {
+    this.shown = { ...this.shown, ...shown };
+    const pages = Math.max(1, Math.ceil(this.shown.rows.length / PER_PAGE));
+    this.page = Math.min(this.page, pages - 1);
+    const rows = this.shown.rows.slice(this.page * PER_PAGE, (this.page + 1) * PER_PAGE);
+    const focused = document.activeElement?.getAttribute("data-key");
+    this.element.replaceChildren(
+      tableOf(rows, (row, header) => this.line(row, header)),
+      pages > 1 ? this.pager(pages) : "",
+    );
+    if (focused) this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.dispatchEvent(new Event("refocus"));
+  }
+
+  /** @param {Row} row @param {HTMLElement} header */
+  line(row, header) {
+    const { look, selected, now } = this.shown;
+    const name = button({
+      class: "name", "data-key": row.key, "aria-pressed": String(selected.has(row.key)),
+      onclick: (/** @type {MouseEvent} */ event) => this.on.select([row.key], event.ctrlKey || event.shiftKey),
+      ondblclick: () => this.on.open(row),
+      onrefocus: (/** @type {Event} */ event) => /** @type {HTMLElement} */ (event.target).focus(),
+      onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "o" && this.on.open(row),
+    }, row.address);
+    header.append(swatch(look(row)), name);
+    return cellsOf(row, now);
+  }
+
+  /** @param {number} pages */
+  pager(pages) {
+    const turn = (/** @type {number} */ by) => () => {
+      this.page = Math.min(Math.max(0, this.page + by), pages - 1);
+      this.show({});
+      this.element.scrollTop = 0;
+    };
+    return h("p", { class: "pager" },
+      button({ onclick: turn(-1), disabled: this.page === 0 }, "Previous"),
+      h("span", {}, `page ${this.page + 1} of ${pages}`),
+      button({ onclick: turn(1), disabled: this.page === pages - 1 }, "Next"));
+  }
+}
+
+/**
+ * Make the table of some ranks.
+ *
+ * @param {Row[]} rows
+ * @param {(row: Row, header: HTMLElement) => string[]} fill fills the first cell, returns the texts of others
+ */
+export function tableOf(rows, fill) {
+  return h("table", { class: "table" },
+    h("thead", {}, h("tr", {}, ...HEADERS.map((text) => h("th", { scope: "col" }, text)))),
+    h("tbody", {}, ...rows.map((row) => {
+      const header = h("th", { scope: "row" });
+      const texts = fill(row, header);
+      return h("tr", {}, header, ...texts.map((text) => h("td", {}, text)));
+    })));
+}
+
+/** Return the texts behind a rank's name. @param {Row} row @param {number} now */
+export function cellsOf(row, now) {
+  const who = [row.driver, row.watchers ? `${row.watchers} watching` : ""].filter(Boolean).join(", ");
+  const place = row.where ? `${row.where.function} ${placeOf(row)}` : "";
+  return [conditionOf(row), place, row.since ? duration(now - row.since) : "", who, row.detail];
+}

@@ -1,0 +1,98 @@
+/** The lower part of the page: tabs, its height, and dialogs; keys that count everywhere. */
+import { byId, h } from "./dom.js";
+
+const TABS = ["terminals", "happened", "recordings"];
+const KEPT = "dbg-dock";
+
+/** Keys of the page, as help shows them. */
+const KEYS = [
+  ["/", "search ranks"], [":", "the line for questions"], ["g", "grid or list"], ["l", "switch between grid and list"],
+  ["arrows", "from rank to rank; with Shift select, with Ctrl eight at once"], ["Space", "select a rank, or no longer"],
+  ["Enter", "open a rank's terminal"], ["w", "look at the rank's terminal without the keyboard"],
+  ["a", "select all, or what the search has found"], ["Esc", "select none, end the search"],
+  ["[  ]", "earlier and later answer"], ["c", "colour by state or by answer"], ["v", "why the job waits"],
+  ["1  2  3", "terminals, what happened, recordings"], ["s", "save the page as a file"],
+  ["Ctrl-] …", "in a terminal: d detach, w keyboard, n p next stopped rank, r ranks, : ask"],
+];
+
+export class Dock {
+  constructor() {
+    this.element = byId("dock", HTMLElement);
+    this.fold = byId("fold", HTMLButtonElement);
+    this.grip = byId("grip", HTMLElement);
+    for (const name of TABS) {
+      byId(`tab-${name}`, HTMLButtonElement).addEventListener("click", () => this.open(name));
+    }
+    this.fold.addEventListener("click", () => this.setFolded(!this.element.classList.contains("folded")));
+    this.grip.addEventListener("pointerdown", (event) => this.grip.setPointerCapture(event.pointerId));
+    this.grip.addEventListener("pointermove", (event) => {
+      if (this.grip.hasPointerCapture(event.pointerId)) this.setHeight((1 - event.clientY / innerHeight) * 100);
+    });
+    this.grip.addEventListener("keydown", (event) => {
+      const by = event.key === "ArrowUp" ? 4 : event.key === "ArrowDown" ? -4 : 0;
+      if (by) this.setHeight(this.height + by);
+      if (by) event.preventDefault();
+    });
+    this.height = 0;
+    const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
+    this.setHeight(kept.height ?? 34);
+    this.setFolded(kept.folded ?? true);
+  }
+
+  /** @param {number} height in hundredths of the window's */
+  setHeight(height) {
+    this.height = Math.min(80, Math.max(12, Math.round(height)));
+    this.element.style.setProperty("--dock", `${this.height}dvh`);
+    this.grip.setAttribute("aria-valuenow", String(this.height));
+    this.keep();
+  }
+
+  /** @param {boolean} folded */
+  setFolded(folded) {
+    this.element.classList.toggle("folded", folded);
+    this.fold.setAttribute("aria-expanded", String(!folded));
+    this.fold.textContent = folded ? "Unfold" : "Fold";
+    this.keep();
+  }
+
+  keep() {
+    const folded = this.element.classList.contains("folded");
+    sessionStorage.setItem(KEPT, JSON.stringify({ height: this.height, folded }));
+  }
+
+  /** @param {string} name */
+  open(name) {
+    for (const tab of TABS) {
+      byId(`tab-${tab}`, HTMLElement).setAttribute("aria-selected", String(tab === name));
+      byId(tab, HTMLElement).hidden = tab !== name;
+    }
+    this.setFolded(false);
+  }
+}
+
+export function showHelp() {
+  const dialog = byId("dialog", HTMLDialogElement);
+  dialog.replaceChildren(
+    h("h2", { id: "dialog-title" }, "Keys"),
+    h("dl", { class: "keys" }, ...KEYS.flatMap(([key, text]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, text)])),
+    h("form", { method: "dialog" }, h("button", { class: "primary" }, "Close")));
+  dialog.showModal();
+}
+
+/**
+ * Call what a key stands for, where no field or terminal takes it.
+ *
+ * @param {Record<string, () => void>} keys
+ */
+export function listenToKeys(keys) {
+  document.addEventListener("keydown", (event) => {
+    const target = /** @type {Element | null} */ (event.target);
+    if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
+    const isTaken = target?.closest("input, select, textarea, dialog, .pane");
+    if (isTaken && !(event.key === "Escape" && target?.closest("main"))) return;
+    const act = keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+}

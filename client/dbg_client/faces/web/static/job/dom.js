@@ -1,0 +1,80 @@
+/** Nodes made without HTML: whatever a rank has said becomes text. */
+import { MARKS } from "../grid/marks.js";
+
+/** @typedef {Node | string | null | undefined | false} Child */
+/** @typedef {Record<string, string | number | boolean | null | undefined | ((event: any) => void)>} Attributes */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * Make an element; a function is a listener, as in `onclick`, and what is null or false is left out.
+ *
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Attributes} [attributes]
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
+export function h(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/**
+ * @template {keyof SVGElementTagNameMap} T
+ * @param {T} tag @param {Attributes} [attributes] @param {...Child} children
+ * @returns {SVGElementTagNameMap[T]}
+ */
+export function svg(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** Make a button, which sends no form. @param {Attributes} attributes @param {...Child} children */
+export function button(attributes, ...children) {
+  return h("button", { type: "button", ...attributes }, ...children);
+}
+
+/** @template {Element} E @param {E} element @param {Attributes} attributes @param {Child[]} children @returns {E} */
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) {
+      element.setAttribute(name, value === true ? "" : String(value));
+    }
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** @template {HTMLElement} E @param {string} id @param {{new (): E}} kind @returns {E} the element of index.html */
+export function byId(id, kind) {
+  const element = document.getElementById(id);
+  if (!(element instanceof kind)) throw new Error(`index.html has no ${kind.name} with the id ${id}`);
+  return element;
+}
+
+/** Draw a look as a small square. @param {import("../grid/marks.js").Look} look */
+export function swatch(look) {
+  const square = svg("rect", { x: 0.5, y: 0.5, width: 11, height: 11, rx: 2, class: "cell" });
+  square.style.fill = `var(--${look.colour})`;
+  const image = svg("svg", { viewBox: "0 0 12 12", class: "swatch", "aria-hidden": "true" }, square);
+  if (MARKS[look.mark]) image.append(svg("path", { d: MARKS[look.mark], class: "mark" }));
+  return image;
+}
+
+/** Return the wall clock's time of day. @param {number} at seconds since 1970 */
+export function timeOfDay(at) {
+  return new Date(at * 1000).toLocaleTimeString([], { hour12: false });
+}
+
+/** Call a function once per picture at most, however often it is wanted. @param {() => void} draw */
+export function oncePerFrame(draw) {
+  let wanted = false;
+  return () => {
+    if (wanted) return;
+    wanted = true;
+    requestAnimationFrame(() => {
+      wanted = false;
+      draw();
+    });
+  };
+}

@@ -1,0 +1,127 @@
+/**
+ * The ranks as the server tells them: a map by key, and an order.
+ *
+ * @typedef {{file: string, line: number, function: string}} Place
+ * @typedef {object} Row what `dbg-attach list --json` has for a rank, with its key and its indices on the mesh
+ * @property {string} key
+ * @property {string} address
+ * @property {string} job
+ * @property {string} host
+ * @property {number} rank
+ * @property {number | null} local_rank
+ * @property {number | null} child
+ * @property {number} pid
+ * @property {string} state
+ * @property {string | null} reason
+ * @property {Place | null} where
+ * @property {string | null} engine
+ * @property {number} queued
+ * @property {number} since
+ * @property {string | null} driver
+ * @property {number} watchers
+ * @property {number | null} exit
+ * @property {string} detail
+ * @property {Record<string, number> | null} [coordinates]
+ */
+
+/** What a rank is in, for its colour and mark, in the order of legends: `crashed` is a stop after an exception. */
+export const CONDITIONS = /** @type {const} */ ([
+  "running", "stopped", "crashed", "held", "unresponsive", "lost", "exited",
+]);
+
+/** @typedef {(typeof CONDITIONS)[number]} Condition */
+
+/** Conditions from the one that a user looks for first to the one that is usual. */
+const URGENT = ["crashed", "stopped", "unresponsive", "lost", "held", "running", "exited"];
+
+/** @param {Row} row @returns {Condition} */
+export function conditionOf(row) {
+  if (row.state === "stopped" && row.reason === "crash") return "crashed";
+  const known = CONDITIONS.find((one) => one === row.state);
+  return known ?? "lost";
+}
+
+/** Compare two ranks as lists are sorted: by job, rank and child. @param {Row} a @param {Row} b */
+export function compareRows(a, b) {
+  return (
+    order(a.job, b.job) || a.rank - b.rank || (a.child ?? -1) - (b.child ?? -1) ||
+    order(a.address, b.address) || order(a.key, b.key)
+  );
+}
+
+/** @param {string} a @param {string} b */
+function order(a, b) {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** @param {Row} row @returns {string} the file's name and line, or nothing while the rank runs */
+export function placeOf(row) {
+  return row.where ? `${baseName(row.where.file)}:${row.where.line}` : "";
+}
+
+/** @param {string} path */
+export function baseName(path) {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
+
+/** @param {number} seconds @returns {string} a duration in at most two units, such as `4 min 12 s` */
+export function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+}
+
+export class Ranks {
+  constructor() {
+    /** @type {Map<string, Row>} */
+    this.byKey = new Map();
+    /** @type {Row[]} */
+    this.rows = [];
+    /** @type {Map<string, Row>} what has come of a new snapshot, until it is whole */
+    this.coming = new Map();
+  }
+
+  /** Take a page of a snapshot; with the last one it takes the place of all.
+   * @param {Row[]} rows @param {boolean} last */
+  snapshot(rows, last) {
+    for (const row of rows) this.coming.set(row.key, row);
+    if (!last) return false;
+    this.byKey = this.coming;
+    this.coming = new Map();
+    this.rows = [...this.byKey.values()].sort(compareRows);
+    return true;
+  }
+
+  /** Take changed rows and forget keys; return whether ranks came or went.
+   * @param {Row[]} rows @param {string[]} gone */
+  change(rows, gone) {
+    let moved = false;
+    for (const key of gone) moved = this.byKey.delete(key) || moved;
+    for (const row of rows) {
+      moved = !this.byKey.has(row.key) || moved;
+      this.byKey.set(row.key, row);
+    }
+    this.rows = [...this.byKey.values()];
+    if (moved) this.rows.sort(compareRows);
+    return moved;
+  }
+
+  /** @returns {Map<Condition, number>} how many ranks are in each condition that occurs, in the order of legends */
+  counts() {
+    const counted = new Map(CONDITIONS.map((one) => [one, 0]));
+    for (const row of this.rows) {
+      const one = conditionOf(row);
+      counted.set(one, (counted.get(one) ?? 0) + 1);
+    }
+    return new Map([...counted].filter(([, count]) => count));
+  }
+
+  /** @returns {Row[]} the rows with those that need a look first; ranks of one condition in their order */
+  urgentFirst() {
+    const shelves = new Map(URGENT.map((one) => [one, /** @type {Row[]} */ ([])]));
+    for (const row of this.rows) shelves.get(conditionOf(row))?.push(row);
+    return [...shelves.values()].flat();
+  }
+}

@@ -1,0 +1,394 @@
+/** The page: puts together what the server tells of a job, and what the user does with it. */
+import { Panel } from "./answers/panel.js";
+import { answerView } from "./answers/groups.js";
+import { Why } from "./answers/verdict.js";
+import { factsOf } from "./grid/facts.js";
+import { Grid } from "./grid/grid.js";
+import { List } from "./grid/list.js";
+import { lookOfCondition, looksOfGroups } from "./grid/marks.js";
+import { Dock, listenToKeys, showHelp } from "./job/dock.js";
+import { button, byId, h, oncePerFrame, swatch } from "./job/dom.js";
+import { Happened } from "./job/happened.js";
+import { Live } from "./job/link.js";
+import { conditionOf, duration, placeOf, Ranks } from "./job/ranks.js";
+import { download, savedPage } from "./job/save.js";
+import { BadSet, formatRows, parseSet } from "./job/sets.js";
+import { Panes } from "./terminals/panes.js";
+import { Recordings } from "./terminals/player.js";
+
+/** @typedef {import("./job/ranks.js").Row} Row */
+/** @typedef {import("./grid/marks.js").Look} Look */
+
+const UNKNOWN = { colour: "exited", mark: "none", name: "not asked" };
+const NARROW = matchMedia("(max-width: 760px)");
+
+class Page {
+  constructor() {
+    this.ranks = new Ranks();
+    /** @type {ReadonlySet<string>} */
+    this.selected = new Set();
+    /** @type {ReadonlySet<string> | null} */
+    this.found = null;
+    /** @type {any} what the server said first */
+    this.hello = { drive: false, target: "", job: "", release: "", now: 0 };
+    /** Seconds by which the server's wall clock is ahead of this one. */
+    this.ahead = 0;
+    /** @type {{name: string, size: number}[]} */
+    this.meshAxes = [];
+    /** @type {{ranks: string, text: string}[]} ranks that are expected and not there */
+    this.missing = [];
+    this.draw = oncePerFrame(() => this.paint());
+    this.live = new Live((message) => this.take(message), (up) => this.connected(up));
+    this.dock = new Dock();
+    this.grid = new Grid({
+      hover: (row, x, y) => this.hover(row, x, y), select: (keys, add) => this.select(keys, add),
+      point: (row) => this.inspect(row), open: (row) => this.open(row),
+    });
+    this.list = new List({ open: (row) => this.open(row), select: (keys, add) => this.select(keys, add) });
+    this.panel = new Panel(this.live, {
+      whom: () => this.whom(), shown: () => this.answered(), choose: (keys) => this.select(keys, false),
+      name: (keys) => this.name(keys),
+    });
+    this.why = new Why(byId("why", HTMLElement), {
+      choose: (keys) => this.select(keys, false),
+      source: ({ key, where }) => this.live.source(key, where.file, where.line, 4),
+      canDrive: () => this.hello.drive, ask: (line) => this.panel.put({ line }, line),
+    });
+    this.happened = new Happened(byId("happened", HTMLElement), (event) => this.select([event.key], false));
+    this.panes = new Panes(byId("terminals", HTMLElement), {
+      rows: () => this.ranks.rows, canDrive: () => this.hello.drive, help: showHelp, changed: () => {},
+      leave: (to) => (to === "ask" ? this.panel.line : this.grid.element).focus(),
+    });
+    this.recordings = new Recordings(byId("recordings", HTMLElement));
+    this.wasUp = false;
+  }
+
+  start() {
+    const { search, colours, axes } = this.fields();
+    search.addEventListener("input", () => this.search(search.value));
+    search.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && this.found) this.select([...this.found], false);
+    });
+    colours.addEventListener("change", () => this.draw());
+    axes.addEventListener("change", () => this.draw());
+    byId("view", HTMLButtonElement).addEventListener("click", () => this.setList(!this.isListed));
+    byId("save", HTMLButtonElement).addEventListener("click", () => void this.save());
+    byId("help", HTMLButtonElement).addEventListener("click", showHelp);
+    listenToKeys(this.keys());
+    NARROW.addEventListener("change", () => this.setList(NARROW.matches));
+    this.setList(NARROW.matches);
+    setInterval(() => this.tick(), 1000);
+    this.live.dial();
+  }
+
+  fields() {
+    return {
+      search: byId("search", HTMLInputElement), colours: byId("colours", HTMLSelectElement),
+      axes: byId("axes", HTMLSelectElement),
+    };
+  }
+
+  /** @returns {Record<string, () => void>} */
+  keys() {
+    const { search, colours } = this.fields();
+    return {
+      "/": () => search.focus(), ":": () => this.panel.line.focus(), "?": showHelp, s: () => void this.save(),
+      g: () => this.focusRanks(), l: () => this.setList(!this.isListed),
+      a: () => this.select([...(this.found ?? this.ranks.byKey.keys())], false),
+      Escape: () => this.clear(), "[": () => this.panel.move(-1), "]": () => this.panel.move(1),
+      c: () => {
+        colours.value = colours.value === "state" ? "answer" : "state";
+        this.draw();
+      },
+      v: () => this.why.element.querySelector("summary")?.focus(),
+      w: () => {
+        const row = this.ranks.rows[this.grid.cursor];
+        if (row) this.open(row, "watch");
+      },
+      1: () => this.dock.open("terminals"), 2: () => this.dock.open("happened"), 3: () => this.dock.open("recordings"),
+    };
+  }
+
+  get now() {
+    return Date.now() / 1000 + this.ahead;
+  }
+
+  // ------------------------------------------------------------------------------------------- what the server says
+
+  /** @param {boolean} up */
+  connected(up) {
+    if (!up) this.panel.disconnected();
+    this.tellLink(up ? "" : this.wasUp ? "no connection to the server; dialling again" : "connecting…");
+    this.wasUp ||= up;
+  }
+
+  /** @param {string} text */
+  tellLink(text) {
+    const link = byId("link", HTMLElement);
+    link.textContent = text;
+    document.body.classList.toggle("stale", Boolean(text));
+  }
+
+  /** @param {import("./job/link.js").Message} message */
+  take(message) {
+    if (message.type === "hello") this.greet(message);
+    else if (message.type === "missing") {
+      this.missing = message.missing;
+      this.draw();
+    } else if (message.type === "axes") this.setAxes(message.axes);
+    else if (message.type === "ranks") this.ranks.snapshot(message.rows, message.last) && this.draw();
+    else if (message.type === "change") {
+      this.ranks.change(message.rows, message.gone);
+      this.draw();
+    } else if (message.type === "link") {
+      this.tellLink(message.up ? "" : message.reason || "no connection to the broker");
+    } else if (message.type === "event") {
+      this.happened.add(/** @type {any} */ (message));
+      this.draw();
+    } else if (message.type === "verdict") this.why.take(message);
+    else if (message.type === "recordings") this.recordings.show(message.recordings);
+    else this.panel.take(message);
+  }
+
+  /** @param {any} hello */
+  greet(hello) {
+    const isFirst = !this.hello.release;
+    this.ranks.coming.clear();
+    this.hello = hello;
+    this.ahead = hello.now - Date.now() / 1000;
+    document.title = `${hello.job || hello.target || "ranks"} · dbg-attach`;
+    byId("job", HTMLElement).textContent = hello.job || "dbg-attach";
+    byId("target", HTMLElement).textContent = hello.target;
+    const role = byId("role", HTMLElement);
+    role.textContent = hello.drive ? "drive" : "look only";
+    role.title = hello.drive ? "This page may type and change ranks." : hello.why_not;
+    role.className = hello.drive ? "chip drives" : "chip";
+    this.panel.allow(hello.drive);
+    if (isFirst) this.panes.restore();
+    if (isFirst && this.panes.panes.length) this.dock.open("terminals");
+    this.draw();
+  }
+
+  /** @param {{name: string, size: number}[]} axes */
+  setAxes(axes) {
+    this.meshAxes = axes.filter((axis) => axis.size > 1);
+    const { axes: select } = this.fields();
+    const kept = select.value;
+    const names = this.meshAxes.map((axis) => axis.name);
+    const pairs = names.flatMap((down) => names.filter((one) => one !== down).map((across) => ({ down, across })));
+    select.replaceChildren(h("option", { value: "" }, "host × local rank"), ...pairs.map((pair) =>
+      h("option", { value: JSON.stringify(pair) }, `${pair.down} × ${pair.across}`)));
+    select.value = kept;
+    if (select.selectedIndex < 0) select.value = "";
+    this.draw();
+  }
+
+  // ------------------------------------------------------------------------------------------------ what is drawn
+
+  /** @returns {(row: Row) => Look} */
+  look() {
+    const { shown } = this.panel.history;
+    const byState = this.fields().colours.value === "state" || !shown?.groups.length;
+    if (byState) return (row) => lookOfCondition(conditionOf(row));
+    const looks = looksOfGroups(shown.groups);
+    /** @type {Map<string, Look>} */
+    const byKey = new Map();
+    // The largest group comes first: a rank that is in several, as with threads, looks like the rarest.
+    for (const group of shown.groups) {
+      const look = looks.get(group.id);
+      if (look) for (const key of shown.keysOf(group)) byKey.set(key, look);
+    }
+    return (row) => byKey.get(row.key) ?? UNKNOWN;
+  }
+
+  paint() {
+    const { rows } = this.ranks;
+    const look = this.look();
+    const { axes } = this.fields();
+    const shownAxes = axes.value ? JSON.parse(axes.value) : null;
+    const sameAxes = JSON.stringify(shownAxes) === JSON.stringify(this.grid.shown.axes);
+    const { selected, found } = this;
+    this.grid.show({ rows, looks: rows.map(look), selected, found, ...(sameAxes ? {} : { axes: shownAxes }) });
+    if (this.isListed || performance.now() - this.listedAt > 2000) this.paintList(look);
+    this.paintCounts();
+    this.paintLegend();
+    this.paintWhom();
+    if (!byId("happened", HTMLElement).hidden) this.happened.draw();
+  }
+
+  listedAt = -Infinity;
+
+  /** @param {(row: Row) => Look} look */
+  paintList(look) {
+    this.listedAt = performance.now();
+    const rows = this.ranks.urgentFirst().filter((row) => !this.found || this.found.has(row.key));
+    this.list.show({ rows, look, selected: this.selected, now: this.now });
+  }
+
+  paintCounts() {
+    byId("counts", HTMLElement).replaceChildren(...[...this.ranks.counts()].map(([condition, count]) =>
+      h("li", {}, button({ title: `Select those ${condition}`, onclick: () => {
+        this.select(this.ranks.rows.filter((row) => conditionOf(row) === condition).map((row) => row.key), false);
+      } }, swatch(lookOfCondition(condition)), h("b", {}, String(count)), ` ${condition}`))),
+    ...this.missing.map((one) => h("li", { class: "never" }, `${one.ranks}: ${one.text}`)));
+  }
+
+  paintLegend() {
+    const { shown } = this.panel.history;
+    const byAnswer = this.fields().colours.value === "answer" && shown?.groups.length;
+    // The counts on top are the legend of states.
+    document.body.classList.toggle("by-answer", Boolean(byAnswer));
+    const looks = byAnswer ? [...looksOfGroups(shown.groups)].map(([id, look]) => {
+      const group = shown.groups.find((one) => one.id === id);
+      return { look, text: `${id} ${(group?.text ?? group?.ranks ?? "").slice(0, 40)}` };
+    }) : [...this.ranks.counts().keys()].map((one) => ({ look: lookOfCondition(one), text: one }));
+    byId("legend", HTMLElement).replaceChildren(...looks.slice(0, 12).map(({ look, text }) =>
+      h("span", {}, swatch(look), text)), looks.length > 12 ? h("span", {}, `and ${looks.length - 12} more`) : "");
+    const counts = [...this.ranks.counts()].map(([one, count]) => `${count} ${one}`).join(", ");
+    this.grid.element.setAttribute("aria-label", `${counts}. The list has the ranks as a table.`);
+  }
+
+  paintWhom() {
+    byId("whom", HTMLElement).textContent = this.whom().text;
+  }
+
+  tick() {
+    for (const one of document.querySelectorAll("[data-since]")) {
+      one.textContent = duration(this.now - Number(one.getAttribute("data-since")));
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------- what the user does
+
+  whom() {
+    const chosen = this.ranks.rows.filter((row) => this.selected.has(row.key));
+    if (!chosen.length) return { keys: [], text: this.hello.target || "all ranks" };
+    const text = formatRows(chosen, this.ranks.rows);
+    const plural = chosen.length > 1 ? "s" : "";
+    const name = text === "all" ? "all ranks" : text.length > 40 ? `${chosen.length} ranks` : `rank${plural} ${text}`;
+    return { keys: chosen.map((row) => row.key), text: name };
+  }
+
+  /** @param {string[]} keys */
+  name(keys) {
+    const set = new Set(keys);
+    const text = formatRows(this.ranks.rows.filter((row) => set.has(row.key)), this.ranks.rows);
+    return text.length > 60 ? `${set.size} ranks` : text || `${set.size} ranks that are gone`;
+  }
+
+  /** Select ranks; with `add` beside those that are, and one that is no longer.
+   * @param {string[]} keys @param {boolean} add */
+  select(keys, add) {
+    const selected = new Set(add ? this.selected : []);
+    const isOff = add && keys.length === 1 && selected.has(keys[0]);
+    for (const key of keys) if (this.ranks.byKey.has(key)) isOff ? selected.delete(key) : selected.add(key);
+    this.selected = selected;
+    const row = keys.length === 1 ? this.ranks.byKey.get(keys[0]) : undefined;
+    const sum = selected.size ? `${selected.size} selected: ${this.name([...selected])}` : "";
+    if (row && selected.size === 1) this.inspect(row);
+    else byId("inspector", HTMLElement).replaceChildren(h("span", {}, sum));
+    this.draw();
+  }
+
+  clear() {
+    const { search } = this.fields();
+    search.value = "";
+    this.search("");
+    this.select([], false);
+    this.focusRanks();
+  }
+
+  focusRanks() {
+    if (this.isListed) this.list.element.querySelector("button")?.focus();
+    else this.grid.element.focus();
+  }
+
+  /** Find ranks by a set, or by a part of what the list has. @param {string} text */
+  search(text) {
+    const { search } = this.fields();
+    search.setCustomValidity("");
+    this.found = null;
+    if (text.trim()) {
+      const { shown } = this.panel.history;
+      const fits = this.reading(text, (id) => new Set(shown?.answer?.members[id]));
+      this.found = new Set(this.ranks.rows.filter(fits).map((row) => row.key));
+      byId("inspector", HTMLElement).replaceChildren(h("span", {}, `${this.found.size} found; Enter selects them`));
+    }
+    this.draw();
+  }
+
+  /** @param {string} text @param {(id: string) => Set<string>} group @returns {(row: Row) => boolean} */
+  reading(text, group) {
+    try {
+      return parseSet(text, group);
+    } catch (error) {
+      if (!(error instanceof BadSet)) throw error;
+      const part = text.trim().toLowerCase();
+      return (row) => [row.address, row.state, row.reason, row.detail, row.driver, placeOf(row), row.where?.function]
+        .some((one) => one?.toLowerCase().includes(part));
+    }
+  }
+
+  /** @param {Row} row */
+  inspect(row) {
+    const actions = [button({ onclick: () => this.open(row) }, this.hello.drive ? "Open" : "Look")];
+    if (this.hello.drive) actions.push(button({ onclick: () => this.open(row, "watch") }, "Look"));
+    byId("inspector", HTMLElement).replaceChildren(...factsOf(row, this.now), ...actions);
+  }
+
+  /** @param {Row | null} row @param {number} x @param {number} y */
+  hover(row, x, y) {
+    const tip = byId("tip", HTMLElement);
+    tip.hidden = !row;
+    if (!row) return;
+    const { shown } = this.panel.history;
+    const group = shown?.groups.find((one) => shown.keysOf(one).includes(row.key));
+    const answered = group?.text ? h("code", {}, `${group.id}  ${group.text.slice(0, 200)}`) : "";
+    tip.replaceChildren(...factsOf(row, this.now), answered);
+    tip.style.left = `${Math.min(x + 14, innerWidth - tip.offsetWidth - 8)}px`;
+    tip.style.top = `${Math.min(y + 16, innerHeight - tip.offsetHeight - 8)}px`;
+  }
+
+  /** @param {Row} row @param {import("./terminals/pane.js").Mode} [mode] */
+  open(row, mode = "drive") {
+    this.dock.open("terminals");
+    this.why.fold();
+    this.panes.open(row, mode);
+  }
+
+  /** Colour the grid by an answer as it comes. */
+  answered() {
+    const { colours } = this.fields();
+    if (this.panel.history.shown?.groups.length) colours.value = "answer";
+    this.draw();
+  }
+
+  get isListed() {
+    return document.body.classList.contains("listed");
+  }
+
+  /** @param {boolean} listed */
+  setList(listed) {
+    document.body.classList.toggle("listed", listed);
+    byId("view", HTMLButtonElement).setAttribute("aria-pressed", String(listed));
+    this.listedAt = -Infinity;
+    this.draw();
+  }
+
+  async save() {
+    const style = await (await fetch("/static/page.css")).text();
+    this.happened.draw();
+    const on = { choose: () => {}, name: (/** @type {string[]} */ keys) => this.name(keys) };
+    const answers = this.panel.history.entries.filter((entry) => entry.answer).map((entry) => ({
+      title: `${entry.title} · ${entry.whom}`, view: answerView(entry, null, "tree", on),
+    }));
+    const text = savedPage({
+      title: this.hello.job || "ranks", release: this.hello.release, ranks: this.ranks, cells: this.grid.canvas,
+      legend: byId("legend", HTMLElement), why: this.why.element, answers, happened: this.happened.element,
+      now: this.now,
+    }, style);
+    download(`${(this.hello.job || "ranks").replace(/[^\w.-]/g, "_")}.html`, text);
+  }
+}
+
+new Page().start();

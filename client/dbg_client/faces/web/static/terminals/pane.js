@@ -1,0 +1,255 @@
+/**
+ * One seat at one rank: PuDB or pdb in the page, to look on or to drive (`messages.py`, `/terminal`).
+ *
+ * @typedef {"watch" | "drive" | "take"} Mode
+ * @typedef {{close: (pane: Pane) => void, next: (pane: Pane, by: number) => void, leave: (to: "grid" | "ask") => void,
+ *   help: () => void, canDrive: () => boolean}} On
+ */
+import { sourceView } from "../answers/verdict.js";
+import { button, h } from "../job/dom.js";
+import { backOff } from "../job/link.js";
+import { placeOf } from "../job/ranks.js";
+import { openTerminal } from "./emulator.js";
+import { LinePrompt } from "./lines.js";
+
+/** Closing codes after which another attempt would change nothing: over, refused, no such rank. */
+const FINAL = new Set([4000, 4001, 4004]);
+const PASTE = 60_000;
+
+export class Pane {
+  /** @param {string} key @param {string} address @param {Mode} mode @param {On} on */
+  constructor(key, address, mode, on) {
+    this.key = key;
+    this.address = address;
+    this.mode = mode;
+    this.on = on;
+    this.isOver = false;
+    this.failures = 0;
+    this.isPrefixed = false;
+    /** Whether a text stands in the terminal in place of a debugger. */
+    this.isBlank = false;
+    /** @type {any} what the server has told of this seat */
+    this.state = { kind: "", driving: false };
+    /** @type {WebSocket | null} */
+    this.socket = null;
+    this.encoder = new TextEncoder();
+    this.lines = new LinePrompt((message) => this.say(message), (prompt, line) => this.echo(prompt, line));
+    this.standing = h("span", { class: "standing" });
+    this.driver = h("span", { class: "driver" });
+    this.notice = h("p", { class: "notice", role: "status" });
+    this.keyboard = button({ class: "keyboard", onclick: () => this.toggleKeyboard() });
+    this.screen = h("div", { class: "screen" });
+    this.around = h("div", { class: "around", hidden: true });
+    this.element = this.build();
+    const { terminal, fit } = openTerminal(this.screen);
+    this.terminal = terminal;
+    this.fit = fit;
+    this.observer = new ResizeObserver(() => this.fit());
+    this.observer.observe(this.screen);
+    terminal.onResize(() => this.saySize());
+    terminal.onData((text) => this.typed(this.encoder.encode(text)));
+    terminal.onBinary((text) => this.typed(Uint8Array.from(text, (letter) => letter.charCodeAt(0))));
+    terminal.attachCustomKeyEventHandler((event) => this.pressed(event));
+  }
+
+  build() {
+    return h("section", { class: "pane", "aria-label": `Terminal of ${this.address}` },
+      h("header", {}, h("b", {}, this.address), this.standing, this.driver, this.keyboard,
+        button({ class: "quiet", "aria-label": `Detach from ${this.address}`,
+          title: "Detach (Ctrl-] d); the rank stays as it is", onclick: () => this.on.close(this) }, "×")),
+      h("div", { class: "screens" }, this.screen, this.around), this.lines.element, this.notice);
+  }
+
+  // --------------------------------------------------------------------------------------------------- the socket
+
+  dial() {
+    const query = new URLSearchParams({ key: this.key, mode: this.mode });
+    const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}/terminal?${query}`);
+    socket.binaryType = "arraybuffer";
+    this.socket = socket;
+    socket.onopen = () => {
+      this.failures = 0;
+      this.terminal.reset();
+      this.fit();
+      this.saySize();
+    };
+    socket.onmessage = ({ data }) => {
+      if (typeof data === "string") this.read(JSON.parse(data));
+      else this.write(new Uint8Array(data));
+    };
+    socket.onclose = ({ code, reason }) => this.closed(code, reason);
+  }
+
+  /** @param {Uint8Array} bytes */
+  write(bytes) {
+    if (this.isBlank) this.terminal.reset();
+    this.isBlank = false;
+    this.terminal.write(bytes);
+  }
+
+  /** @param {number} code @param {string} reason */
+  closed(code, reason) {
+    this.socket = null;
+    if (this.isOver) return;
+    if (FINAL.has(code)) {
+      this.end(reason || "The session is over.");
+      return;
+    }
+    // Whoever had the keyboard gets it back without taking it from another who has it by now.
+    if (this.mode === "take") this.mode = "drive";
+    this.state = { ...this.state, driving: false };
+    this.tell("The connection to the server has ended; dialling again.");
+    this.draw();
+    this.timer = setTimeout(() => this.dial(), backOff(this.failures++));
+  }
+
+  /** @param {string} sentence */
+  end(sentence) {
+    this.isOver = true;
+    this.state = { ...this.state, driving: false, kind: this.state.kind };
+    this.tell(sentence);
+    this.element.classList.add("over");
+    this.draw();
+  }
+
+  /** @param {any} message */
+  read(message) {
+    if (message.type === "state") {
+      const hadFocus = this.screen.contains(document.activeElement);
+      this.state = message;
+      this.tell([message.link, message.notice].filter(Boolean).join("; "));
+      this.draw();
+      // A line debugger has a field of its own for what is typed.
+      if (hadFocus) this.focus();
+    } else if (message.type === "clear") {
+      this.terminal.reset();
+      this.isBlank = Boolean(message.text);
+      if (message.text) this.terminal.write(message.text.replace(/\r?\n/g, "\r\n"));
+      this.around.hidden = true;
+    } else if (message.type === "bell") {
+      this.element.classList.remove("rang");
+      requestAnimationFrame(() => this.element.classList.add("rang"));
+    } else if (message.type === "note") {
+      this.terminal.write(`\x1b[2m${message.text.replace(/\r?\n/g, "\r\n")}\x1b[m\r\n`);
+    } else if (message.type === "prompt") {
+      this.lines.show(message);
+    } else if (message.type === "completed") {
+      this.lines.completed(message);
+    } else if (message.type === "around") {
+      this.around.hidden = false;
+      this.around.replaceChildren(sourceView(message.where.file, message.first, message.lines, message.where.line));
+    } else if (message.type === "ended") {
+      this.end(message.sentence);
+    }
+  }
+
+  /** @param {object} message */
+  say(message) {
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+  }
+
+  /** Show what was typed behind its prompt; what is no letter would move the cursor.
+   * @param {string} prompt @param {string} line */
+  echo(prompt, line) {
+    this.terminal.write(`\x1b[1m${prompt}\x1b[m${line.replace(/[^\x20-\x7e\u00a0-\uffff]/g, " ")}\r\n`);
+  }
+
+  saySize() {
+    this.say({ type: "size", rows: this.terminal.rows, columns: this.terminal.cols });
+  }
+
+  /** @param {Uint8Array<ArrayBuffer>} bytes */
+  typed(bytes) {
+    if (this.state.kind !== "screen") return;
+    if (!this.state.driving) {
+      this.tell(this.on.canDrive() ? "You look only: take the keyboard to type (Ctrl-] w)." : "This page looks only.");
+      return;
+    }
+    if (this.socket?.readyState !== WebSocket.OPEN) return;
+    for (let from = 0; from < bytes.length; from += PASTE) this.socket.send(bytes.slice(from, from + PASTE));
+  }
+
+  // ------------------------------------------------------------------------------------------------ what is shown
+
+  /** @param {string} sentence */
+  tell(sentence) {
+    if (this.notice.textContent !== sentence) this.notice.textContent = sentence;
+  }
+
+  draw() {
+    const { state, engine, where, driving, comes, driver, watchers, kind } = this.state;
+    const place = where ? placeOf(/** @type {any} */ ({ where })) : "";
+    this.standing.textContent = this.isOver ? "over" : [engine, state, place].filter(Boolean).join(" · ");
+    const who = driving ? "you drive" : driver ? `${driver} drives` : "";
+    this.driver.textContent = [who, watchers ? `${watchers} watching` : ""].filter(Boolean).join(", ");
+    this.element.classList.toggle("driving", Boolean(driving));
+    this.keyboard.hidden = !this.on.canDrive() || this.isOver;
+    this.keyboard.textContent = driving ? "Release" : comes ? "Asked…" : driver ? "Take" : "Drive";
+    this.lines.element.hidden = kind !== "lines" || this.isOver;
+    if (kind !== "lines") this.around.hidden = true;
+    this.lines.allow(Boolean(driving));
+    this.terminal.options.disableStdin = kind !== "screen";
+  }
+
+  toggleKeyboard() {
+    this.mode = this.state.driving ? "watch" : "drive";
+    this.say({ type: this.state.driving ? "release" : "take" });
+    this.focus();
+  }
+
+  focus() {
+    if (this.state.kind === "lines" && !this.lines.input.disabled) this.lines.input.focus();
+    else this.terminal.focus();
+  }
+
+  // -------------------------------------------------------------------------------------------------------- keys
+
+  /** Handle the keys of the page, as the terminal has them behind Ctrl-]; return whether the debugger gets this one.
+   * @param {KeyboardEvent} event */
+  pressed(event) {
+    if (event.type !== "keydown") return true;
+    const isControl = event.ctrlKey && !event.altKey && !event.metaKey;
+    if (this.isPrefixed && !["Control", "Shift", "Alt", "Meta"].includes(event.key)) {
+      this.isPrefixed = false;
+      event.preventDefault();
+      this.command(event.key);
+      return false;
+    }
+    if (isControl && event.key === "]") {
+      this.isPrefixed = true;
+      this.tell("Ctrl-]: d detach · w keyboard · n p next stopped · r ranks · : ask · ] itself");
+      event.preventDefault();
+      return false;
+    }
+    if (isControl && event.key.toLowerCase() === "c" && this.terminal.hasSelection()) {
+      void navigator.clipboard?.writeText(this.terminal.getSelection());
+      this.terminal.clearSelection();
+      event.preventDefault();
+      return false;
+    }
+    // The browser pastes, and xterm takes it from there.
+    return !(isControl && event.key.toLowerCase() === "v");
+  }
+
+  /** @param {string} key */
+  command(key) {
+    this.tell("");
+    if (key === "d" || key === ".") this.on.close(this);
+    else if (key === "w") this.toggleKeyboard();
+    else if (key === "n" || key === "p") this.on.next(this, key === "n" ? 1 : -1);
+    else if (key === "r" || key === "Escape") this.on.leave("grid");
+    else if (key === ":") this.on.leave("ask");
+    else if (key === "?") this.on.help();
+    else if (key === "]") this.typed(Uint8Array.of(0x1d));
+    else this.tell(`Ctrl-] ${key} means nothing.`);
+  }
+
+  dispose() {
+    this.isOver = true;
+    clearTimeout(this.timer);
+    this.socket?.close();
+    this.observer.disconnect();
+    this.terminal.dispose();
+    this.element.remove();
+  }
+}
