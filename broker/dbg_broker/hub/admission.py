@@ -11,7 +11,7 @@ from functools import partial
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import departures
-from dbg_broker.hub.links import RankLink, TerminalLink
+from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connection import PeerConnection
@@ -25,6 +25,7 @@ from dbg_broker.net.http import (
     HttpAnswer,
     Upgrade,
     admit,
+    come_later,
     describe_bearer,
     may_reload,
     may_see_figures,
@@ -103,7 +104,16 @@ class Admission:
             why := hub.connections.lacks or self._why_too_many(decided, connection.network)
         ):
             decided = HttpAnswer(503, f"{why}\n")
+        if isinstance(decided, Bearer) and decided.role is Role.RANK and (later := self._told_later()) is not None:
+            decided = later
         return self._refused(connection, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
+
+    def _told_later(self) -> HttpAnswer | None:
+        """Return the answer that tells a rank when to come, if those that are admitted can't register at once."""
+        arrivals = self._hub.connections.arrivals
+        if arrivals.admitted < arrivals.pace.at_once:
+            return None
+        return come_later(arrivals.admitted, arrivals.pace.later(arrivals.admitted, self._hub.timers.clock()))
 
     def _why_too_many(self, bearer: Bearer, address: str) -> str:
         """Return why a token or an address may have no further connection, empty if it may."""
@@ -209,9 +219,7 @@ class Admission:
         for link in tuple(self._hub.links.values()):
             # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
             # until then, as its stop must not be lost.
-            # So does another broker, which has no token.
-            is_broker = isinstance(link, TerminalLink) and bool(link.broker) and not link.bearer.digest
-            stays = is_broker or (isinstance(link, RankLink) and not link.bearer.name)
+            stays = isinstance(link, RankLink) and not link.bearer.name
             if not stays and not self._tokens.still_know(link.bearer):
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
                 link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
