@@ -196,8 +196,8 @@ async def test_a_list_that_can_not_be_read_changes_nothing_and_is_told_of(caplog
     await one.begin()
     for garbage in (b"\xff" * 1000, b"[" * 100_000, b'{"schema":2}', b'{"tokens":[{}]}'):
         nats.write(BucketName.TOKENS, ISSUED_KEY, garbage)
-        await asyncio.sleep(0)
-        assert "remove it, and each broker puts what its home has there" in caplog.text
+        while "remove it, and each broker puts what its home has there" not in caplog.text:
+            await asyncio.sleep(0)
         caplog.clear()
         with pytest.raises(UnreadableList):
             await one.shared.exchange()
