@@ -2,6 +2,7 @@
 import { Panel } from "./answers/panel.js";
 import { answerView } from "./answers/groups.js";
 import { Why } from "./answers/verdict.js";
+import { factsOf } from "./grid/facts.js";
 import { Grid } from "./grid/grid.js";
 import { List } from "./grid/list.js";
 import { lookOfCondition, looksOfGroups } from "./grid/marks.js";
@@ -34,6 +35,8 @@ class Page {
     this.ahead = 0;
     /** @type {{name: string, size: number}[]} */
     this.meshAxes = [];
+    /** @type {{ranks: string, text: string}[]} ranks that are expected and not there */
+    this.missing = [];
     this.draw = oncePerFrame(() => this.paint());
     this.live = new Live((message) => this.take(message), (up) => this.connected(up));
     this.dock = new Dock();
@@ -129,7 +132,10 @@ class Page {
   /** @param {import("./job/link.js").Message} message */
   take(message) {
     if (message.type === "hello") this.greet(message);
-    else if (message.type === "axes") this.setAxes(message.axes);
+    else if (message.type === "missing") {
+      this.missing = message.missing;
+      this.draw();
+    } else if (message.type === "axes") this.setAxes(message.axes);
     else if (message.type === "ranks") this.ranks.snapshot(message.rows, message.last) && this.draw();
     else if (message.type === "change") {
       this.ranks.change(message.rows, message.gone);
@@ -147,6 +153,7 @@ class Page {
   /** @param {any} hello */
   greet(hello) {
     const isFirst = !this.hello.release;
+    this.ranks.coming.clear();
     this.hello = hello;
     this.ahead = hello.now - Date.now() / 1000;
     document.title = `${hello.job || hello.target || "ranks"} · dbg-attach`;
@@ -222,7 +229,8 @@ class Page {
     byId("counts", HTMLElement).replaceChildren(...[...this.ranks.counts()].map(([condition, count]) =>
       h("li", {}, button({ title: `Select those ${condition}`, onclick: () => {
         this.select(this.ranks.rows.filter((row) => conditionOf(row) === condition).map((row) => row.key), false);
-      } }, swatch(lookOfCondition(condition)), h("b", {}, String(count)), ` ${condition}`))));
+      } }, swatch(lookOfCondition(condition)), h("b", {}, String(count)), ` ${condition}`))),
+    ...this.missing.map((one) => h("li", { class: "never" }, `${one.ranks}: ${one.text}`)));
   }
 
   paintLegend() {
@@ -321,22 +329,11 @@ class Page {
     }
   }
 
-  /** @param {Row} row @returns {Node[]} */
-  facts(row) {
-    const where = row.where ? `${row.where.function} ${row.where.file}:${row.where.line}` : "";
-    const mesh = Object.entries(row.coordinates ?? {}).map(([axis, place]) => `${axis} ${place}`).join(" ");
-    const who = row.driver ? `${row.driver} drives` : "";
-    const age = row.since ? `for ${duration(this.now - row.since)}` : "";
-    return [swatch(lookOfCondition(conditionOf(row))), h("b", {}, row.address), ...[
-      `${conditionOf(row)} ${age}`, where, mesh, who, row.detail, row.queued ? `${row.queued} queued` : "",
-    ].filter(Boolean).map((text) => h("span", {}, text))];
-  }
-
   /** @param {Row} row */
   inspect(row) {
     const actions = [button({ onclick: () => this.open(row) }, this.hello.drive ? "Open" : "Look")];
     if (this.hello.drive) actions.push(button({ onclick: () => this.open(row, "watch") }, "Look"));
-    byId("inspector", HTMLElement).replaceChildren(...this.facts(row), ...actions);
+    byId("inspector", HTMLElement).replaceChildren(...factsOf(row, this.now), ...actions);
   }
 
   /** @param {Row | null} row @param {number} x @param {number} y */
@@ -347,7 +344,7 @@ class Page {
     const { shown } = this.panel.history;
     const group = shown?.groups.find((one) => shown.keysOf(one).includes(row.key));
     const answered = group?.text ? h("code", {}, `${group.id}  ${group.text.slice(0, 200)}`) : "";
-    tip.replaceChildren(...this.facts(row), answered);
+    tip.replaceChildren(...factsOf(row, this.now), answered);
     tip.style.left = `${Math.min(x + 14, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(y + 16, innerHeight - tip.offsetHeight - 8)}px`;
   }

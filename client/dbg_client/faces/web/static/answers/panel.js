@@ -8,6 +8,13 @@ import { button, byId, h, oncePerFrame, timeOfDay } from "../job/dom.js";
 import { Entry, History } from "../job/history.js";
 import { answerView } from "./groups.js";
 
+/** Words with which a line is no expression; their short forms are names that a program may have. */
+const VERBS = new Set([
+  "where", "why", "collectives", "slow", "eval", "command", "interrupt", "continue", "release", "kill", "list", "help",
+  "attach", "wait", "screen", "report", "exec", "adopt", "tmux", "stops", "dap", "mcp", "web", "config", "completion",
+]);
+/** Ranks that a verb means where none are selected and it names none itself; the server knows those of other verbs. */
+const USUAL = /** @type {Record<string, string>} */ ({ command: "stopped", continue: "stopped", interrupt: "running" });
 const LOOKS = ["where", "why", "collectives", "slow 5"];
 const DEEDS = ["command n", "continue", "interrupt"];
 
@@ -46,7 +53,7 @@ export class Panel {
       if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
       const { entries } = this.history;
       this.past = Math.min(Math.max(0, this.past + (event.key === "ArrowUp" ? 1 : -1)), entries.length);
-      this.line.value = entries.at(-this.past)?.question.line ?? "";
+      this.line.value = entries.at(-this.past)?.title ?? "";
       if (!this.past) this.line.value = "";
       event.preventDefault();
     });
@@ -68,7 +75,10 @@ export class Panel {
     if (!line.trim()) return;
     const { keys, text } = this.on.whom();
     const every = this.every.value ? Number(this.every.value) : null;
-    this.put({ line: line.trim(), keys, every }, text);
+    const words = line.trim().split(" ");
+    const asked = VERBS.has(words[0]) ? line.trim() : `eval ${line.trim()}`;
+    const ranks = !keys.length && (words.length === 1 || words[0] === "command") ? USUAL[words[0]] : undefined;
+    this.put({ line: asked, keys, every, ...(ranks ? { ranks } : {}) }, ranks ?? text);
     this.line.value = "";
     this.past = 0;
   }
@@ -96,7 +106,7 @@ export class Panel {
       this.history.trim();
       if (entry === this.history.shown) this.on.shown();
     } else if (message.type === "progress") {
-      entry.progress = message.text || `${message.done} of ${message.of} answered`;
+      entry.progress = message.text;
     } else if (message.type === "failed") {
       entry.failure = entry.answer && entry.question.every ? "" : message.sentence;
       entry.progress = entry.confirm = "";

@@ -29,7 +29,7 @@ export class Entry {
   }
 
   get title() {
-    return this.question.line;
+    return this.question.line.replace(/^eval /, "");
   }
 
   /** @returns {Group[]} */

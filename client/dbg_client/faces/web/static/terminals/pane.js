@@ -26,6 +26,8 @@ export class Pane {
     this.isOver = false;
     this.failures = 0;
     this.isPrefixed = false;
+    /** Whether a text stands in the terminal in place of a debugger. */
+    this.isBlank = false;
     /** @type {any} what the server has told of this seat */
     this.state = { kind: "", driving: false };
     /** @type {WebSocket | null} */
@@ -73,9 +75,16 @@ export class Pane {
     };
     socket.onmessage = ({ data }) => {
       if (typeof data === "string") this.read(JSON.parse(data));
-      else this.terminal.write(new Uint8Array(data));
+      else this.write(new Uint8Array(data));
     };
     socket.onclose = ({ code, reason }) => this.closed(code, reason);
+  }
+
+  /** @param {Uint8Array} bytes */
+  write(bytes) {
+    if (this.isBlank) this.terminal.reset();
+    this.isBlank = false;
+    this.terminal.write(bytes);
   }
 
   /** @param {number} code @param {string} reason */
@@ -106,11 +115,15 @@ export class Pane {
   /** @param {any} message */
   read(message) {
     if (message.type === "state") {
+      const hadFocus = this.screen.contains(document.activeElement);
       this.state = message;
       this.tell([message.link, message.notice].filter(Boolean).join("; "));
       this.draw();
+      // A line debugger has a field of its own for what is typed.
+      if (hadFocus) this.focus();
     } else if (message.type === "clear") {
       this.terminal.reset();
+      this.isBlank = Boolean(message.text);
       if (message.text) this.terminal.write(message.text.replace(/\r?\n/g, "\r\n"));
       this.around.hidden = true;
     } else if (message.type === "bell") {

@@ -1,0 +1,250 @@
+"""The page of ``dbg-attach web`` in a real Chromium, with a real broker and real ranks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import RunningBroker, running_broker
+from tests.support.chromium import Chromium, chromium_or_skip
+from tests.support.pages import start_web
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import sit_in_pudb
+from tests.support.ranks import start_ranks, wait_until, wait_until_states
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+
+TRAIN = """\
+import dbg_agent, os
+rank = int(os.environ["RANK"])
+loss = 0.25 if rank else float("nan")
+evil = "<img src=x onerror='document.title=1'>\\x1b[31m\\x07"
+code = compile("def step(f):\\n    return f()\\n", "/tmp/<b>bold.py", "exec")
+exec(code)
+def main():
+    dbg_agent.set_trace()
+    first = 1
+    second = 2
+    third = 3
+step(main)
+dbg_agent.set_trace()
+"""
+LINE = 8
+"""The line at which the ranks stop."""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    """One browser for all tests of this module."""
+    with chromium_or_skip() as browser:
+        yield browser
+
+
+def address_of(processes: Processes, home: Path, *arguments: str) -> str:
+    """Serve the page, and return the address with which it is opened."""
+    _, base, token = start_web(processes, home, *arguments)
+    return f"{base}/?token={token}"
+
+
+def stopped_ranks(processes: Processes, home: Path, count: int, engine: str = "pudb") -> RunningBroker:
+    """Start a broker and ranks that stop."""
+    broker = running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, count, env={"DBG_ENGINE": engine})
+    wait_until_states(home, dict.fromkeys(range(count), "stopped"))
+    return broker
+
+
+def crowd(processes: Processes, home: Path, count: int, missing: int) -> RunningBroker:
+    """Start a broker and light ranks that wait in a collective for one of them."""
+    broker = running_broker(processes, home)
+    words = [broker.url, broker.rendezvous["tokens"]["rank"], str(count), str(missing)]
+    there = processes.start("crowd", [sys.executable, "-m", "tests.support.waiting_crowd", *words], cwd=ROOT)
+    there.wait_for_output("registered")
+    return broker
+
+
+def test_a_thousand_ranks_are_drawn_selected_and_asked(chromium: Chromium, processes: Processes, home: Path) -> None:
+    crowd(processes, home, 1000, 11)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "1000 running")
+        assert "1000 running" in str(tab.evaluate("() => document.querySelector('#grid').ariaLabel"))
+        # The first cell is the first rank; a rectangle from it has ranks of several hosts.
+        left, top = tab.corner("#cells")
+        tab.focus("#grid")
+        tab.press("ArrowRight", "Space")
+        tab.until_text("#whom", "rank 1")
+        tab.drag((left + 1, top + 1), (left + 400, top + 60))
+        tab.until_text("#inspector", "selected")
+        assert int(tab.text("#inspector").split()[0]) > 8
+        tab.press("Escape", "/")
+        tab.type("gpu000:*,!0-3")
+        tab.press("Enter")
+        tab.until_text("#inspector", "selected")
+        tab.press("Escape")
+        tab.ask("why")
+        tab.until_text("#answer", "rank 11")
+        tab.until_text("#answer", "has not come to all_reduce")
+        tab.press("Tab")
+        tab.click("#view")
+        assert tab.count("#list tbody tr") == 100
+
+
+def test_answers_are_groups_stacks_and_text_whatever_ranks_say(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 3)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "3 stopped")
+        tab.ask("rank")
+        tab.until("document.querySelectorAll('#answer .group').length === 3")
+        tab.ask("evil")
+        tab.until_text("#answer .group", "<img src=x")
+        assert tab.count("#answer img") == 0
+        tab.ask("no_such_name")
+        tab.until_text("#answer .group", "NameError")
+        tab.ask("where")
+        tab.until_text("#answer .tree", "<b>bold.py")
+        tab.click("text=flame graph")
+        tab.until("document.querySelectorAll('.flame .box').length >= 3")
+        tab.ask("command n")
+        tab.until_text("#answer", "3 of 3")
+        tab.ask("where")
+        tab.choose("#compare", "3")
+        tab.until_text(".compare", f"main {home}/rank_script.py:{LINE}")
+        tab.until_text(".compare", f"main {home}/rank_script.py:{LINE + 1}")
+        saved = tab.download("#save")
+    assert "gpu" not in saved
+    assert "&lt;img src=x" in saved
+    assert "<img src=x" not in saved
+    assert "token" not in saved
+    assert "nonce" not in saved
+    with chromium.tab("about:blank") as tab:
+        (home / "saved.html").write_text(saved)
+        tab.open((home / "saved.html").as_uri())
+        tab.until_text(".saved", "3 stopped")
+        assert tab.count("script") == 0
+
+
+def test_pudb_is_stepped_in_the_page_handed_over_and_comes_back_after_a_reload(
+    chromium: Chromium, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    stopped_ranks(processes, home, 2)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
+        tab.until_text(".pane .driver", "you drive")
+        tab.press("n")
+        wait_until(home, lambda ranks: ranks[0]["where"]["line"] == LINE + 1, "the step")
+        tab.until_text(".pane .standing", f"rank_script.py:{LINE + 1}")
+
+        # A terminal takes the keyboard, and the page takes it back by the terminal's own keys.
+        terminal = sit_in_pudb(open_terminal, "0", "--take")
+        tab.until("document.querySelector('.pane .keyboard').textContent === 'Take'")
+        tab.press("n")
+        tab.until_text(".pane .notice", "take the keyboard")
+        tab.press("Control+]", "w")
+        tab.until_text(".pane .driver", "you drive")
+        terminal.wait_for("watching,")
+        tab.press("n")
+        wait_until(home, lambda ranks: ranks[0]["where"]["line"] == LINE + 2, "the second step")
+
+        tab.reload()
+        tab.until_terminal("PuDB")
+        tab.until_text(".pane .standing", f"rank_script.py:{LINE + 2}")
+        tab.focus(".pane .xterm-helper-textarea")
+        tab.press("Control+]", "d")
+        tab.until("!document.querySelector('.pane')")
+
+
+def test_the_page_outlives_its_broker(chromium: Chromium, processes: Processes, home: Path) -> None:
+    broker = stopped_ranks(processes, home, 2)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
+        broker.kill()
+        tab.until("document.body.classList.contains('stale')")
+        broker.restart()
+        tab.until("!document.body.classList.contains('stale')")
+        wait_until_states(home, {0: "stopped", 1: "stopped"})
+        tab.until_text(".pane .driver", "you drive")
+        tab.focus(".pane .xterm-helper-textarea")
+        tab.press("n")
+        tab.until_text(".pane .standing", f"rank_script.py:{LINE + 1}")
+        tab.ask("rank")
+        tab.until_text("#answer", "2 of 2")
+
+
+def test_pdb_has_a_line_to_type_in_and_source_beside_it(chromium: Chromium, processes: Processes, home: Path) -> None:
+    stopped_ranks(processes, home, 1, engine="pdb")
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_text(".pdb-prompt", "(Pdb)")
+        tab.until_text(".around .here", "first = 1")
+        tab.type("p evil")
+        tab.press("Enter")
+        tab.until_terminal("<img src=x")
+        tab.until_text(".pdb-prompt", "(Pdb)")
+        tab.type("p los")
+        tab.press("Tab")
+        tab.until("document.querySelector('.pdb-line input').value === 'p loss'")
+        tab.press("Enter")
+        tab.until_terminal("nan")
+        tab.type("n")
+        tab.press("Enter")
+        tab.until_text(".around .here", "second = 2")
+        tab.press("ArrowUp", "ArrowUp")
+        tab.until("document.querySelector('.pdb-line input').value === 'p loss'")
+
+
+def test_a_page_that_only_looks_changes_nothing(chromium: Chromium, processes: Processes, home: Path) -> None:
+    stopped_ranks(processes, home, 1)
+    with chromium.tab(address_of(processes, home)) as tab:
+        tab.until_text("#role", "look only")
+        tab.until_text("#counts", "1 stopped")
+        assert "interrupt" not in tab.text("#verbs")
+        tab.ask("command n")
+        tab.until_text("#asking .failure", "may change the program")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_text(".pane .standing", "stopped")
+        assert tab.evaluate("() => document.querySelector('.pane .keyboard').hidden")
+        (rank,) = wait_until_states(home, {0: "stopped"})
+        assert rank["where"]["line"] == LINE
+
+
+AXE = ROOT / "scripts/javascript/node_modules/axe-core/axe.min.js"
+
+FINDINGS = """async () => {
+    const {violations} = await axe.run(document, {resultTypes: ["violations"]});
+    return violations.map(({id, nodes}) => `${id}: ${nodes.map((node) => node.html + node.failureSummary).join("; ")}`);
+}"""
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe-core here (`scripts/check-javascript ready` installs it)")
+def test_screen_readers_and_keyboards_find_everything(chromium: Chromium, processes: Processes, home: Path) -> None:
+    stopped_ranks(processes, home, 2)
+    address = address_of(processes, home, "--drive")
+    with chromium.tab(address, scheme="light") as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.ask("where")
+        tab.until_text("#answer .tree", "main")
+        tab.evaluate(AXE.read_text(encoding="utf-8") + "\nundefined")
+        assert tab.evaluate(FINDINGS) == []
+        tab.evaluate("() => document.body.classList.add('listed')")
+        tab.click("#tab-happened")
+        assert tab.evaluate(FINDINGS) == []
+        # Keys reach the list of ranks, which stands for the grid, and go from there into a terminal and out again.
+        headers = tab.evaluate("() => [...document.querySelectorAll('#list thead th')].map((one) => one.textContent)")
+        assert headers[:3] == ["Rank", "State", "Place"]

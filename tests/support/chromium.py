@@ -1,0 +1,238 @@
+"""A real Chromium, driven through pages: one browser for a module of tests, and a tab for each test.
+
+The browser's side runs in a thread with an event loop of its own, as tests wait for processes and terminals meanwhile.
+A tab notes every error, and every breach of the page's content security policy; a test ends with :meth:`Tab.close`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import pytest
+from playwright.async_api import BrowserContext, ConsoleMessage, Download, Page, async_playwright
+from playwright.async_api import Error as PlaywrightError
+
+from tests.support.processes import USUAL_WAIT
+from tests.support.time_unit import seconds
+
+EXECUTABLE = "chromium-headless-shell"
+
+FLAGS = (
+    "--no-sandbox",
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"),
+    *("--disable-default-apps", "--disable-client-side-phishing-detection", "--no-pings"),
+)
+
+Scheme = Literal["light", "dark"]
+
+_T = TypeVar("_T")
+
+
+class Tab:
+    """A page in a window of its own, without the cookies of others; used from one thread."""
+
+    def __init__(self, chromium: Chromium, context: BrowserContext, page: Page) -> None:
+        self._do = chromium.do
+        self._context = context
+        self.page = page
+        self.problems: list[str] = []
+        page.on("console", self._note)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+
+    def _note(self, message: ConsoleMessage) -> None:
+        # A connection that is refused while a server is down is one of the test's own making.
+        if message.type == "error" and "ERR_CONNECTION" not in message.text and "WebSocket" not in message.text:
+            self.problems.append(message.text)
+
+    def open(self, address: str) -> None:
+        """Go to an address."""
+        self._do(self.page.goto(address))
+
+    def reload(self) -> None:
+        """Load the page anew."""
+        self._do(self.page.reload())
+
+    def evaluate(self, script: str, argument: object = None) -> Any:
+        """Return what a function of JavaScript returns."""
+        return self._do(self.page.evaluate(script, argument))
+
+    def until(self, condition: str) -> None:
+        """Wait until an expression of JavaScript is true, looked at with each picture that the page draws."""
+        script = f"async () => {{ while (!({condition})) await new Promise(requestAnimationFrame); }}"
+        try:
+            self.evaluate(script)
+        except (TimeoutError, asyncio.TimeoutError):
+            shown = self.evaluate("() => document.body.innerText")
+            raise AssertionError(f"never became true: {condition}\n{self.problems}\n{shown}") from None
+
+    def until_text(self, selector: str, text: str) -> None:
+        """Wait until an element shows a text."""
+        self.until(f"document.querySelector({json.dumps(selector)})?.textContent.includes({json.dumps(text)})")
+
+    def text(self, selector: str) -> str:
+        """Return the text of an element."""
+        return str(self.evaluate("(selector) => document.querySelector(selector)?.innerText ?? ''", selector))
+
+    def count(self, selector: str) -> int:
+        """Return how many elements there are."""
+        return int(self.evaluate("(selector) => document.querySelectorAll(selector).length", selector))
+
+    def corner(self, selector: str) -> tuple[float, float]:
+        """Return where an element begins on the screen."""
+        box = self.evaluate("(selector) => document.querySelector(selector).getBoundingClientRect().toJSON()", selector)
+        return box["x"], box["y"]
+
+    def click(self, selector: str) -> None:
+        """Click an element, once it can be clicked."""
+        self._do(self.page.click(selector, timeout=seconds(USUAL_WAIT) * 1000))
+
+    def fill(self, selector: str, text: str) -> None:
+        """Put a text into a field."""
+        self._do(self.page.fill(selector, text))
+
+    def choose(self, selector: str, value: str) -> None:
+        """Choose an option by its value or text."""
+        self._do(self.page.select_option(selector, value))
+
+    def press(self, *keys: str) -> None:
+        """Press keys, by the names that DOM gives them, as in ``Control+]``."""
+        for key in keys:
+            self._do(self.page.keyboard.press(key))
+
+    def type(self, text: str) -> None:
+        """Type a text, letter by letter."""
+        self._do(self.page.keyboard.type(text))
+
+    def drag(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
+        """Drag the mouse from one point to another."""
+        mouse = self.page.mouse
+        self._do(mouse.move(*begin))
+        self._do(mouse.down())
+        self._do(mouse.move(*end, steps=4))
+        self._do(mouse.up())
+
+    def click_at(self, x: float, y: float) -> None:
+        """Click a point of the page."""
+        self._do(self.page.mouse.click(x, y))
+
+    def ask(self, line: str) -> None:
+        """Put a question, and wait until its answer, or why there is none, is shown."""
+        self.fill("#line", line)
+        self.press_in("#line", "Enter")
+        self.until(f"document.querySelector('#history').selectedOptions[0]?.textContent.startsWith({json.dumps(line)})")
+        self.until("!document.querySelector('#asking').textContent.startsWith('asking')")
+
+    def press_in(self, selector: str, key: str) -> None:
+        """Press a key in an element."""
+        self._do(self.page.press(selector, key))
+
+    def focus(self, selector: str) -> None:
+        """Give an element the keys."""
+        self._do(self.page.focus(selector))
+
+    def download(self, selector: str) -> str:
+        """Click what downloads a file, and return the file's text."""
+
+        async def download() -> Download:
+            async with self.page.expect_download() as coming:
+                await self.page.click(selector)
+            return await coming.value
+
+        path: Path = self._do(self._do(download()).path())
+        return path.read_text(encoding="utf-8")
+
+    def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        """Write what the tab shows."""
+        self._do(self.page.screenshot(path=path, full_page=whole))
+
+    def terminal(self, number: int = 0) -> str:
+        """Return the screen of one of the page's terminals, row by row."""
+        rows = "[...document.querySelectorAll('.pane')][number].querySelectorAll('.xterm-rows > div')"
+        script = f"(number) => [...{rows}].map((row) => row.textContent.replaceAll('\\u00a0', ' ')).join('\\n')"
+        return str(self.evaluate(script, number))
+
+    def until_terminal(self, text: str, number: int = 0) -> None:
+        """Wait until one of the page's terminals shows a text."""
+        rows = f"[...(document.querySelectorAll('.pane')[{number}]?.querySelectorAll('.xterm-rows > div') ?? [])]"
+        self.until(
+            f"{rows}.map((row) => row.textContent.replaceAll('\\u00a0', ' ')).join('\\n').includes({json.dumps(text)})"
+        )
+
+    def close(self) -> None:
+        """Close the tab; it must have had no problem."""
+        self._do(self._context.close())
+        assert self.problems == []
+
+
+class Chromium:
+    """A browser without a window, in a thread of its own."""
+
+    def __init__(self, executable: str) -> None:
+        self._executable = executable
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="chromium", daemon=True)
+        self._thread.start()
+        self._playwright = async_playwright()
+        self._browser = self.do(self._start())
+
+    def do(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Have the browser's thread do something, and return the result."""
+        return asyncio.run_coroutine_threadsafe(self._limited(work), self._loop).result()
+
+    async def _limited(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return await asyncio.wait_for(work, seconds(USUAL_WAIT) * 2)
+
+    async def _start(self) -> Any:
+        playwright = await self._playwright.start()
+        return await playwright.chromium.launch(executable_path=self._executable, args=list(FLAGS))
+
+    @contextmanager
+    def tab(
+        self, address: str, *, size: tuple[int, int] = (1440, 900), scheme: Scheme = "light", scale: float = 1
+    ) -> Iterator[Tab]:
+        """Open an address; at the end the page must have had no problem."""
+        tab = self.do(self._open(size, scheme, scale))
+        tab.open(address)
+        try:
+            yield tab
+        except BaseException:
+            self.do(tab._context.close())
+            raise
+        tab.close()
+
+    async def _open(self, size: tuple[int, int], scheme: Scheme, scale: float) -> Tab:
+        context = await self._browser.new_context(
+            viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, device_scale_factor=scale
+        )
+        return Tab(self, context, await context.new_page())
+
+    def close(self) -> None:
+        """End the browser."""
+        try:
+            self.do(self._browser.close())
+            self.do(self._playwright.__aexit__(None, None, None))
+        except PlaywrightError:
+            pass
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@contextmanager
+def chromium_or_skip() -> Iterator[Chromium]:
+    """Start Chromium; without it the tests that need it are skipped."""
+    executable = shutil.which(EXECUTABLE)
+    if executable is None:
+        pytest.skip(f"no {EXECUTABLE} here (`scripts/install-system-packages` installs it)")
+    browser = Chromium(executable)
+    try:
+        yield browser
+    finally:
+        browser.close()
