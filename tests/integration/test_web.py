@@ -15,10 +15,11 @@ import pytest
 
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
-from tests.support.pages import Browser, Said, Socket, browser_at, run, start_web
+from tests.support.pages import ADDRESS, Browser, Said, Socket, browser_at, run, start_web
 from tests.support.processes import Child, Processes
 from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, start_ranks, wait_until_states, wait_until_stopped
+from tests.support.runs import Directory
 from tests.support.straight import STOP, STRAIGHT
 from tests.support.time_unit import seconds
 
@@ -236,12 +237,39 @@ def test_the_page_ends_with_the_command_and_the_rank_stays(processes: Processes,
     assert rank["driver"] is None
 
 
-def test_without_aiohttp_a_sentence_says_how_to_install_it(home: Path) -> None:
-    program = "import sys; sys.modules['aiohttp'] = None; from dbg_client.cli.main import main; sys.exit(main(['web']))"
+def test_a_run_serves_its_job_as_a_page_that_ends_with_it(directory: Directory) -> None:
+    directory.write("import dbg_agent\ndbg_agent.set_trace()\n")
+    running = directory.processes.start(
+        "run", directory.command("--web", "--", sys.executable, "train.py"), env=directory.variables
+    )
+    found = ADDRESS.search(running.wait_for_output(ADDRESS.pattern, stream="stderr")[0])
+    assert found is not None
+    wait_until_stopped(directory.home, 1)
+
+    async def work() -> None:
+        async with browser_at(found[1], found[2]) as browser, browser.live() as live:
+            hello = await live.until("hello")
+            assert (hello["drive"], hello["target"].endswith("/all")) == (False, True)
+            if not await live.rows():
+                await live.until("change", lambda said: bool(said["rows"]))
+            await asyncio.to_thread(directory.attach, "continue", "all")
+            assert await live.until_end() == 1001
+
+    run(work)
+    assert running.wait() == 0
+    assert "it ends with the job" in running.text("stderr")
+
+
+@pytest.mark.parametrize(
+    ("module", "words"), [("dbg_client.cli.main", ["web"]), ("dbg_broker.cli.main", ["run", "--web", "--", "true"])]
+)
+def test_without_aiohttp_a_sentence_says_how_to_install_it(home: Path, module: str, words: list[str]) -> None:
+    program = f"import sys; sys.modules['aiohttp'] = None; from {module} import main; sys.exit(main({words!r}))"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert "type `pip install 'dbg-broker[web]'`" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+    assert not (home / "broker.json").exists()
 
 
 def test_no_other_command_loads_aiohttp(processes: Processes, home: Path) -> None:

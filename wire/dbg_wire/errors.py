@@ -86,6 +86,15 @@ class BadInput(DbgError):
         return f"{self.what}; {self.remedy}"
 
 
+class NeedsExtra(BadInput):
+    """Something needs a package that comes with an extra of ours, and is not installed."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs {package}, which is not installed here", f"type `pip install 'dbg-broker[{extra}]'`"
+        )
+
+
 class BadTarget(BadInput):
     """A target or rank set that can't be read."""
 

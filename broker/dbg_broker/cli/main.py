@@ -173,6 +173,7 @@ def run_settings(given: argparse.Namespace) -> RunSettings:
         command=command_of(given.command, given.behind),
         again=given.again,
         tmux=given.tmux,
+        web=given.web,
     )
 
 

@@ -186,6 +186,9 @@ def add_run(verbs: Verbs) -> argparse.ArgumentParser:
         help="the job's output in this pane of tmux, and each rank that stops in a pane beside; outside of tmux in a "
         "new session",
     )
+    run.add_argument(
+        "--web", action="store_true", help="the job as a page in a browser as well, which only looks; ends with the job"
+    )
     run.add_argument("--output", metavar="FILE", help="where to write what the job prints (default: in the home)")
     run.add_argument(
         "--listen",
@@ -317,7 +320,7 @@ def _version() -> str:
 
 OF_THE_TERMINAL = frozenset(
     {"attach", "wait", "list", "where", "why", "collectives", "eval", "command", "exec", "screen", "interrupt"}
-    | {"continue", "release", "kill", "tmux", "slow", "stops", "report", "adopt", "mcp", "dap"}
+    | {"continue", "release", "kill", "tmux", "slow", "stops", "report", "adopt", "mcp", "dap", "web"}
 )
 """Verbs that ``dbg-attach`` has and this command has not."""
 

@@ -87,6 +87,7 @@ class _Surroundings:
     environ: Mapping[str, str]
     say: Say
     tmux: bool
+    web: bool
 
 
 def _start(
@@ -98,7 +99,7 @@ def _start(
     _require_file(plan.options.commands)
     unfound = notes_of_unfound(plan.stops, plan.directory, plan.command)
     plan = replace(plan, notes=(*plan.notes, *unfound))
-    return _RunLife(plan, _Surroundings(settings.home, folder, environ, say, settings.tmux), number)
+    return _RunLife(plan, _Surroundings(settings.home, folder, environ, say, settings.tmux, settings.web), number)
 
 
 def _require_file(commands: str | None) -> None:
@@ -179,6 +180,7 @@ class _RunLife:
             hang_after=float(plan.options.hang_after or 0) or None,
             on_hang=plan.options.on_hang,
             ends_at=end_by_scheduler(self._around.environ, time.time()),
+            web=self._around.web,
         )
         self._tell_beginning(task)
         return TerminalProcess(task, self._around.environ, self._around.home)

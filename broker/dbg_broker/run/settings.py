@@ -6,10 +6,11 @@ import posixpath
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from importlib.util import find_spec
 from typing import NamedTuple
 
 from dbg_broker.settings import parse_command, parse_listen
-from dbg_wire.errors import BadInput, printable
+from dbg_wire.errors import BadInput, NeedsExtra, printable
 from dbg_wire.messages.run_terminal import ON_HANG
 from dbg_wire.records.stop_points import MAX_STOPS, StopAt, StopIn, parse_stop_at, parse_stop_in
 from dbg_wire.tables.engines import ENGINES
@@ -76,6 +77,7 @@ class RunSettings:
     command: tuple[str, ...] = ()
     again: bool = False
     tmux: bool = False
+    web: bool = False
 
 
 def check(settings: RunSettings) -> RunSettings:
@@ -87,6 +89,8 @@ def check(settings: RunSettings) -> RunSettings:
         )
     if not settings.again and not settings.command:
         raise BadInput("there is no command to run", "write it behind `--`, such as dbg-broker run -- python train.py")
+    if settings.web and find_spec("aiohttp") is None:
+        raise NeedsExtra("--web", "aiohttp", "web")
     if not settings.again:
         check_on_hang(settings.options)
     return replace(settings, options=_check(settings.options, settings.directory))

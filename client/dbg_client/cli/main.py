@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dbg_client.actions.streams import prepare_streams, tell, write_result
-from dbg_wire.errors import AmbiguousTarget, BadInput, DbgError
+from dbg_wire.errors import AmbiguousTarget, DbgError, NeedsExtra
 
 if TYPE_CHECKING:
     from dbg_client.words.settings import Attach, Dap, VerbSettings, Web
@@ -186,7 +186,7 @@ def _serve_page(settings: Web) -> int:
     from importlib.util import find_spec
 
     if find_spec("aiohttp") is None:
-        raise BadInput("the page needs aiohttp, which is not installed here", "type `pip install 'dbg-broker[web]'`")
+        raise NeedsExtra("the page", "aiohttp", "web")
     from dbg_client.faces.web.serve import serve_web  # hardly any command loads a server
 
     return asyncio.run(serve_web(settings))

@@ -33,7 +33,7 @@ from dbg_client.run.progress import panes_beside, progress, way_back
 from dbg_client.run.run_socket import RunSocket, read_task
 from dbg_client.terminal.attach import Attaching
 from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
-from dbg_client.words.settings import Attach
+from dbg_client.words.settings import Attach, Web
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
 from dbg_wire.messages.run_terminal import Task, Told
@@ -78,11 +78,14 @@ async def follow_job(settings: Attach) -> int:
     loop.add_signal_handler(signal.SIGINT, run.interrupted)
     output.show()
     watching = _watch_for_hang(settings, run)
+    page = contextlib.AsyncExitStack()
     try:
+        await _serve_page(settings, run, page)
         if run.task.attach and _has_cursor(task):
             await _follow(settings, run, output)
         await run.over.wait()
     finally:
+        await page.aclose()
         if watching is not None:
             await _end(watching)
         output.finish()
@@ -98,6 +101,19 @@ def _has_cursor(task: Task) -> bool:
     way = f"`dbg-attach --follow {printable(task.job)}/stopped` in another terminal does"
     tell(f"dbg-attach: TERM is {term}, so that this terminal goes to no stop; {way}")
     return False
+
+
+async def _serve_page(settings: Attach, run: RunSocket, page: contextlib.AsyncExitStack) -> None:
+    """Serve the job as a page until the stack is closed, if that is asked for; its link is told before any session."""
+    if not run.task.web:
+        return
+    from dbg_client.faces.web.serve import served_page  # hardly any run loads a server
+
+    web = Web(broker=settings.broker, target=f"{run.task.job}/all")
+    try:
+        await page.enter_async_context(served_page(web, tell, ends="it ends with the job", again=False))
+    except DbgError as error:
+        tell(f"dbg-attach: {error}; the job goes on without its page")
 
 
 def _watch_for_hang(settings: Attach, run: RunSocket) -> asyncio.Future[None] | None:

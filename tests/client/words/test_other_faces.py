@@ -16,7 +16,7 @@ from dbg_client.api.notebook import CALLS, CellError
 from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, TimedOut
 from dbg_client.faces.dap.console import COMMANDS
 from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS
-from dbg_client.faces.web import asks
+from dbg_client.faces.web import live
 from dbg_client.words.other_faces import in_words_of
 from dbg_wire.errors import DbgError, NoSuchRank
 
@@ -49,7 +49,7 @@ def test_an_error_names_what_the_user_of_another_face_can_do(error: DbgError, to
 def test_a_command_that_no_other_face_has_stays() -> None:
     for text in ("`dbg-attach adopt --mine` finds some", "`dbg-attach 'x` is no command", "`dbg-attach --ask-token`"):
         assert in_words_of(DbgError(text), COMMANDS) == text
-    for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, asks.COMMANDS):
+    for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, live.COMMANDS):
         assert in_words_of(DbgError("`dbg-attach kill 3`"), words) == "`dbg-attach kill 3` in a terminal"
 
 
@@ -80,5 +80,5 @@ def test_every_command_in_a_sentence_is_known_to_all_faces_or_is_for_a_terminal_
     assert len(commands) > 10
     for command in sorted(commands):
         if not any(word in OF_A_TERMINAL for word in command.strip("`").split()):
-            for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, asks.COMMANDS):
+            for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, live.COMMANDS):
                 assert in_words_of(DbgError(command), words) != command, command

@@ -30,7 +30,8 @@ class Task:
     ``stops`` are the places at which ranks were asked to stop, as one names them. With ``tmux`` each rank that stops
     gets a pane of tmux beside the one that the terminal is in. ``hang_after`` is for how many seconds no rank has to
     move until the terminal says why; None: it never does. ``on_hang`` is one of ON_HANG, None if it only says why.
-    ``ends_at`` is when the scheduler ends the job, in seconds since 1970, None if that is not known.
+    ``web`` says whether it serves the job as a page in a browser. ``ends_at`` is when the scheduler ends the job, in
+    seconds since 1970, None if that is not known.
     """
 
     job: str
@@ -44,6 +45,7 @@ class Task:
     hang_after: float | None = None
     on_hang: str | None = None
     ends_at: float | None = None
+    web: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from pathlib import Path
 
 from aiohttp import web
 
@@ -26,16 +29,16 @@ from dbg_client.faces.web.access import (
     new_nonce,
     require_own,
 )
-from dbg_client.faces.web.asks import Asks
 from dbg_client.faces.web.feed import Feed
 from dbg_client.faces.web.files import page_text, static_files
-from dbg_client.faces.web.live import LivePage
+from dbg_client.faces.web.live import Asks, LivePage
 from dbg_client.faces.web.messages import Ended, Hello
 from dbg_client.faces.web.outbox import Guest, Outbox, hold
 from dbg_client.faces.web.recordings import RecordingTable
 from dbg_client.faces.web.terminals import NO_RANK, NoSeat, PageSeat
 from dbg_client.faces.web.verdicts import HANG_SECONDS, VerdictWatch
 from dbg_client.words.settings import Web
+from dbg_dial.apart import begin
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Mode
 from dbg_wire.targets.selection import Target
@@ -52,7 +55,10 @@ GOING_AWAY = 1001
 END_SECONDS = 2.0
 """Seconds for the pages to take the end."""
 
-COME_BACK = '<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>dbg-broker</title>'
+LEADS_ON = '<!doctype html><meta http-equiv="refresh" content="0;url={}"><title>dbg-broker</title>'
+"""What leads a browser to another address."""
+
+COME_BACK = LEADS_ON.format("/")
 """What leads to the page once more: a browser sends no strict cookie where the page of somebody else has led to us."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -241,8 +247,14 @@ def listen(port: int) -> socket.socket:
     return listening
 
 
-async def serve_web(settings: Web) -> int:
-    """Serve until the command is ended; return the exit status. Raises DbgError."""
+@asynccontextmanager
+async def served_page(
+    settings: Web, say: Callable[[str], None], *, ends: str, again: bool = True
+) -> AsyncIterator[None]:
+    """Serve while the block runs; ``say`` gets where, and how it ``ends``, and ``again`` each further link.
+
+    Raises DbgError if the broker can't be reached, or the port can't be had.
+    """
     broker = settings.broker
     target = None
     if settings.target is not None:
@@ -250,28 +262,62 @@ async def serve_web(settings: Web) -> int:
     switchboard = switchboard_to(broker.address, broker.timeout, program="web")
     await switchboard.open()
     try:
-        listening = listen(settings.port or 0)
+        listening = listen(settings.port)
         port = int(listening.getsockname()[1])
-        access = Access(port, lambda token: tell(f"For another browser: {_address(port, token)}"))
+        access = Access(port, lambda token: say(f"For another browser: {address_of(port, token)}") if again else None)
         server = PageServer(switchboard, target, access, drive=settings.drive)
         async with server.serving(listening):
-            announce(port, access.new_token(), server.why_not())
-            await asyncio.Event().wait()
+            address = address_of(port, access.new_token())
+            for line in announcement(address, port, server.why_not(), ends, os.environ):
+                say(line)
+            with shown_in_browser(address, os.environ):
+                yield
     finally:
         await switchboard.close()
+
+
+async def serve_web(settings: Web) -> int:
+    """Serve until the command is ended; return the exit status. Raises DbgError."""
+    async with served_page(settings, tell, ends="Ctrl-C ends the page, and ranks stay as they are"):
+        await asyncio.Event().wait()
     return 0
 
 
-def _address(port: int, token: str) -> str:
+def address_of(port: int, token: str) -> str:
+    """Return the address that opens the page once."""
     return f"http://{LOOPBACK}:{port}/?token={token}"
 
 
-def announce(port: int, token: str, why_not: str) -> None:
-    """Say where the page is, and how to get there from another host."""
-    address = _address(port, token)
-    tell(f"The page is at {address}")
+def announcement(address: str, port: int, why_not: str, ends: str, environ: Mapping[str, str]) -> list[str]:
+    """Return what is said of the page: where it is, and how to get there from another host."""
+    lines = [f"The page is at {address}"]
     if why_not:
-        tell(f"{why_not[0].upper()}{why_not[1:]}.")
-    if "SSH_CONNECTION" in os.environ:
-        tell(f"On your own machine first: ssh -L {port}:{LOOPBACK}:{port} {socket.gethostname()}")
-    tell("The link works once; Ctrl-C ends the page, and ranks stay as they are.")
+        lines.append(f"{why_not[0].upper()}{why_not[1:]}.")
+    if environ.get("SSH_CONNECTION"):
+        lines.append(f"On your own machine first: ssh -L {port}:{LOOPBACK}:{port} {socket.gethostname()}")
+    return [*lines, f"The link works once; {ends}."]
+
+
+def has_display(environ: Mapping[str, str], platform: str) -> bool:
+    """Tell whether a browser can be opened where the user sits."""
+    is_here = platform == "darwin" or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
+    return is_here and not environ.get("SSH_CONNECTION")
+
+
+@contextmanager
+def shown_in_browser(address: str, environ: Mapping[str, str]) -> Iterator[None]:
+    """Open the page in a browser where there is a display; the block runs meanwhile.
+
+    Other users of the host see command lines, so the browser gets a file that only this user can read.
+    """
+    if not has_display(environ, sys.platform):
+        yield
+        return
+    import webbrowser  # hardly any host has a display
+
+    with tempfile.NamedTemporaryFile("w", prefix="dbg-web-", suffix=".html", encoding="utf-8") as file:
+        file.write(LEADS_ON.format(address))
+        file.flush()
+        # Not waited for: a browser that is started may not return before it is closed.
+        begin(partial(webbrowser.open, Path(file.name).as_uri()), lambda value, error: None)
+        yield

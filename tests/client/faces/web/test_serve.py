@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
+from queue import Queue
 
 import pytest
 from aiohttp import ClientSession, CookieJar, DummyCookieJar, WSServerHandshakeError
 
-from dbg_client.faces.web.serve import announce, listen
+from dbg_client.faces.web.serve import announcement, has_display, listen, shown_in_browser
 from dbg_wire.errors import BadInput
 from tests.client.fake_broker import FakeBroker
 from tests.support.pages import Socket, browser_at, opened, run, served, stranger
+from tests.support.processes import USUAL_WAIT
+from tests.support.time_unit import seconds
 
 
 def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> None:
@@ -157,15 +161,43 @@ def test_a_port_that_is_taken_is_told() -> None:
     taken.close()
 
 
-def test_over_ssh_the_line_for_the_tunnel_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    announce(41234, "TOKEN", "")
-    assert "ssh -L" not in capsys.readouterr().err
-    monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 50000 192.0.2.2 22")
-    announce(41234, "TOKEN", "this page only looks")
-    told = capsys.readouterr().err
-    assert "http://127.0.0.1:41234/?token=TOKEN" in told
-    assert "ssh -L 41234:127.0.0.1:41234 " in told
-    assert "This page only looks." in told
+def test_over_ssh_the_line_for_the_tunnel_is_told() -> None:
+    lines = announcement("http://127.0.0.1:41234/?token=T", 41234, "this page only looks", "Ctrl-C ends it", {})
+    assert lines == [
+        "The page is at http://127.0.0.1:41234/?token=T",
+        "This page only looks.",
+        "The link works once; Ctrl-C ends it.",
+    ]
+    ssh = {"SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22"}
+    assert announcement("http://x", 41234, "", "", ssh)[1].startswith(
+        "On your own machine first: ssh -L 41234:127.0.0.1:41234 "
+    )
+
+
+@pytest.mark.parametrize(
+    ("environ", "platform", "shown"),
+    [
+        ({}, "linux", False),
+        ({"DISPLAY": ":0"}, "linux", True),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
+        ({"DISPLAY": "localhost:10.0", "SSH_CONNECTION": "a 1 b 22"}, "linux", False),
+        ({}, "darwin", True),
+        ({"SSH_CONNECTION": "a 1 b 22"}, "darwin", False),
+    ],
+)
+def test_a_browser_is_opened_where_there_is_a_display(environ: dict[str, str], platform: str, shown: bool) -> None:
+    assert has_display(environ, platform) is shown
+
+
+def test_the_link_stands_on_no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened_with = Queue[str]()
+    monkeypatch.setattr("webbrowser.open", opened_with.put)
+    with shown_in_browser("http://127.0.0.1:41234/?token=T", {"DISPLAY": ":0"}):
+        given = opened_with.get(timeout=seconds(USUAL_WAIT))
+        path = Path(given.removeprefix("file://"))
+        assert "token" not in given
+        assert path.stat().st_mode & 0o077 == 0
+        assert "url=http://127.0.0.1:41234/?token=T" in path.read_text()
+    assert not path.exists()
+    with shown_in_browser("http://127.0.0.1:41234/?token=T", {}):
+        assert opened_with.empty()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from dbg_client.faces.web.asks import MAX_AT_ONCE
+from dbg_client.faces.web.live import MAX_AT_ONCE
 from dbg_wire.codec import Input
 from dbg_wire.messages import Action, Kind, Question, RankAnswer, Refusal, RefusalCode
 from dbg_wire.records.ranks import RankState
