@@ -90,6 +90,10 @@ def test_a_thousand_ranks_are_drawn_selected_and_asked(chromium: Chromium, proce
         tab.ask("why")
         tab.until_text("#answer", "rank 11")
         tab.until_text("#answer", "has not come to all_reduce")
+        tab.until_text("#why summary", "has not come to all_reduce")
+        tab.until_text("#counts", "1 awaited")
+        tab.click("#why .next button")
+        tab.until_text("#whom", "rank 11")
         tab.press("Tab")
         tab.click("#view")
         assert tab.count("#list tbody tr") == 100
