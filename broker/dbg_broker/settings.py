@@ -40,6 +40,11 @@ RECORD_BYTES = 2 * 1024**3
 MIN_RECORD_BYTES, MAX_RECORD_BYTES = 100 * 1024**2, 1000 * 1024**4
 """Bounds of --record-max; the least one holds a file that is complete and one that grows."""
 
+NATS_PORT = 4222
+"""The port at which NATS listens for clients by itself."""
+
+_HOW_TO_CLUSTER = "write nats://HOST[:PORT],HOST,HOST, or the same with tls://"
+
 _HOW_TO_LISTEN = "write HOST:PORT, such as 0.0.0.0:6900 or [::]:6900"
 
 
@@ -91,6 +96,7 @@ _BYTES = re.compile(r"([0-9]{1,15})([kKmMgGtT]?)[bB]?")
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 _LISTEN = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{1,5}))?")
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
 
 
@@ -128,6 +134,14 @@ class RecordSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """The NATS servers of a cluster by their URLs, and the file of what they are presented; None for nothing."""
+
+    servers: tuple[str, ...]
+    credentials: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
     """Settings of ``serve``."""
 
@@ -157,6 +171,8 @@ class ServeSettings:
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
     record: RecordSettings | None = None
     """What is recorded; None for nothing."""
+    cluster: ClusterSettings | None = None
+    """The cluster that this broker is of; None for one broker alone."""
 
 
 def parse_listen(text: str, option: str = "--listen") -> Listen:
@@ -217,6 +233,54 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         record=parse_record(
             directory, arguments.record, max_bytes=arguments.record_max, records_input=arguments.record_input
         ),
+        cluster=_cluster(arguments, environ, directory),
+    )
+
+
+def parse_cluster(text: str) -> tuple[str, ...]:
+    """Read the servers of ``nats://h1,h2,h3``, or with ``tls://``, as URLs. Raise BadInput, which shows no password."""
+    scheme, mark, rest = text.partition("://")
+    if mark and scheme not in ("nats", "tls"):
+        raise BadInput(f"--cluster {printable(scheme)!r}:// is not how NATS is reached", _HOW_TO_CLUSTER)
+    if "@" in text:
+        raise BadInput(
+            "--cluster has a user in its address", "put user:password into a file, and name it by --cluster-credentials"
+        )
+    begin = f"{scheme}://" if mark else "nats://"
+    found = [_nats_server(one.removeprefix(begin)) for one in (rest if mark else text).split(",")]
+    return tuple(dict.fromkeys(f"{begin}{one}" for one in found))
+
+
+def _nats_server(text: str) -> str:
+    found = _LISTEN.fullmatch(text.rstrip("/"))
+    host = None if found is None else found["six"] or found["name"]
+    is_host = host is not None and (_is_six(host) if found and found["six"] else _HOST.fullmatch(host) is not None)
+    port = int(found["port"] or NATS_PORT) if found is not None else 0
+    if not is_host or not 0 < port <= 65535:
+        raise BadInput(f"--cluster {printable(text)!r} is no server of NATS", _HOW_TO_CLUSTER)
+    return f"[{host}]:{port}" if found and found["six"] else f"{host}:{port}"
+
+
+def _cluster(arguments: argparse.Namespace, environ: Mapping[str, str], directory: str) -> ClusterSettings | None:
+    credentials = arguments.cluster_credentials or environ.get("DBG_CLUSTER_CREDENTIALS") or None
+    if arguments.cluster is None:
+        if arguments.cluster_credentials is not None:
+            raise BadInput("--cluster-credentials was given without --cluster", "name the servers, or leave it out")
+        return None
+    if arguments.insecure or arguments.insecure_anywhere:
+        raise BadInput(
+            "--cluster needs tokens that all its brokers have, and --insecure makes some for this one alone",
+            "leave one of them out",
+        )
+    if arguments.driver_token != "file":  # noqa: S105 - a word
+        raise BadInput(
+            f"--cluster needs tokens that all its brokers have, and --driver-token {arguments.driver_token} keeps one "
+            "in this broker's memory",
+            "leave one of them out",
+        )
+    return ClusterSettings(
+        servers=parse_cluster(arguments.cluster),
+        credentials=None if credentials is None else posixpath.join(directory, credentials),
     )
 
 

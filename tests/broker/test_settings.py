@@ -12,12 +12,14 @@ import pytest
 from dbg_broker.cli.parser import parser_of_the_command
 from dbg_broker.settings import (
     IDLE_SECONDS,
+    ClusterSettings,
     Listen,
     RecordSettings,
     home,
     idle_seconds,
     parse_bytes,
     parse_classic,
+    parse_cluster,
     parse_command,
     parse_listen,
     parse_networks,
@@ -98,6 +100,8 @@ def test_serve_settings() -> None:
         max_lease="8h",
         event_directory=None,
         log_format="json",
+        cluster=None,
+        cluster_credentials=None,
     )
     settings = serve_settings(given, {"DBG_HOME": "/y", "DBG_IDLE": "5"}, "/here")
     assert (settings.home, settings.listen, settings.insecure, settings.verbosity) == ("/y", Listen(), True, 1)
@@ -133,6 +137,8 @@ def test_a_runs_own_broker_stays_for_some_seconds_without_use(text: str | None, 
         max_lease=None,
         event_directory=None,
         log_format="text",
+        cluster=None,
+        cluster_credentials=None,
     )
     environ = {} if text is None else {"DBG_IDLE": text}
     assert serve_settings(given, environ, "/here").idle_seconds == idle
@@ -212,3 +218,52 @@ def test_how_to_record_without_a_directory_is_refused(given: dict[str, object], 
 def test_what_is_no_command_for_events_is_named(text: str, said: str) -> None:
     with pytest.raises(BadInput, match=re.escape(said)):
         parse_command(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "urls"),
+    [
+        ("nats://h1,h2,h3", ("nats://h1:4222", "nats://h2:4222", "nats://h3:4222")),
+        ("tls://nats.example:4333,10.0.0.7", ("tls://nats.example:4333", "tls://10.0.0.7:4222")),
+        ("h1", ("nats://h1:4222",)),
+        ("nats://[::1]:5000,[fe80::1]", ("nats://[::1]:5000", "nats://[fe80::1]:4222")),
+        ("nats://h1/,h1", ("nats://h1:4222",)),
+        ("nats://h1,nats://h2", ("nats://h1:4222", "nats://h2:4222")),
+    ],
+)
+def test_servers_of_a_cluster_are_read(text: str, urls: tuple[str, ...]) -> None:
+    assert parse_cluster(text) == urls
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "nats://", "nats://h1,", "http://h1", "nats://h1:0", "nats://h1:99999", "h1 h2", "nats://::1"),
+        *("nats://h\x1b", "nats://me:word@h1", "nats://h1,tls://h2", "nats://h1/path", "nats://[gpu]"),
+    ],
+)
+def test_what_is_no_server_of_nats_is_named_with_what_to_write(text: str) -> None:
+    with pytest.raises(BadInput, match=r"^--cluster ") as refused:
+        parse_cluster(text)
+    assert str(refused.value).isprintable()
+    assert "word" not in str(refused.value).replace("password", "")
+
+
+def test_the_settings_of_a_cluster() -> None:
+    def cluster(*words: str, **environ: str) -> ClusterSettings | None:
+        given = parser_of_the_command().parse_args(["serve", *words])
+        return serve_settings(given, {"HOME": "/home/me", **environ}, "/here").cluster
+
+    assert cluster() is cluster(DBG_CLUSTER_CREDENTIALS="file") is None
+    assert cluster("--cluster", "h1") == ClusterSettings(servers=("nats://h1:4222",))
+    given = cluster("--cluster", "h1", DBG_CLUSTER_CREDENTIALS="file")
+    assert given == ClusterSettings(servers=("nats://h1:4222",), credentials="/here/file")
+    given = cluster("--cluster", "h1", "--cluster-credentials", "/etc/nats.creds", DBG_CLUSTER_CREDENTIALS="file")
+    assert given == ClusterSettings(servers=("nats://h1:4222",), credentials="/etc/nats.creds")
+    for words, why in [
+        (["--cluster-credentials", "x"], "--cluster-credentials was given without --cluster"),
+        (["--cluster", "h1", "--insecure"], "--insecure makes some for this one alone"),
+        (["--cluster", "h1", "--driver-token", "memory"], "--driver-token memory keeps one in this broker's memory"),
+    ]:
+        with pytest.raises(BadInput, match=why):
+            cluster(*words)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
-from collections.abc import Callable
 from itertools import count
 
-from dbg_broker.net.bus import BucketName, Bus, BusDown, Entry, Refused
+from dbg_broker.net.bus.buckets import BucketName, Buckets, BusDown, Changed, Conflict, Entry
+from dbg_broker.net.bus.bus import Bus
+from dbg_broker.net.bus.connection import Servers
+from dbg_broker.timers import Timers
 
 
 class MemoryNats:
@@ -16,7 +19,7 @@ class MemoryNats:
     def __init__(self) -> None:
         self.is_up = True
         self.buses: dict[str, MemoryBus] = {}
-        self.buckets: dict[BucketName, dict[str, Entry]] = defaultdict(dict)
+        self.entries: dict[BucketName, dict[str, Entry]] = defaultdict(dict)
         self._revisions = count(1)
 
     def join(self, name: str) -> MemoryBus:
@@ -28,9 +31,10 @@ class MemoryNats:
         """Stop answering; what the buckets hold is gone unless ``empty`` is False."""
         self.is_up = False
         if empty:
-            self.buckets.clear()
+            self.entries.clear()
             self._revisions = count(1)
         for bus in tuple(self.buses.values()):
+            bus.is_up, bus.lost_at = False, time.monotonic()
             if bus.handlers is not None:
                 bus.handlers.down("it was stopped")
 
@@ -38,41 +42,84 @@ class MemoryNats:
         """Answer again."""
         self.is_up = True
         for bus in tuple(self.buses.values()):
+            bus.is_up, bus.lost_at = True, None
             if bus.handlers is not None:
                 bus.handlers.up()
 
     def write(self, bucket: BucketName, key: str, value: bytes) -> int:
         """Put a value into a bucket and tell those who watch."""
         revision = next(self._revisions)
-        self.buckets[bucket][key] = Entry(value, revision)
+        self.entries[bucket][key] = Entry(value, revision)
         self.tell(bucket, key, value)
         return revision
 
     def tell(self, bucket: BucketName, key: str, value: bytes | None) -> None:
         """Tell those who watch a bucket of a change."""
         for bus in tuple(self.buses.values()):
-            for changed in bus.watches[bucket]:
-                asyncio.get_running_loop().call_soon(changed, key, value)
+            for watched, sought, changed in bus.buckets.watches:
+                if watched is bucket and sought in (key, "*"):
+                    asyncio.get_running_loop().call_soon(changed, key, value)
+
+
+class MemoryBuckets(Buckets):
+    """The buckets as one broker has them."""
+
+    def __init__(self, nats: MemoryNats) -> None:
+        super().__init__()
+        self._nats = nats
+        self.watches: list[tuple[BucketName, str, Changed]] = []
+
+    async def read(self, bucket: BucketName, key: str) -> Entry | None:
+        """Return what the bucket has for a key."""
+        await self._answered()
+        return self._nats.entries[bucket].get(key)
+
+    async def write(self, bucket: BucketName, key: str, value: bytes, last: int | None = None) -> int:
+        """Write a value, if the revision is the last one."""
+        await self._answered()
+        known = self._nats.entries[bucket].get(key)
+        if last is not None and (known.revision if known is not None else 0) != last:
+            raise Conflict(known)
+        return self._nats.write(bucket, key, value)
+
+    async def forget(self, bucket: BucketName, key: str, revision: int) -> None:
+        """Take what a key had up to a revision out."""
+        await self._answered()
+        known = self._nats.entries[bucket].get(key)
+        if known is not None and known.revision <= revision:
+            del self._nats.entries[bucket][key]
+
+    async def entries(self, bucket: BucketName) -> dict[str, Entry]:
+        """Return all that a bucket holds."""
+        await self._answered()
+        return dict(self._nats.entries[bucket])
+
+    def watch(self, bucket: BucketName, key: str, changed: Changed) -> None:
+        """Have changes told."""
+        self.watches.append((bucket, key, changed))
+
+    async def _answered(self) -> None:
+        await asyncio.sleep(0)
+        if not self._nats.is_up:
+            raise BusDown("it was stopped")
 
 
 class MemoryBus(Bus):
     """The bus of one broker; what it sends arrives in the loop's next turn."""
 
+    buckets: MemoryBuckets
+
     def __init__(self, name: str, nats: MemoryNats) -> None:
-        super().__init__(name)
+        super().__init__(name, Servers(()), Timers(time.monotonic, lambda seconds, call: None))
         self._nats = nats
-        self.watches: dict[BucketName, list[Callable[[str, bytes | None], None]]] = defaultdict(list)
+        self.is_up = nats.is_up
+        self.buckets = MemoryBuckets(nats)
         self.sent: list[tuple[str, bytes]] = []
         self.takes = True
         """Whether it takes what is sent; a test sets it to False for a bus on which too much waits."""
         self.loses = False
         """Whether what is sent is lost on its way, as in a cut; the receiver is told with the next message."""
         self._gaps: set[str] = set()
-
-    @property
-    def is_up(self) -> bool:
-        """Tell whether the cluster answers."""
-        return self._nats.is_up
 
     def send(self, to: str, payload: bytes) -> bool:
         """Let a payload arrive in the next turn."""
@@ -85,6 +132,23 @@ class MemoryBus(Bus):
             asyncio.get_running_loop().call_soon(self._arrive, to, payload)
         return True
 
+    def announce(self, bucket: BucketName, key: str, value: bytes | None) -> None:
+        """Write a value, or remove the key."""
+        if not self.is_up:
+            return
+        if value is not None:
+            self._nats.write(bucket, key, value)
+        elif self._nats.entries[bucket].pop(key, None) is not None:
+            self._nats.tell(bucket, key, None)
+
+    def beat(self) -> None:
+        """Tell the others of what was lost."""
+        for to in tuple(self._gaps):
+            bus = self._nats.buses.get(to)
+            if bus is not None and bus.handlers is not None:
+                self._gaps.discard(to)
+                bus.handlers.lost(self.name)
+
     def _arrive(self, to: str, payload: bytes) -> None:
         bus = self._nats.buses.get(to)
         if bus is None or bus.handlers is None:
@@ -94,39 +158,15 @@ class MemoryBus(Bus):
             bus.handlers.lost(self.name)
         bus.handlers.received(self.name, payload)
 
+    async def open(self) -> None:
+        """Tell that NATS answers."""
+        if self.handlers is not None:
+            self.handlers.up()
+
+    async def close(self) -> None:
+        """Be gone."""
+        self.leave()
+
     def leave(self) -> None:
         """Be gone, as a broker that was killed."""
-        del self._nats.buses[self.name]
-
-    async def read(self, bucket: BucketName, key: str) -> Entry | None:
-        """Return what the bucket has for a key."""
-        await self._answered()
-        return self._nats.buckets[bucket].get(key)
-
-    async def write(self, bucket: BucketName, key: str, value: bytes, last: int | None = None) -> int:
-        """Write a value, if the revision is the last one."""
-        await self._answered()
-        known = self._nats.buckets[bucket].get(key)
-        if last is not None and (known.revision if known is not None else 0) != last:
-            raise Refused(known)
-        return self._nats.write(bucket, key, value)
-
-    async def remove(self, bucket: BucketName, key: str) -> None:
-        """Remove a key."""
-        await self._answered()
-        if self._nats.buckets[bucket].pop(key, None) is not None:
-            self._nats.tell(bucket, key, None)
-
-    async def entries(self, bucket: BucketName) -> dict[str, Entry]:
-        """Return all that a bucket holds."""
-        await self._answered()
-        return dict(self._nats.buckets[bucket])
-
-    def watch(self, bucket: BucketName, changed: Callable[[str, bytes | None], None]) -> None:
-        """Have changes told."""
-        self.watches[bucket].append(changed)
-
-    async def _answered(self) -> None:
-        await asyncio.sleep(0)
-        if not self.is_up:
-            raise BusDown
+        self._nats.buses.pop(self.name, None)

@@ -36,6 +36,7 @@ class Membership:
         self._rank = rank
         self._parent = parent
         self.identity = self.identify()
+        self._registrations = 0
         self.secret = os.urandom(SECRET_BYTES).hex()
         """Known to this process, its guard and the broker: nobody else can register as this rank."""
         self.welcome: Welcome | None = None
@@ -82,6 +83,7 @@ class Membership:
         from dbg_wire.codec import encode
 
         if anew:
+            self._registrations += 1
             self.identity = self.identify()
         me = self.identity
         registration = fitted(
@@ -107,6 +109,7 @@ class Membership:
             kernel=kernel_name() or "unknown",
             report=self._rank.rank_report(),
             secret=self.secret,
+            dial=self._registrations if anew else 0,
         )
         logger.debug("says %s", Shown(registration))
         return encode(registration)

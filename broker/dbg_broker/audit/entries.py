@@ -62,7 +62,7 @@ class Entry:
 
     ``role`` and ``token`` are what the broker knows of who did it: the token's role, and the name that it was made for.
     ``terminal`` is what the terminal calls itself. ``address`` is where it came from. ``ranks`` are a rank set, or one
-    rank's address, of ``job``.
+    rank's address, of ``job``. ``broker`` is the name of the broker in its cluster, if it is in one.
     """
 
     at: Annotated[float, msgspec.Meta(gt=-1e11, lt=1e11)]
@@ -76,6 +76,7 @@ class Entry:
     action: str = ""
     text: str = ""
     count: int = 0
+    broker: str = ""
 
 
 _TEXTS = tuple(one.name for one in fields(Entry) if one.name not in ("at", "what", "count"))

@@ -122,6 +122,7 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         "it; or as you type it here, so that each terminal asks for it, too (default: %(default)s)",
     )
     _add_open_doors(serve)
+    _add_cluster(serve)
     add_account_options(serve)
     serve.add_argument(
         "--log-format",
@@ -157,6 +158,22 @@ def _add_open_doors(serve: ArgumentParser) -> None:
         "--insecure-anywhere",
         action="store_true",
         help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
+    )
+
+
+def _add_cluster(serve: ArgumentParser) -> None:
+    """Add what makes this broker one of several."""
+    serve.add_argument(
+        "--cluster",
+        metavar="nats://HOST,HOST,HOST",
+        help="be one of several brokers that act as one, joined by these servers of NATS; tls:// for TLS (default: one "
+        "broker alone; needs pip install 'dbg-broker[cluster]')",
+    )
+    serve.add_argument(
+        "--cluster-credentials",
+        metavar="FILE",
+        help="what these servers ask for: a .creds file, or one with a line of user:password or a token, mode 600 "
+        "(default: $DBG_CLUSTER_CREDENTIALS, or nothing)",
     )
 
 

@@ -44,7 +44,7 @@ class Event:
 
     ``ranks`` is a rank set of ``job``, ``address`` the first of these ranks, or where a refused request came from.
     ``where`` is the place in that rank's program, ``sentence`` tells all for people, and ``next`` is the command to
-    type now.
+    type now. ``broker`` is the name of the broker that tells it, empty without a cluster.
     """
 
     kind: EventKind
@@ -55,6 +55,7 @@ class Event:
     address: str = ""
     where: Place | None = None
     next: str = ""
+    broker: str = ""
 
 
 def document(event: Event, left_out: int = 0) -> bytes:
@@ -80,6 +81,8 @@ def document(event: Event, left_out: int = 0) -> bytes:
         "next": printable(event.next, MAX_NAMED) or None,
         "left_out": left_out,
     }
+    if event.broker:
+        told["broker"] = event.broker
     return json.dumps(told).encode() + b"\n"
 
 

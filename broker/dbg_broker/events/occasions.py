@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dbg_broker.events import event
@@ -60,6 +60,10 @@ class Occasions:
         self._runs: OrderedDict[_Run, _Told] = OrderedDict()
         self._leases: dict[str, int] = {}
         """The stop of each rank whose lease was told to end."""
+        self.broker = ""
+        """This broker's name in a cluster; empty without one."""
+        self.speaks_for: Callable[[str], bool] = lambda _run: True
+        """Tells whether this broker is the one of a cluster that tells of a run: all of them see all ranks."""
         self._seldom = {kind: OrderedDict[Hashable, float]() for kind in (EventKind.HANG, EventKind.REFUSED)}
 
     def rank_changed(self, rank: RankRecord) -> None:
@@ -81,12 +85,12 @@ class Occasions:
     def hang(self, message: Hang, says: str = "") -> None:
         """Take in a verdict of ``why``, told by ``says``; empty for the user."""
         if self._is_news(EventKind.HANG, (message.job, message.kind, message.ranks)):
-            self._emit(event.hang(message, says, self._wall()))
+            self._tell(event.hang(message, says, self._wall()))
 
     def refused(self, host: str, why: str) -> None:
         """Take in that a request of ``host`` was refused, for its token."""
         if self._is_news(EventKind.REFUSED, host):
-            self._emit(event.refused(host, why, self._wall()))
+            self._tell(event.refused(host, why, self._wall()))
 
     # --------------------------------------------------------------------------------------------------------- of ranks
 
@@ -137,7 +141,11 @@ class Occasions:
         if seen:
             told.last[kind] = self._clock()
             told.has_stopped = told.has_stopped or kind is EventKind.STOP
-            self._emit(event.of_ranks(kind, seen, self._wall()))
+            if self.speaks_for("/".join(seen[0].rank.family[:2])):
+                self._tell(event.of_ranks(kind, seen, self._wall()))
+
+    def _tell(self, said: Event) -> None:
+        self._emit(replace(said, broker=self.broker))
 
     def _is_news(self, kind: EventKind, name: Hashable) -> bool:
         now, told = self._clock(), self._seldom[kind]

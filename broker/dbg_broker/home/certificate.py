@@ -6,16 +6,13 @@ The next one of the home lies beside it before it is served, so that ranks and t
 from __future__ import annotations
 
 import contextlib
-import os
 import ssl
-import stat
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from dbg_broker.home.private_files import MAX_PRIVATE_FILE, read_private, write_private
-from dbg_dial.find import check_own, open_at_once
+from dbg_broker.home.private_files import read_given, read_private, write_private
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.endpoint import fingerprint_of
 
@@ -260,7 +257,7 @@ def load_given(certificate: Path, key: Path) -> Shown:
     Others may read the certificate, and none but the user or root the key.
     """
     der = _first_der(certificate)
-    key_text = _text(key, "--key", _REMEDY_OF_KEY, others_may_read=False)
+    key_text = read_given(key, "--key", _REMEDY_OF_KEY)
     if "ENCRYPTED" in key_text:
         raise BadSecretFile(f"--key {printable(str(key))} has a password", "write it out without one, mode 600")
     _check_dates(certificate, der)
@@ -274,7 +271,7 @@ def load_given(certificate: Path, key: Path) -> Shown:
 
 
 def _first_der(path: Path) -> bytes:
-    text = _text(path, "--certificate", _REMEDY_OF_CERTIFICATE, others_may_read=True)
+    text = read_given(path, "--certificate", _REMEDY_OF_CERTIFICATE, others_may_read=True)
     try:
         return first_der(text)
     except ValueError:
@@ -307,18 +304,3 @@ def _unusable(certificate: Path, key: Path, error: Exception) -> BadSecretFile:
         f"({reason or type(error).__name__})",
         _REMEDY_OF_KEY,
     )
-
-
-def _text(path: Path, option: str, remedy: str, *, others_may_read: bool) -> str:
-    """Return the text of a file that only the user or root can have written. Raise BadSecretFile."""
-    named = f"{option} {printable(str(path))}"
-    try:
-        with open_at_once(str(path)) as file:
-            mode = check_own(file, str(path), os.geteuid(), others_may_read=others_may_read)
-            if not stat.S_ISREG(mode):
-                raise BadSecretFile(f"{named} is not a regular file", remedy)
-            return file.read(MAX_PRIVATE_FILE).decode("utf-8")
-    except OSError as error:
-        raise BadSecretFile(f"{named} can't be read ({error.strerror})", remedy) from None
-    except UnicodeDecodeError:
-        raise BadSecretFile(f"{named} is not a PEM file", "name the file of the certificate or of its key") from None

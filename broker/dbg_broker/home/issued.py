@@ -16,6 +16,7 @@ import msgspec
 
 from dbg_broker.home.bearer import JOB, NAME, Bearer, Role
 from dbg_broker.home.private_files import read_private, write_private
+from dbg_broker.home.rendezvous import tokens_locked
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 
 ISSUED_FILE = "issued-tokens.json"
@@ -150,6 +151,16 @@ def load_issued(home: Path) -> IssuedTokens:
             f"{printable(str(path))} is no list of tokens of this release",
             "remove it, which revokes all tokens that have a name, and make new ones by `dbg-broker token --name NAME`",
         ) from None
+
+
+def join_issued(home: Path, others: IssuedTokens) -> IssuedTokens:
+    """Join a list into that of the home, and return the join; wait while a command changes it. Raise BadSecretFile."""
+    with tokens_locked(home):
+        own = load_issued(home)
+        joined = own.joined(others)
+        if joined != own:
+            save_issued(home, joined)
+    return joined
 
 
 def save_issued(home: Path, issued: IssuedTokens) -> None:

@@ -113,6 +113,24 @@ def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
     raise BadSecretFile(f"{shown} is too large or not text, so not ours", _START_AGAIN)
 
 
+def read_given(path: Path, option: str, remedy: str, *, others_may_read: bool = False) -> str:
+    """Return the text of a file that an option names and that only the user or root can have written.
+
+    Raise BadSecretFile if others can write it, or read it unless they may, or if it is not there.
+    """
+    named = f"{option} {printable(str(path))}"
+    try:
+        with open_at_once(str(path)) as file:
+            mode = check_own(file, str(path), os.geteuid(), others_may_read=others_may_read)
+            if not stat.S_ISREG(mode):
+                raise BadSecretFile(f"{named} is not a regular file", remedy)
+            return file.read(MAX_PRIVATE_FILE).decode("utf-8")
+    except OSError as error:
+        raise BadSecretFile(f"{named} can't be read ({error.strerror})", remedy) from None
+    except UnicodeDecodeError:
+        raise BadSecretFile(f"{named} is not text", remedy) from None
+
+
 def check_way(home: Path, what: str = "the home", remedy: str = ANOTHER_HOME) -> None:
     """Raise BadSecretFile, naming the directory, if one above the home lets other users replace it.
 

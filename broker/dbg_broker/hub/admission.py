@@ -11,7 +11,7 @@ from functools import partial
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import departures
-from dbg_broker.hub.links import RankLink
+from dbg_broker.hub.links import RankLink, TerminalLink
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connection import PeerConnection
@@ -91,8 +91,10 @@ class Admission:
             answer = self._reload(connection, upgrade)
             return answer and self._refused(connection, upgrade, answer)
         hub = self._hub
-        clients, watchers = len(hub.terminals.links), len(hub.terminals.watchers)
-        connected = Connected(ranks=len(hub.links) - clients, drivers=clients - watchers, watchers=watchers)
+        clients, watchers = hub.terminals.connected, len(hub.terminals.watchers)
+        connected = Connected(
+            ranks=len(hub.links) - len(hub.terminals.links), drivers=clients - watchers, watchers=watchers
+        )
         if path == BEARER:
             told = describe_bearer(upgrade, self._tokens, time.time())
             return told if told.status == 200 else self._refused(connection, upgrade, told)
@@ -207,7 +209,9 @@ class Admission:
         for link in tuple(self._hub.links.values()):
             # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
             # until then, as its stop must not be lost.
-            stays = isinstance(link, RankLink) and not link.bearer.name
+            # So does another broker, which has no token.
+            is_broker = isinstance(link, TerminalLink) and bool(link.broker) and not link.bearer.digest
+            stays = is_broker or (isinstance(link, RankLink) and not link.bearer.name)
             if not stays and not self._tokens.still_know(link.bearer):
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
                 link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
@@ -250,6 +254,8 @@ def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
 
 
 def _is_connected(ranks: Ranks, known: RankRecord) -> bool:
+    if known.owner:
+        return known.is_live
     former = ranks.links.get(known.key)
     return former is not None and former.connection.seconds_since_ack() < limits.SILENT_SECONDS
 

@@ -7,7 +7,7 @@ import logging
 from dbg_broker.audit.entries import What
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub, refuse
-from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.connections import Channel
 from dbg_broker.net.metrics import Budget, Meters, Payer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.liveness import is_dead
@@ -69,7 +69,7 @@ def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
         hub.ranks.liveness.deaths.put(key, attempt, now)
 
 
-def connection_closed(hub: Hub, connection: RankPeer) -> None:
+def connection_closed(hub: Hub, connection: RankPeer | Channel) -> None:
     """Forget a connection; an unknown one is no error."""
     logger.debug("connection %d has ended", connection.number)
     hub.connections.left(connection.number)
@@ -103,14 +103,14 @@ def give_way(hub: Hub, number: int, why: str) -> None:
     connection_closed(hub, connection)
 
 
-def close_slow(meters: Meters, connection: PeerConnection) -> None:
+def close_slow(meters: Meters, connection: Channel) -> None:
     """Close a terminal that doesn't read; what waits for it is dropped."""
     meters.disconnected += 1
     logger.info("the terminal at %s does not keep up and is disconnected", connection.peer)
     connection.close(CloseCode.SLOW, "the terminal did not keep up", flush=False)
 
 
-def drop_silent(meters: Meters, connection: PeerConnection) -> None:
+def drop_silent(meters: Meters, connection: Channel) -> None:
     """End the connection of a terminal of which nothing is heard; its seat is free."""
     meters.disconnected += 1
     logger.info("the terminal at %s is silent and is disconnected", connection.peer)
@@ -202,11 +202,15 @@ def settle_orphaned_asks(hub: Hub, guard: RankLink) -> list[Ask]:
 
 def _terminal_left(hub: Hub, link: TerminalLink) -> None:
     del hub.terminals.links[link.number]
+    hub.terminals.remote -= bool(link.broker)
     viewer = hub.terminals.seats.viewer(link.number)
-    if link.name is not None:
-        hub.journal.note(link, What.LEAVE, [viewer.key] if viewer is not None else [])
+    seat = viewer.key if viewer is not None else hub.cluster.legs.seat_of(link) if hub.cluster is not None else ""
+    if link.name is not None and not link.broker:
+        hub.journal.note(link, What.LEAVE, [seat] if seat else [])
     hub.terminals.watchers.pop(link.number, None)
     hub.terminals.log_listeners.set(link.number, wants=False)
     for finished in hub.ranks.questions.drop_client(link.number):
         hub.deliver(finished)
     hub.carry_out(hub.terminals.seats.leave(link.number))
+    if hub.cluster is not None:
+        hub.cluster.legs.terminal_left(link)

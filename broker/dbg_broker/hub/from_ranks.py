@@ -103,14 +103,11 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     link.rank = rank
     hub.ranks.links[rank.key] = link
     if hub.cluster is not None:
-        hub.cluster.registered(link, rank)
+        hub.cluster.registered(rank)
     # Hosts behind one address are silent each by itself, and so are two ways to one host.
     hub.ranks.liveness.add(rank.key, (tcp.host_of(link.connection.peer), rank.identity.host), now)
     hub.welcome(link.connection, rank.address, rank.child)
-    for child in registration.renamed:
-        if (below := hub.ranks.links.get(child.key)) is not None:
-            hub.welcome(below.connection, child.address, child.child)
-        hub.terminals.listing.changed(child.key)
+    hub.readdress(registration.renamed)
     hub.ranks.came_back(rank.key)
     hub.rank_changed(rank)
     hub.carry_out(hub.terminals.seats.rank_came(rank.key, message.report.generation))

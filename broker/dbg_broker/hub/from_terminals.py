@@ -50,6 +50,9 @@ REPLAY_COST = limits.MAX_INPUT_PER_SECOND
 FOR_DRIVERS = (Reply, Complete, Interrupt)
 """What only the driver may send."""
 
+FROM_SEATS = (Take, Detach, Resize, Repaint, Replay, *FOR_DRIVERS)
+"""What is about the rank at which a terminal sits, whichever broker that is connected to."""
+
 CONTROL_RESERVE = 128 * limits.KIB
 """Bytes of a rank's queue that input leaves free, so that control messages have room even if the rank doesn't read."""
 
@@ -74,7 +77,7 @@ def _pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt
     elif verdict is InputVerdict.STALE:
         text = "it was typed for an earlier turn at the keyboard"
         refuse(link.connection, RefusalCode.NOT_DRIVING, text)
-    else:
+    elif not _is_withheld(hub, link):
         if isinstance(message, Interrupt):
             hub.journal.note(link, What.INTERRUPT, [viewer.key])
         elif isinstance(message, Reply) and hub.journal.audits_input:
@@ -112,7 +115,7 @@ def receive(hub: Hub, link: TerminalLink, message: Message) -> None:
     elif link.role is Role.WATCHER and not _may_watcher(message):
         request = message.request if isinstance(message, Question) else None
         refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS, request)
-    else:
+    elif not (hub.cluster and isinstance(message, FROM_SEATS) and hub.cluster.legs.pass_on(link, message)):
         _METHODS[type(message)](hub, link, message)
 
 
@@ -125,6 +128,8 @@ def receive_input(hub: Hub, link: TerminalLink, data: bytes) -> None:
         raise PeerError("a binary frame that no client sends")
     if link.role is Role.WATCHER:
         refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
+        return
+    if hub.cluster is not None and hub.cluster.legs.pass_on_keys(link, data):
         return
     verdict = hub.terminals.seats.judge_input(link.number, keys.generation)
     if verdict is InputVerdict.NOT_ATTACHED:
@@ -152,6 +157,8 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
     if rank_link is None:
         # A lost rank may come back: the terminal keeps keys that aren't settled, and its new seat tells it what to do.
         return
+    if _is_withheld(hub, link):
+        return
     if hub.journal.audits_input and viewer is not None:
         hub.journal.note(link, What.INPUT, [viewer.key], text=keys.data.decode("utf-8", "backslashreplace"))
     hub.connections.times.key_is_passed_on()
@@ -161,6 +168,12 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
         hub.connections.meters.bytes_to_ranks += len(keys.data)
     else:
         _discard(hub, link, keys, "the rank does not read")
+
+
+def _is_withheld(hub: Hub, link: TerminalLink) -> bool:
+    """Tell whether what a terminal types can't be passed on, as its rank may be another broker's by now."""
+    viewer = hub.terminals.seats.viewer(link.number)
+    return hub.cluster is not None and viewer is not None and hub.cluster.withholds(viewer.key, link.number)
 
 
 def _discard(hub: Hub, link: TerminalLink, keys: Input, reason: str) -> None:
@@ -184,6 +197,8 @@ def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
     link.changes.subscribe(keys, once=message.once)
     hub.terminals.listing.supply(link)
     hub.terminals.log_listeners.set(link.number, wants=message.logs)
+    if hub.cluster is not None:
+        hub.cluster.legs.log_texts.ask()
 
 
 def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
@@ -193,6 +208,11 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
     elif rank.state is RankState.EXITED:
         refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{with_status(rank)}")
+    elif hub.cluster is not None and rank.owner:
+        if link.broker:
+            refuse(link.connection, RefusalCode.FULL, f"{rank.address} has just gone to another broker")
+        elif not hub.cluster.legs.attach(link, rank.owner, message):
+            refuse(link.connection, RefusalCode.FULL, f"{rank.address}: {hub.cluster.why_unreachable(rank.owner)}")
     elif hub.terminals.seats.is_full(message.key, link.number) and not _makes_room(hub, rank, message):
         text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals already"
         refuse(link.connection, RefusalCode.FULL, text)
@@ -200,6 +220,8 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         name = link.name or "?"
         hub.journal.note(link, What.ATTACH, [message.key], action=message.mode.value)
         hub.carry_out(hub.terminals.seats.attach(link.number, name, message, rank.report.generation))
+        if hub.cluster is not None:
+            hub.cluster.legs.sits_here(link)
         hub.journal.recorded.notify(link.number, message.key)
         if rank.report.session is not None:
             hub.ranks.want_repaint(rank.key)

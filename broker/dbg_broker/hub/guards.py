@@ -132,6 +132,9 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
         refuse(link.connection, RefusalCode.TAKEN, f"another process is {known.address}, and this is not its guard")
         link.connection.close(CloseCode.DONE, "it is not the guard of this rank's process")
         return
+    if known is not None and known.owner:
+        link.connection.close(CloseCode.SHUTDOWN, "its rank is at another broker")
+        return
     rank = known or _enter_unregistered(hub, message)
     if rank is None:
         refuse(link.connection, RefusalCode.NO_SUCH_RANK, f"no rank has the key {message.key!r}")
@@ -139,6 +142,10 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
         return
     if link.guard_of is None:
         link.guard_of = message.key
+        if hub.cluster is not None and not rank.is_live:
+            # Only its guard is left to come to a broker: what it tells is told to the others as well.
+            hub.ranks.registry.adopt(rank)
+            hub.cluster.registered(rank)
         hub.welcome(link.connection, rank.address, rank.child)
     former, hub.ranks.guards[message.key] = hub.ranks.guards.get(message.key), link
     if former is not None and former is not link:
@@ -164,8 +171,7 @@ def _enter_unregistered(hub: Hub, message: Testimony) -> RankRecord | None:
     if message.registration is None:
         return None
     registered = hub.ranks.registry.register(message.registration, hub.timers.clock())
-    for child in registered.renamed:
-        hub.terminals.listing.changed(child.key)
+    hub.readdress(registered.renamed)
     hub.rank_changed(registered.rank)
     return registered.rank
 

@@ -36,6 +36,8 @@ class Journal:
         self.audit: Callable[[Entry], None] | None = None
         """Writes an entry of the audit log; it does not block."""
         self.audits_input = False
+        self.broker = ""
+        """This broker's name in a cluster; empty without one."""
         self.occasions: Occasions | None = None
         """Takes what may be an event for the command of ``--on-event``; None without one."""
         self.recorded = RecordedStops(seats, links)
@@ -44,7 +46,8 @@ class Journal:
 
     def rank_changed(self, rank: RankRecord) -> None:
         """Take note of what a rank reports, and of its end."""
-        self.recorded.changed(rank)
+        if rank.elsewhere is None:
+            self.recorded.changed(rank)
         if self.occasions is not None:
             self.occasions.rank_changed(rank)
 
@@ -78,6 +81,7 @@ class Journal:
                     ranks=shown_ranks(ranks) if ranks else "",
                     action=action,
                     text=text,
+                    broker=self.broker,
                 )
             )
 
@@ -94,7 +98,14 @@ class Journal:
             self._refusals.put(host, (until, count + 1))
             return
         self._refusals.put(host, (now + REFUSALS_SECONDS, 0))
-        entry = Entry(at=self._timers.wall(), what=What.REFUSE, address=peer, text=why.strip(), count=count + 1)
+        entry = Entry(
+            at=self._timers.wall(),
+            what=What.REFUSE,
+            address=peer,
+            text=why.strip(),
+            count=count + 1,
+            broker=self.broker,
+        )
         self.audit(entry)
 
 

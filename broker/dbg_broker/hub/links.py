@@ -9,7 +9,7 @@ from typing import Protocol
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer, Role
 from dbg_broker.net import tcp
-from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.connections import Channel
 from dbg_broker.net.turns import Account
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.ranks.questions import Finished
@@ -142,13 +142,15 @@ class Unread:
 class TerminalLink:
     """A terminal's connection; ``name`` is None before it greeted. ``answers`` are still to be sent.
 
+    ``broker`` is the broker that it is connected to, empty for this one.
     ``told`` are the ranks that the list has named to it, if its token is for one job; None if it may see all.
     """
 
-    connection: PeerConnection
+    connection: Channel
     bearer: Bearer
     rate: TokenBucket
     name: str | None = None
+    broker: str = ""
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: deque[Unread] = field(default_factory=deque)
     told: set[str] | None = None
@@ -174,7 +176,7 @@ class TerminalLink:
         return self.connection.number
 
 
-def account_of(bearer: Bearer, peer: RankPeer | PeerConnection) -> Account:
+def account_of(bearer: Bearer, peer: RankPeer | Channel) -> Account:
     """Return whose time is taken by work for a peer: one token's, one address's of it, one connection's of that."""
     return Account((bearer.role, bearer.digest), tcp.host_of(peer.peer), peer.number)
 

@@ -91,9 +91,17 @@ def send_log(hub: Hub, rank: RankRecord, notice: Notice) -> None:
         _send_to_listeners(hub, rank, text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…")
 
 
-def _send_to_listeners(hub: Hub, rank: RankRecord, text: str) -> None:
+def pass_log_on(hub: Hub, logged: Logged) -> None:
+    """Send the text of a log point at another broker's rank to the clients that ask for such texts."""
+    rank = hub.ranks.registry.find(logged.key)
+    if rank is not None and hub.terminals.log_listeners.behind:
+        _send_to_listeners(hub, rank, logged.text, logged.left_out)
+
+
+def _send_to_listeners(hub: Hub, rank: RankRecord, text: str, left_out: int = 0) -> None:
     now = hub.timers.clock()
     pace = hub.terminals.log_listeners.pace(rank.identity.job, now)
+    pace.missed(left_out)
     if hub.terminals.log_listeners.may_send(pace, now):
         _send(hub.terminals, rank.key, text, pace.left_out())
         return

@@ -13,7 +13,7 @@ from dbg_broker.hub.links import RankLink, TerminalLink
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.hub.sweeper import Sweeper
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.connections import Handlers
+from dbg_broker.net.connections import Channel, Handlers
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
@@ -85,30 +85,28 @@ class Reception:
         hub.link_terminal(link)
         if bearer.role is Role.WATCHER:
             terminals.watchers[connection.number] = None
-        elif len(terminals.links) > hub.connections.capacity.clients and terminals.watchers:
+        elif terminals.connected > hub.connections.capacity.clients and terminals.watchers:
             why = "the broker is full, and a terminal that may type came"
             departures.give_way(hub, next(reversed(terminals.watchers)), why)
 
-    def _overflowed(self, connection: PeerConnection) -> None:
+    def _overflowed(self, connection: Channel) -> None:
         if connection.number in self._hub.terminals.links:
             departures.close_slow(self._hub.connections.meters, connection)
         else:
             logger.info("the rank at %s does not read; a message to it is dropped", connection.peer)
 
-    def _supply(self, connection: PeerConnection) -> None:
+    def _supply(self, connection: Channel) -> None:
         """Send a terminal what had no room."""
-        ranks, terminals = self._hub.ranks, self._hub.terminals
-        link = terminals.links.get(connection.number)
+        hub = self._hub
+        link = hub.terminals.links.get(connection.number)
         if link is None:
             return
-        viewer = terminals.seats.viewer(link.number)
-        if connection.missed_output() and viewer is not None:
-            if ranks.has_log(viewer.key):
-                # A terminal that is sent its seat asks for what it has missed; the rank may send nothing else for long.
-                terminals.send_seat(link.number)
-            else:
-                ranks.want_repaint(viewer.key)
-        terminals.listing.supply(link)
+        missed = connection.missed_output()
+        if missed:
+            hub.missed_output(link)
+        if hub.cluster is not None:
+            hub.cluster.legs.drained(link, missed=missed)
+        hub.terminals.listing.supply(link)
 
     def _close_all(self, then: Callable[[], None]) -> None:
         hub = self._hub
@@ -132,9 +130,12 @@ class Reception:
         link = hub.links.get(connection.number)
         if isinstance(link, RankLink):
             return link.rank is not None and hub.terminals.seats.driver(link.rank.key) is not None
-        return link is not None and hub.terminals.seats.generation_of(link.number) is not None
+        if link is None:
+            return False
+        is_seated = hub.terminals.seats.generation_of(link.number) is not None
+        return is_seated or (hub.cluster is not None and bool(hub.cluster.legs.seat_of(link)))
 
-    def _receive_text(self, connection: PeerConnection, text: str) -> None:
+    def _receive_text(self, connection: Channel, text: str) -> None:
         """Take a control message: refuse it, or hand it to its function."""
         hub = self._hub
         link = hub.links.get(connection.number)
@@ -152,12 +153,12 @@ class Reception:
         except PeerError as error:
             self._close_bad(connection, error)
 
-    def _read(self, connection: PeerConnection, text: str, sender: Sender) -> Message:
+    def _read(self, connection: Channel, text: str, sender: Sender) -> Message:
         message = decode(text, sender)
         logger.debug("connection %d says %s", connection.number, LogForm(message))
         return message
 
-    def _receive_from_rank(self, connection: PeerConnection, link: RankLink, text: str) -> None:
+    def _receive_from_rank(self, connection: Channel, link: RankLink, text: str) -> None:
         """Take what a rank or its guard says, and count what is kept of it."""
         kind: type[Message]
         length = len(text)
@@ -182,7 +183,7 @@ class Reception:
         if key is not None and self._hub.ranks.live_bytes.note(key, kind.__name__, length):
             departures.bound_ranks(self._hub, key)
 
-    def _receive_data(self, connection: PeerConnection, data: bytes) -> None:
+    def _receive_data(self, connection: Channel, data: bytes) -> None:
         """Take terminal bytes."""
         hub = self._hub
         link = hub.links.get(connection.number)
@@ -203,7 +204,7 @@ class Reception:
             cost = RANK_MESSAGE_COST if isinstance(link, RankLink) else MESSAGE_COST
             self._hub.connections.charge(connection, link.rate, cost)
 
-    def _close_bad(self, connection: PeerConnection, error: PeerError) -> None:
+    def _close_bad(self, connection: Channel, error: PeerError) -> None:
         logger.info("the connection from %s is closed: %s", connection.peer, error)
         refuse(connection, RefusalCode.BAD_MESSAGE, error.reason)
         connection.close(CloseCode.BAD_MESSAGE, error.reason)

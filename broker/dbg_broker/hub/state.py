@@ -7,7 +7,7 @@ timer. All methods belong to the event loop's thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer
@@ -15,7 +15,7 @@ from dbg_broker.hub.journal import Journal
 from dbg_broker.hub.links import NOBODY, RankLink, RankPeer, TerminalLink, Unread
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.terminals import Terminals
-from dbg_broker.net.connections import Connections
+from dbg_broker.net.connections import Channel, Connections
 from dbg_broker.net.metrics import Gauges
 from dbg_broker.net.websocket import CloseCode, pack_data
 from dbg_broker.quotas import TokenBucket
@@ -86,6 +86,7 @@ class Hub:
     def link_terminal(self, link: TerminalLink) -> None:
         """Take a terminal's connection; it greets next."""
         self.links[link.number] = self.terminals.links[link.number] = link
+        self.terminals.remote += bool(link.broker)
 
     @property
     def is_used(self) -> bool:
@@ -103,7 +104,7 @@ class Hub:
         ends = self._certificate_ends
         return Gauges(
             ranks=self.ranks.registry.counts,
-            terminals=len(self.terminals.links),
+            terminals=self.terminals.connected,
             sessions=sessions,
             drivers=drivers,
             watchers=watchers,
@@ -118,7 +119,11 @@ class Hub:
         self._certificate_ends = ends
 
     def welcome(
-        self, connection: RankPeer, address: str | None = None, child: int | None = None, role: str | None = None
+        self,
+        connection: RankPeer | Channel,
+        address: str | None = None,
+        child: int | None = None,
+        role: str | None = None,
     ) -> None:
         """Accept a peer's first message, or tell a rank its new address."""
         self.connections.arrivals.leave(connection.number)
@@ -141,11 +146,30 @@ class Hub:
         """Tell terminals, other ranks, and those outside, what a change of this one means for them."""
         if is_listed_anew:
             self.terminals.listing.changed(rank.key)
+        elif self.cluster is not None and (rank.report.arrivals or rank.report.waits is not None):
+            # Ranks that are held at other brokers wait for it.
+            self.cluster.rank_changed(rank.key)
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
         self.journal.rank_changed(rank)
         self.ranks.changed(rank)
-        if self.cluster is not None:
-            self.cluster.rank_changed(rank)
+
+    def readdress(self, renamed: Iterable[RankRecord]) -> None:
+        """Tell ranks of this broker that have another number the address that follows from it."""
+        for rank in renamed:
+            if (link := self.ranks.links.get(rank.key)) is not None:
+                self.welcome(link.connection, rank.address, rank.child)
+            self.terminals.listing.changed(rank.key)
+
+    def missed_output(self, link: TerminalLink) -> None:
+        """Have a terminal that has missed output, and can take some now, see what is on the screen of its rank."""
+        viewer = self.terminals.seats.viewer(link.number)
+        if viewer is None:
+            return
+        if self.ranks.has_log(viewer.key):
+            # A terminal that is sent its seat asks for what it has missed; the rank may send nothing else for long.
+            self.terminals.send_seat(link.number)
+        else:
+            self.ranks.want_repaint(viewer.key)
 
     def relay_output(self, key: str, data: bytes) -> None:
         """Pass a frame of terminal bytes to all terminals at a rank, unread; a terminal that is behind misses it."""
@@ -174,8 +198,6 @@ class Hub:
                 self.update_probe_rate(key)
                 self.terminals.listing.changed(key)
                 self.journal.recorded.seated(key)
-                if self.cluster is not None:
-                    self.cluster.rank_changed(rank)
         self.terminals.send_seats(decision.seats)
 
     def update_probe_rate(self, key: str) -> None:
@@ -211,7 +233,7 @@ class Hub:
             yield
 
 
-def refuse(connection: RankPeer, code: str, text: str, request: int | None = None) -> None:
+def refuse(connection: RankPeer | Channel, code: str, text: str, request: int | None = None) -> None:
     """Tell a peer which request can't be done and why; a peer that reads no refusals is closed."""
     if not connection.send_message(Refusal(code=code, text=printable(text, 500), request=request)):
         connection.close(CloseCode.SLOW, "it does not read why its requests are refused", flush=False)

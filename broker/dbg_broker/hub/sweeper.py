@@ -91,6 +91,8 @@ class Silences:
                 continue
             if unheard >= PING_SECONDS:
                 connection.ping()
+            if self._hub.cluster is not None:
+                self._hub.cluster.legs.heard(link, unheard)
             key = self._hub.terminals.seats.note_silence(link.number, unheard >= limits.SILENT_SECONDS)
             if key is not None:
                 self._hub.terminals.listing.changed(key)

@@ -6,8 +6,9 @@ What their messages mean is the business of the :class:`Handlers`. All methods b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Protocol
 
 from dbg_broker.home.bearer import Bearer
 from dbg_broker.net.connection import PeerConnection
@@ -24,8 +25,51 @@ from dbg_broker.net.websocket import MESSAGE_SECONDS, CloseCode, Unfinished
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.timers import Timers
 from dbg_wire import limits
+from dbg_wire.messages import Message
 
 logger = logging.getLogger("dbg_broker")
+
+
+class Channel(Protocol):
+    """Channel to a terminal: its own connection, or the way to it by the broker that it is connected to."""
+
+    number: int
+    peer: str
+    heard_at: float
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether a frame sent now would not wait."""
+
+    def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
+        """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
+
+        Return False if it had no room.
+        """
+
+    def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a control message in its form on the wire, as :meth:`send_message` does."""
+
+    def send_output(self, frame: bytes, most: int | None = None) -> bool:
+        """Send terminal output, or let it wait beside no more than ``most`` bytes; False if it was dropped."""
+
+    def missed_output(self) -> bool:
+        """Tell, once, that output was dropped and the peer can take a repaint."""
+
+    def is_stalled(self, now: float, seconds: float) -> bool:
+        """Tell whether the peer has taken nothing for ``seconds`` although things wait."""
+
+    def ping(self) -> None:
+        """Ask the peer for a sign of life, unless that would have to wait."""
+
+    def rest(self, seconds: float) -> None:
+        """Read nothing for a while."""
+
+    def close(self, code: int, reason: str, *, flush: bool = True) -> None:
+        """Close with a code and a sentence; what waits goes out before, unless ``flush`` is False."""
+
+    def abort(self) -> None:
+        """End the connection at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +85,15 @@ class Handlers:
     """Take a new WebSocket."""
     types: Callable[[PeerConnection], bool]
     """Tell whether keys come on this connection, or their echo."""
-    text: Callable[[PeerConnection, str], None]
+    text: Callable[[Channel, str], None]
     """Take a control message."""
-    data: Callable[[PeerConnection, bytes], None]
+    data: Callable[[Channel, bytes], None]
     """Take terminal bytes."""
     frame: Callable[[PeerConnection], None]
     """Note a frame that is no message: a ping, a pong, or a part of one."""
-    drained: Callable[[PeerConnection], None]
+    drained: Callable[[Channel], None]
     """Send what had no room."""
-    overflowed: Callable[[PeerConnection], None]
+    overflowed: Callable[[Channel], None]
     """Note that a control message had no room."""
     lost: Callable[[PeerConnection], None]
     """Forget a connection."""
@@ -180,7 +224,7 @@ class Connections:
         while (number := self.unfinished.heaviest()) is not None:
             self._end_unfinished(number, "messages that are not complete take too much memory, most of it here").abort()
 
-    def charge(self, connection: PeerConnection, rate: TokenBucket, cost: int) -> None:
+    def charge(self, connection: Channel, rate: TokenBucket, cost: int) -> None:
         """Count what a message or request costs; beyond its rate a connection is read later."""
         seconds = rate.spend(cost, self.timers.clock())
         if seconds > 0:

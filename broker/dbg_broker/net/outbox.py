@@ -9,12 +9,9 @@ from __future__ import annotations
 import enum
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from dbg_wire import limits
-
-if TYPE_CHECKING:
-    from dbg_broker.net.transport import SocketTransport
 
 FRAME_COST = 120
 """Bytes of memory that a frame takes beside its own bytes; without them the bound would not hold for tiny frames."""
@@ -170,13 +167,28 @@ class Outbox:
         self._outputs = 0
 
 
+class FrameTransport(Protocol):
+    """What takes frames and pauses whoever hands them over: a socket, or the credit window of a leg."""
+
+    @property
+    def buffered(self) -> int:
+        """Return how many bytes it holds."""
+
+    @property
+    def is_closing(self) -> bool:
+        """Tell whether it takes nothing any more."""
+
+    def write(self, data: bytes) -> None:
+        """Take bytes."""
+
+
 class OutgoingFrames:
     """The frames to one transport, kept in an outbox while it is paused."""
 
     __slots__ = ("_outbox", "is_paused", "transport")
 
     def __init__(self, now: float) -> None:
-        self.transport: SocketTransport | None = None
+        self.transport: FrameTransport | None = None
         self.is_paused = False
         self._outbox = Outbox(OUTBOX_BYTES, now)
 

@@ -74,6 +74,20 @@ def pack_data(payload: bytes) -> bytes:
     return pack(Opcode.BINARY, payload)
 
 
+def is_data(frame: bytes) -> bool:
+    """Tell whether a server's frame holds terminal bytes."""
+    return frame[:1] == _DATA
+
+
+def payload_of(frame: bytes) -> bytes:
+    """Return what a server's frame holds."""
+    size = frame[1] if len(frame) > 1 else 0
+    return frame[4 if size == 126 else 10 if size == 127 else 2 :]
+
+
+_DATA = bytes([0x80 | Opcode.BINARY])
+
+
 class Unfinished(ByteBudget[int]):
     """Byte budget of connections: what is kept of each, in the order in which the messages began."""
 

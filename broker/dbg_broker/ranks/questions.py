@@ -6,9 +6,10 @@ Pure: time is an argument. A rank that does not answer is named in the answers a
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from sys import getsizeof
 
 from dbg_broker.quotas import ByteBudget, TokenBucket
@@ -71,6 +72,8 @@ class _OpenQuestion:
     answers: dict[str, bytes | None]
     missing: int
     size: int
+    elsewhere: list[tuple[dict[str, None], Progress]] = field(default_factory=list)
+    """How far other brokers are with it, each with the ranks of which they have not told the answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,19 +192,34 @@ class OpenQuestions:
         """Return when a question ends at the latest."""
         return self._open[number].deadline
 
+    def seconds(self, number: int) -> float:
+        """Return how many seconds the ranks have for an open question."""
+        return self._open[number].seconds
+
     def progress(self, number: int) -> tuple[int, Progress] | None:
         """Return the terminal of an open question and how far it is, None if it has ended."""
         question = self._open.get(number)
         if question is None:
             return None
-        silent = (key for key, answer in question.answers.items() if answer is None)
         asked = len(question.answers)
+        told = [progress for _, progress in question.elsewhere]
+        is_told = ChainMap(*(keys for keys, _ in question.elsewhere))
+        silent = (key for key, answer in question.answers.items() if answer is None and key not in is_told)
+        waiting = chain(silent, *(progress.waiting for progress in told))
         return question.client, Progress(
             request=question.question.request,
             asked=asked,
-            answered=asked - question.missing,
-            waiting=tuple(islice(silent, MAX_WAITING)),
+            answered=asked - question.missing + sum(progress.answered for progress in told),
+            waiting=tuple(islice(waiting, MAX_WAITING)),
         )
+
+    def note_progress(self, number: int, keys: dict[str, None], progress: Progress | None) -> None:
+        """Note how far another broker is with these ranks of an open question; None once it has told their answers."""
+        question = self._open.get(number)
+        if question is not None:
+            question.elsewhere = [(others, told) for others, told in question.elsewhere if others is not keys]
+            if progress is not None:
+                question.elsewhere.append((keys, progress))
 
     def answer(self, key: str, number: int, text: bytes) -> Finished | None:
         """Take a rank's answer as :func:`passed_on` returns it, and return the question if that was the last one.

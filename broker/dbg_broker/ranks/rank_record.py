@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import logging
 from dataclasses import dataclass, field
@@ -63,11 +64,24 @@ class RankEnd:
         return ListedEnd(exit=self.exit, died=self.died, detail=self.detail)
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What another broker tells of a rank that is connected to it: that broker's name, and who is at the rank there.
+
+    ``is_gone`` says that this broker has gone. The rank is lost then, and an orphan until it registers anew.
+    """
+
+    owner: str
+    seats: SeatCounts = NO_SEATS
+    is_gone: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class RankRecord:
     """What is known of one rank.
 
     ``since`` is when what it reports began, ``heard`` when it last said anything, and ``entered`` when it first did.
+    The secret in its registration is only a digest, see :func:`digest_of`.
     """
 
     registration: Register
@@ -80,10 +94,10 @@ class RankRecord:
     end: RankEnd = field(default_factory=RankEnd)
     waits_in: str = ""
     """The collective that its step was in at its last pulse; empty unless it steps."""
-    owner: str = ""
-    """The broker that it is connected to; empty for this one."""
+    elsewhere: Elsewhere | None = None
+    """None for a rank of this broker; the record of any other one is a mirror of what its broker has."""
     fence: int = 0
-    """The fencing token of the claim by which that broker has it; 0 without a cluster."""
+    """The fencing token of the claim by which its broker has it; 0 without a cluster."""
     _place: Place | None = None
     _frames: tuple[Place, ...] = ()
     _unread: str = ""
@@ -109,6 +123,16 @@ class RankRecord:
         child = "" if self.child is None else f".{self.child}"
         mark = "?" if self.registration.placement is None else ""
         return f"{self.identity.host}:{mark}{self.identity.rank}{child}"
+
+    @property
+    def owner(self) -> str:
+        """Return the broker that it is connected to; empty for this one, and for an orphan."""
+        return self.elsewhere.owner if self.elsewhere is not None and not self.elsewhere.is_gone else ""
+
+    @property
+    def is_orphan(self) -> bool:
+        """Tell whether the broker that it was connected to has gone."""
+        return self.elsewhere is not None and self.elsewhere.is_gone
 
     @property
     def place(self) -> Place | None:
@@ -171,7 +195,7 @@ class RankRecord:
 
     def is_same_process(self, secret: str) -> bool:
         """Tell whether a secret is that of the process that has registered."""
-        return hmac.compare_digest(self.registration.secret.encode(), secret.encode())
+        return hmac.compare_digest(self.registration.secret, digest_of(secret))
 
     def listed_state(self) -> tuple[object, ...]:
         """Return what a report may change in the list; a report that changes none of it is no news there."""
@@ -223,6 +247,11 @@ class RankRecord:
         if self.is_live:
             return self.heard if self.state is RankState.UNRESPONSIVE else self.since
         return self.end.at
+
+
+def digest_of(secret: str) -> str:
+    """Return what is kept of a process's secret: brokers tell each other digests, and no secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def family_of(identity: RankIdentity) -> FamilyName:

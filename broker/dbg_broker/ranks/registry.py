@@ -9,20 +9,26 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dbg_broker.quotas import LruMap
 from dbg_broker.ranks.memory import EndedRanks
-from dbg_broker.ranks.rank_record import FamilyName, RankRecord, family_of
+from dbg_broker.ranks.rank_record import FamilyName, RankRecord, digest_of, family_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
-from dbg_wire.records.ranks import LIVE_STATES, WITHOUT_TRACEBACK, Place, RankState
+from dbg_wire.records.ranks import LIVE_STATES, NO_SEATS, WITHOUT_TRACEBACK, Place, RankState
 from dbg_wire.records.record import Record
 from dbg_wire.states import RankEvent, move_rank
 
 MAX_TEXTS = 8192
 """Texts that many ranks have in common, kept once: two of each host and six of each job, for the largest job there is.
 Strangers choose them, and Python 3.12 never frees a text of ``sys.intern``."""
+
+ITS_BROKER_IS_GONE = "its broker is gone"
+"""The detail of a rank that is lost since the broker that it was connected to has gone."""
+
+STEADY_SECONDS = 1.0
+"""Seconds by which two brokers may tell the same moment apart: what was on the way for so long is the same moment."""
 
 MAX_TEXT_CHARACTERS = 1024 * 1024
 """Characters of all these texts."""
@@ -59,15 +65,24 @@ class Children:
         rank.child = None
         if has_parent or wanted is not None:
             self._number(family, rank, wanted)
-        renamed = [self._ranks[key] for key in sorted(family.below.get(rank.process.pid, ()))]
-        renamed = [child for child in renamed if child.child is None and child.state is not RankState.EXITED]
-        for child in renamed:
-            self._number(family, child, None)
-        family.size += 1
-        if rank.state is not RankState.EXITED:
-            family.by_pid[rank.process.pid] = rank.key
-        for pid in rank.registration.ancestors:
-            family.below.setdefault(pid, set()).add(rank.key)
+        return tuple(self._enter(family, rank))
+
+    def mirror(self, rank: RankRecord) -> tuple[RankRecord, ...]:
+        """Take in a rank with the number that its broker has given it, and return own ranks that got new ones by it.
+
+        Two brokers may give the same number at the same time: the rank with the later key gets another one.
+        """
+        family = self._families.setdefault(rank.family, _Family())
+        renamed = self._enter(family, rank)
+        if rank.child is None:
+            return tuple(renamed)
+        family.last_child = max(family.last_child, rank.child)
+        holder = self._ranks.get(family.children.get(rank.child, ""))
+        if holder is None or holder.state is RankState.EXITED or rank.key <= holder.key:
+            family.children[rank.child] = rank.key
+            if holder is not None and holder is not rank and not holder.elsewhere and holder.child == rank.child:
+                self._number(family, holder, None)
+                renamed.append(holder)
         return tuple(renamed)
 
     def leave(self, rank: RankRecord) -> None:
@@ -92,6 +107,23 @@ class Children:
         family = self._families[rank.family]
         if family.by_pid.get(rank.process.pid) == rank.key:
             del family.by_pid[rank.process.pid]
+
+    def _enter(self, family: _Family, rank: RankRecord) -> list[RankRecord]:
+        """Take a rank into its family, and number the own ranks that are its children."""
+        below = [self._ranks[key] for key in sorted(family.below.get(rank.process.pid, ()))]
+        renamed = [
+            child
+            for child in below
+            if child.child is None and child.state is not RankState.EXITED and child.elsewhere is None
+        ]
+        for child in renamed:
+            self._number(family, child, None)
+        family.size += 1
+        if rank.state is not RankState.EXITED:
+            family.by_pid[rank.process.pid] = rank.key
+        for pid in rank.registration.ancestors:
+            family.below.setdefault(pid, set()).add(rank.key)
+        return renamed
 
     def _number(self, family: _Family, rank: RankRecord, wanted: int | None) -> None:
         holder = self._ranks.get(family.children.get(wanted, "")) if wanted is not None else None
@@ -149,17 +181,20 @@ class Registry:
         """Go through all ranks."""
         return iter(self._ranks.values())
 
-    # ------------------------------------------------------------------------------------------------ what ranks say
+    # --------------------------------------------------------------------------------------------------- what ranks say
 
     def register(self, message: Register, now: float) -> Registration:
         """Enter a rank, or one that came back."""
-        message = _sharing(message, self._texts)
+        secret = message.secret
+        message = _sharing(message.replace(secret=digest_of(secret)), self._texts)
         old = self._ranks.get(message.identity.key)
         if old is not None and old.state is RankState.EXITED:
             self._remove(old)
             old = None
         if old is None:
-            return self._enter(message, now)
+            return self._enter(message, secret, now)
+        if old.elsewhere is not None:
+            self.adopt(old)
         same_family = old.family == family_of(message.identity)
         self.children.leave(old)
         self._forget_lost(old)
@@ -169,7 +204,7 @@ class Registry:
         self._ended.drop(old.key)
         return Registration(old, renamed)
 
-    def _enter(self, message: Register, now: float) -> Registration:
+    def _enter(self, message: Register, secret: str, now: float) -> Registration:
         state = move_rank(None, _EVENT_OF_REPORT[message.report.state])
         rank = RankRecord(
             registration=message,
@@ -182,7 +217,7 @@ class Registry:
         )
         lost = self._ranks.get(self._lost.get((message.kernel, message.process.pid), "")) if message.kernel else None
         # Anybody may name a kernel and a pid; its secret says that this is the process which was lost.
-        gone = lost.key if lost is not None and lost.is_same_process(message.secret) else None
+        gone = lost.key if lost is not None and lost.is_same_process(secret) else None
         if lost is not None and gone is not None:
             self._remove(lost)
         self._ranks[rank.key] = rank
@@ -190,8 +225,50 @@ class Registry:
         return Registration(rank, self.children.join(rank, message.child), gone)
 
     def forget(self, rank: RankRecord) -> None:
-        """Remove a rank whose key belongs to another process by now."""
+        """Remove a rank whose key belongs to another process by now, or that its own broker has forgotten."""
         self._remove(rank)
+
+    # ------------------------------------------------------------------------------------------- what other brokers say
+
+    def mirror(self, told: RankRecord) -> tuple[RankRecord, ...]:
+        """Enter what another broker tells of a rank of its own, and return own ranks that got new numbers by it.
+
+        Such a rank is neither counted nor expires here.
+        """
+        told.registration = _sharing(told.registration, self._texts)
+        old = self._ranks.get(told.key)
+        if old is not None:
+            self.children.leave(old)
+            self._forget_lost(old)
+            self._ended.drop(old.key)
+            self._count(old, -1)
+            _keep_times(old, told)
+        self._ranks[told.key] = told
+        return self.children.mirror(told)
+
+    def orphaned(self, rank: RankRecord, now: float) -> None:
+        """Note that the broker of a mirrored rank has gone: the rank is lost until it registers anew."""
+        if rank.elsewhere is None or rank.elsewhere.is_gone:
+            return
+        rank.elsewhere = replace(rank.elsewhere, is_gone=True, seats=NO_SEATS)
+        self._count(rank, 1)
+        if rank.is_live:
+            self._end(rank, RankEvent.CONNECTION_ENDS, now)
+            rank.end.detail = ITS_BROKER_IS_GONE
+            return
+        if rank.state is RankState.LOST:
+            self._lost[rank.registration.kernel, rank.process.pid] = rank.key
+        self._ended.put(rank.key, rank.identity.job, rank.weight(), now)
+
+    def adopt(self, rank: RankRecord) -> None:
+        """Have a rank that was of another broker as an own one."""
+        if rank.elsewhere is None:
+            return
+        self._count(rank, -1)
+        rank.elsewhere = None
+        self._count(rank, 1)
+        if rank.end.detail == ITS_BROKER_IS_GONE:
+            rank.end.detail = ""
 
     def report(self, rank: RankRecord, report: RankReport, now: float) -> bool:
         """Take what is now true of a rank and tell whether that changes its listing.
@@ -261,7 +338,7 @@ class Registry:
         rank.frames, rank.end.detail = frames, detail
         self._ended.resize(rank.key, rank.weight())
 
-    # ----------------------------------------------------------------------------------------------------------- moves
+    # ------------------------------------------------------------------------------------------------------------ moves
 
     def _note_report(self, rank: RankRecord, report: RankReport, now: float) -> None:
         if _occasion(rank.report) != _occasion(report):
@@ -283,9 +360,14 @@ class Registry:
             self.children.ended(rank)
 
     def _move(self, rank: RankRecord, event: RankEvent) -> None:
-        self.counts[rank.state] -= 1
+        self._count(rank, -1)
         rank.state = move_rank(rank.state, event)
-        self.counts[rank.state] += 1
+        self._count(rank, 1)
+
+    def _count(self, rank: RankRecord, more: int) -> None:
+        """Count a rank by its state, unless another broker does."""
+        if not rank.owner:
+            self.counts[rank.state] += more
 
     def _forget_lost(self, rank: RankRecord) -> None:
         process = rank.registration.kernel, rank.process.pid
@@ -297,7 +379,7 @@ class Registry:
         self._forget_lost(rank)
         del self._ranks[rank.key]
         self._ended.drop(rank.key)
-        self.counts[rank.state] -= 1
+        self._count(rank, -1)
 
 
 def _sharing(said: Register, texts: LruMap[str, str]) -> Register:
@@ -322,6 +404,18 @@ def describe_signal(number: int, core: str, cause: str = "") -> str:
         name = f"signal {number}"
     said = f"{name} {cause}" if cause else name
     return f"{said}; {core}" if core else said
+
+
+def _keep_times(old: RankRecord, told: RankRecord) -> None:
+    """Keep the times that are known already: a moment is told as its age, which differs a little each time."""
+
+    def kept(before: float, now: float) -> float:
+        return before if abs(before - now) < STEADY_SECONDS else now
+
+    if _occasion(old.report) == _occasion(told.report):
+        told.since = kept(old.since, told.since)
+    told.entered, told.heard = kept(old.entered, told.entered), kept(old.heard, told.heard)
+    told.end.at, told.end.left = kept(old.end.at, told.end.at), kept(old.end.left, told.end.left)
 
 
 def _occasion(report: RankReport) -> tuple[RankState, int | None]:

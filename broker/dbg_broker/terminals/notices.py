@@ -193,6 +193,10 @@ class LogPace:
         was_due, self._is_due = self._is_due, True
         return not was_due
 
+    def missed(self, count: int) -> None:
+        """Note that texts were left out elsewhere before the one that is next."""
+        self._count += count
+
     def left_out(self) -> int:
         """Return how many texts were left out since this was called last."""
         count, self._count, self._last = self._count, 0, None

@@ -72,4 +72,9 @@ def test_the_command_says_both(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert "did you mean `serve`?" in captured.err
     assert "did you mean `--json`?" in captured.err
-    assert [line.partition("\t")[0] for line in captured.out.splitlines()] == ["--classic", "--classic-size"]
+    assert [line.partition("\t")[0] for line in captured.out.splitlines()] == [
+        "--classic",
+        "--classic-size",
+        "--cluster",
+        "--cluster-credentials",
+    ]

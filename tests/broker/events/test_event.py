@@ -55,3 +55,8 @@ def test_hostile_texts_stay_on_one_line_and_can_not_act_on_a_terminal(sentence: 
     assert told["sentence"].isprintable()
     assert (told["job"] or "").isprintable()
     assert all(told["where"][part].isprintable() for part in ("file", "function")) if told["where"] else not name
+
+
+def test_a_broker_of_a_cluster_says_which_one_it_is() -> None:
+    told = json.loads(document(Event(kind=EventKind.REFUSED, at=1.0, sentence="no", broker="host-7-ab")))
+    assert told["broker"] == "host-7-ab"

@@ -184,3 +184,12 @@ def test_what_is_known_of_runs_and_leases_is_bounded(broker: Broker) -> None:
     assert len(broker.occasions._runs) == occasions.MAX_RUNS
     broker.occasions.forget(registration().identity.key)
     assert broker.occasions._leases == {}
+
+
+def test_of_several_brokers_one_tells_what_happens_to_a_run(broker: Broker) -> None:
+    broker.occasions.broker = "one"
+    broker.occasions.speaks_for = lambda run: run == "other/0.0"
+    stopped = RUNNING.replace(state=RankState.STOPPED, stop=STOP)
+    broker.see(record(0, stopped), record(1, stopped, job="other"))
+    told = broker.news()
+    assert [(one.job, one.broker) for one in told] == [("other", "one")]

@@ -19,6 +19,7 @@ from dbg_broker.home.issued import (
     IssuedTokens,
     RevokedToken,
     format_issued,
+    join_issued,
     load_issued,
     parse_issued,
     save_issued,
@@ -78,6 +79,16 @@ def test_what_one_home_has_revoked_stays_revoked() -> None:
     # A token of that name may be made anew.
     again = replace(ALICE, digest=digest_of("again"), made=4.0)
     assert there.issue(again).joined(here).tokens == (BOB, again)
+
+
+def test_a_list_is_joined_into_that_of_a_home_and_written_if_it_is_another_one(home: Path) -> None:
+    save_issued(home, IssuedTokens((ALICE,)))
+    written = (home / ISSUED_FILE).stat().st_ino
+    assert join_issued(home, IssuedTokens((ALICE,))) == IssuedTokens((ALICE,))
+    assert (home / ISSUED_FILE).stat().st_ino == written
+    both = join_issued(home, IssuedTokens((ALICE, BOB)).revoke("alice", 3.0))
+    assert both == load_issued(home)
+    assert both.tokens == (BOB,)
 
 
 def test_of_two_tokens_of_one_name_the_later_one_is_renamed() -> None:

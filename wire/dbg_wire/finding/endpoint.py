@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
 from dbg_wire.limits import MAX_PINS
@@ -252,7 +252,18 @@ def spread(reach: Reach, learned: Sequence[Endpoint], name: str, *, keeps_first:
     return replace(reach, endpoint=first, others=tuple(others))
 
 
-def by_weight(endpoints: Iterable[Endpoint], name: str) -> list[Endpoint]:
+class Addressed(Protocol):
+    """What has the address of a broker."""
+
+    @property
+    def url(self) -> str:
+        """Return the address."""
+
+
+_Addressed = TypeVar("_Addressed", bound=Addressed)
+
+
+def by_weight(endpoints: Iterable[_Addressed], name: str) -> list[_Addressed]:
     """Order endpoints by rendezvous hashing (highest random weight) of a name.
 
     Names spread evenly over the endpoints, each name has the same order in all processes, and the names of an endpoint
@@ -260,7 +271,7 @@ def by_weight(endpoints: Iterable[Endpoint], name: str) -> list[Endpoint]:
     """
     import hashlib  # as above
 
-    def weight(endpoint: Endpoint) -> bytes:
+    def weight(endpoint: Addressed) -> bytes:
         return hashlib.blake2b(f"{name} {endpoint.url}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
     return sorted(endpoints, key=weight, reverse=True)

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from dbg_broker.hub.cluster.members import Members, Presence
-from dbg_broker.hub.cluster.messages import ClusterMessage, decode, encode
+from dbg_broker.hub.cluster.feed import ChangeFeed
+from dbg_broker.hub.cluster.legs import Legs
+from dbg_broker.hub.cluster.members import HEARTBEAT_SECONDS, Members, Presence, read_presence
+from dbg_broker.hub.cluster.messages import CloseLeg, ClusterMessage, Hello, decode, encode
+from dbg_broker.hub.cluster.mirror import Mirror
+from dbg_broker.hub.cluster.owners import Owners
+from dbg_broker.hub.cluster.remote_terminal import HostedLegs
 from dbg_broker.hub.cluster.tokens import SharedTokens
-from dbg_broker.net.bus import Bus, BusHandlers
+from dbg_broker.net.bus.buckets import BucketName
+from dbg_broker.net.bus.bus import Bus, BusHandlers
+from dbg_broker.net.websocket import CloseCode
 from dbg_wire.errors import PeerError, printable
 
 if TYPE_CHECKING:
-    from dbg_broker.hub.links import RankLink
     from dbg_broker.hub.state import Hub
     from dbg_broker.ranks.rank_record import RankRecord
 
 logger = logging.getLogger("dbg_broker")
+
+ABSENCE_SECONDS = 3.0
+"""Seconds between two sweeps that show that this broker, or its host, was suspended."""
 
 Receive = Callable[[str, Any], None]
 """Takes the name of the broker that sent a message, and the message."""
@@ -29,9 +39,31 @@ class Cluster:
     def __init__(self, hub: Hub, bus: Bus, own: Presence) -> None:
         self._hub, self._bus = hub, bus
         self.members = Members(own, hub.timers, self._came, self._gone)
+        self.owners = Owners(
+            bus.buckets,
+            hub.timers,
+            own.name,
+            claimed=self._claimed,
+            lost=self._lost_rank,
+            certain=self._resend,
+        )
+        self.on_members: Callable[[], None] | None = None
+        """Called when a broker has come or gone."""
         self.tokens = SharedTokens(bus)
         self._methods: dict[type[ClusterMessage], Receive] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._swept = self._beat_at = hub.timers.clock()
+        self.feed = ChangeFeed(hub, self)
+        self.mirror = Mirror(hub, self, self._moved)
+        self.legs, self.hosted = Legs(hub, self), HostedLegs(hub, self)
+        self.on(CloseLeg, self._close_leg)
+        hub.terminals.listing.on_changed = self.feed.changed
+        hub.journal.broker = own.name
+        if hub.journal.occasions is not None:
+            hub.journal.occasions.broker = own.name
+            hub.journal.occasions.speaks_for = self.members.speaks_for
         bus.handlers = BusHandlers(received=self._received, lost=self._lost, up=self._up, down=self._down)
+        self.on(Hello, self._hello)
 
     @property
     def name(self) -> str:
@@ -50,20 +82,80 @@ class Cluster:
         """Send all other brokers a message; False if one of them lacks it."""
         return self._bus.publish(encode(message))
 
+    # --------------------------------------------------------------------------------------------------------- its life
+
+    async def begin(self) -> None:
+        """Join the others. Raise CantJoin if NATS takes nobody."""
+        self._bus.buckets.watch(BucketName.BROKERS, "*", self._presence_changed)
+        self.tokens.watch()
+        await self._bus.open()
+
+    async def end(self) -> None:
+        """Leave the others, which take this broker's ranks for lost until they have dialled one of them."""
+        for task in self._tasks:
+            task.cancel()
+        self.tokens.close()
+        self._bus.announce(BucketName.BROKERS, self.name, None)
+        await self._bus.close()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     # ----------------------------------------------------------------------------------------------- what the hub tells
 
-    def registered(self, link: RankLink, rank: RankRecord) -> None:
-        """Take note that a rank has registered here: it is claimed, and the others are told once that is done."""
+    def registered(self, rank: RankRecord) -> None:
+        """Take note that a rank, or its guard, has registered here: the others are told once the claim stands."""
+        if rank.fence:
+            self._moved(rank.key)
+        self.owners.claim(rank.key, rank.registration.dial, rank.fence)
 
-    def rank_changed(self, rank: RankRecord) -> None:
-        """Take note that what is listed of a rank has changed, its seats included."""
+    def rank_changed(self, key: str) -> None:
+        """Take note of a change of a rank that the list does not show: other brokers' ranks may be held for it."""
+        self.feed.changed(key)
 
     def forgotten(self, key: str) -> None:
         """Take note that a rank is no longer listed."""
+        self.owners.release(key)
+
+    def withholds(self, key: str, number: int) -> bool:
+        """Tell whether a terminal's keys can't be passed on to a rank, as this broker was away and it may have moved.
+
+        The terminal keeps them; its seat is sent again once this is known, and it then sends them again.
+        """
+        self._note_absence(self._hub.timers.clock())
+        return self.owners.withholds(key, number)
+
+    def why_unreachable(self, broker: str) -> str:
+        """Return in a sentence why a broker's ranks can't be reached."""
+        if self._bus.lost_at is not None:
+            seconds = self._hub.timers.clock() - self._bus.lost_at
+            return f"its broker can't be reached: NATS has not answered for {seconds:.0f} s"
+        return "its broker is gone" if self.members.find(broker) is None else "too much waits for its broker"
 
     def sweep(self, now: float) -> None:
         """Do what is due by the clock."""
-        self.members.poll(now)
+        self._note_absence(now)
+        self._swept = now
+        if now - self._beat_at >= HEARTBEAT_SECONDS:
+            self._beat_at = now
+            self._announce()
+            self._bus.beat()
+            self.owners.sweep(now)
+        if self._bus.lost_at is None:
+            self.members.poll(now)
+        else:
+            # Nobody's heartbeat can come.
+            self.members.excuse(now)
+        self.hosted.heard(now)
+
+    def _note_absence(self, now: float) -> None:
+        """Look after a long time without a sweep who has what by now: others have taken this broker for gone."""
+        if now - self._swept >= ABSENCE_SECONDS:
+            self._swept = now
+            self.members.excuse(now)
+            self.owners.came_back()
 
     # ----------------------------------------------------------------------------------------------- what the bus tells
 
@@ -73,26 +165,118 @@ class Cluster:
         except PeerError as error:
             logger.warning("the broker %s is not understood: %s", printable(sender), printable(error.reason))
             return
+        if not isinstance(message, Hello) and self.members.find(sender) is None:
+            # It has not introduced itself since it was gone; when it does, both ask each other for everything.
+            return
         receive = self._methods.get(type(message))
         if receive is not None:
             receive(sender, message)
 
     def _lost(self, sender: str) -> None:
         """Take note that messages of a broker have not come: what is known of it is asked anew."""
-        logger.warning("messages of the broker %s are lost", printable(sender))
+        if self.members.find(sender) is not None:
+            logger.warning("messages of the broker %s are lost", printable(sender))
+            self._begin_anew(sender)
 
     def _up(self) -> None:
         """NATS answers, at first or again."""
+        self.members.excuse(self._hub.timers.clock())
+        self._announce()
+        self._start(self.owners.up())
+        for member in self.members.others():
+            self._begin_anew(member.name)
         self.tokens.up()
 
     def _down(self, why: str) -> None:
         """NATS has gone."""
         logger.warning("NATS has gone: %s", printable(why))
+        self.owners.down()
+        self.mirror.unheard()
 
-    def _came(self, name: str) -> None:
-        """Take note of a broker that has come."""
+    def _begin_anew(self, broker: str) -> None:
+        """Have all that is known of a broker, and all legs from and to it, made anew: messages are lost."""
+        self.mirror.ask(broker)
+        self._cut(broker)
+        self.legs.log_texts.ask()
+
+    def _cut(self, broker: str) -> None:
+        self.legs.cut(broker)
+        self.legs.log_texts.cut(broker)
+        self.hosted.cut(broker)
+
+    def _close_leg(self, sender: str, message: CloseLeg) -> None:
+        if message.by_terminal:
+            self.hosted.ended(sender, message)
+        else:
+            self.legs.ended(sender, message)
+
+    def _moved(self, key: str) -> None:
+        """Have the terminals come anew that sit at a rank which has another broker now."""
+        hub = self._hub
+        self.legs.moved(key)
+        rank = hub.ranks.registry.find(key)
+        if rank is not None and rank.owner:
+            for number in hub.terminals.seats.viewers(key):
+                link = hub.terminals.links[number]
+                link.connection.close(CloseCode.SHUTDOWN, "its rank is at another broker now")
+
+    # ---------------------------------------------------------------------------------------------------------- members
+
+    def _announce(self) -> None:
+        self._bus.announce(BucketName.BROKERS, self.name, self.members.value())
+
+    def _presence_changed(self, name: str, value: bytes | None) -> None:
+        if value is None:
+            self.members.left(name)
+            return
+        try:
+            self.members.saw(read_presence(value))
+        except PeerError as error:
+            logger.warning("the broker %s is not understood: %s", printable(name), printable(error.reason))
+
+    def _hello(self, sender: str, message: Hello) -> None:
+        if message.presence.name != sender:
+            return
+        if self.members.find(sender) is not None and not message.answers:
+            # It had not known this broker, or had taken it for gone.
+            self.send(sender, Hello(presence=self.members.own, answers=True))
+            self._begin_anew(sender)
+        self.members.saw(message.presence, greets=True)
+
+    def _came(self, name: str, greets: bool) -> None:
+        """Take note of a broker that has come; ``greets`` tells whether it has said so itself."""
+        logger.info("the broker %s has come", printable(name))
         self._bus.peers[name] = None
+        self.send(name, Hello(presence=self.members.own, answers=greets))
+        self.mirror.ask(name)
+        self.legs.log_texts.ask()
+        if self.on_members is not None:
+            self.on_members()
 
     def _gone(self, name: str) -> None:
         """Take note of a broker that has gone."""
+        logger.info("the broker %s has gone", printable(name))
         self._bus.peers.pop(name, None)
+        self.mirror.gone(name)
+        self._cut(name)
+        if self.on_members is not None:
+            self.on_members()
+
+    # ----------------------------------------------------------------------------------------------------------- owners
+
+    def _claimed(self, key: str, fence: int) -> None:
+        """Take note of a rank that this broker has: the others are told of it from now on."""
+        rank = self._hub.ranks.registry.find(key)
+        if rank is not None and not rank.owner:
+            rank.fence = fence
+            self.feed.changed(key)
+
+    def _lost_rank(self, key: str) -> None:
+        """Close the link of a rank that has connected to another broker later, and that of its guard."""
+        for links in (self._hub.ranks.links, self._hub.ranks.guards):
+            if (link := links.get(key)) is not None:
+                link.connection.close(CloseCode.REPLACED, "another broker has this rank")
+
+    def _resend(self, key: str, numbers: Collection[int]) -> None:
+        """Send their seats to terminals whose keys were withheld, so that they send these again."""
+        self._hub.terminals.send_seats([number for number in numbers if number in self._hub.terminals.links])

@@ -6,7 +6,7 @@ clock counts for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,6 +14,7 @@ import msgspec
 
 from dbg_broker.timers import Timers
 from dbg_wire.errors import PeerError
+from dbg_wire.finding.endpoint import by_weight
 from dbg_wire.limits import MAX_PINS
 from dbg_wire.records.bounds import InvalidMessage, Pid, Real, Sentence, Word
 from dbg_wire.records.record import Record, decode_record, encode_record
@@ -31,7 +32,8 @@ MAX_MEMBERS = 256
 class Presence(Record):
     """A broker as it tells the others of itself; ``url`` and ``fingerprints`` are those of its endpoint.
 
-    ``started`` is when it did, in seconds since the epoch: for people alone.
+    ``site`` is a digest of the tokens that all brokers of a cluster have. ``started`` is when it did, in seconds since
+    the epoch: for people alone. ``tells`` says that it has a command for events.
     """
 
     name: Word
@@ -41,6 +43,8 @@ class Presence(Record):
     pid: Pid
     release: Word
     started: Real
+    site: Word
+    tells: bool = False
 
 
 def read_presence(value: bytes) -> Presence:
@@ -59,9 +63,11 @@ class _Member:
 
 
 class Members:
-    """The other brokers; ``came`` and ``gone`` are called with their names."""
+    """The other brokers; ``came`` and ``gone`` are called with their names, ``came`` also with ``greets``."""
 
-    def __init__(self, own: Presence, timers: Timers, came: Callable[[str], None], gone: Callable[[str], None]) -> None:
+    def __init__(
+        self, own: Presence, timers: Timers, came: Callable[[str, bool], None], gone: Callable[[str], None]
+    ) -> None:
         self.own = own
         self._timers = timers
         self._came, self._gone = came, gone
@@ -79,21 +85,32 @@ class Members:
         """Return the other brokers, by their names."""
         return tuple(self._others[name].presence for name in sorted(self._others))
 
+    def speaks_for(self, run: str) -> bool:
+        """Tell whether this broker is the one that tells events of a run, among those that tell any."""
+        telling = [one for one in (self.own, *self._others_told()) if one.tells]
+        return not telling or by_weight(telling, run)[0] is self.own
+
+    def _others_told(self) -> Iterator[Presence]:
+        return (member.presence for member in self._others.values())
+
     def value(self) -> bytes:
         """Return what the bucket is to hold of this broker."""
         return encode_record(self.own).encode()
 
-    def saw(self, presence: Presence) -> None:
-        """Take note of a heartbeat."""
+    def saw(self, presence: Presence, *, greets: bool = False) -> None:
+        """Take note of a heartbeat; those of another site, whose tokens differ, count for nothing.
+
+        ``greets`` tells whether the broker has told this one alone.
+        """
         name = presence.name
-        if name == self.own.name:
+        if name == self.own.name or presence.site != self.own.site:
             return
         known = self._others.get(name)
         if known is None and len(self._others) >= MAX_MEMBERS:
             return
         self._others[name] = _Member(presence, self._timers.clock())
         if known is None:
-            self._came(name)
+            self._came(name, greets)
 
     def left(self, name: str) -> None:
         """Take note that a broker has said that it ends, or has none of its heartbeats come."""

@@ -13,10 +13,12 @@ from typing import Annotated, Any
 import msgspec
 
 from dbg_broker.home.bearer import Role
+from dbg_broker.hub.cluster.members import Presence
+from dbg_wire import limits
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import RankReport
-from dbg_wire.records.bounds import Age, Count, Integer, Key, Path, Pid, Sentence
-from dbg_wire.records.ranks import Place, Placement, RankIdentity, RankProcess, RankState, SeatCounts
+from dbg_wire.messages import Register
+from dbg_wire.records.bounds import Age, Count, FreeText, Integer, Key, Sentence
+from dbg_wire.records.ranks import NO_SEATS, Place, RankState, SeatCounts
 from dbg_wire.records.record import Record
 
 MAX_RANKS_OF_PAGE = 4096
@@ -30,17 +32,38 @@ class ClusterMessage(Record, array_like=True):
     """A message from one broker to another. Later releases append fields, and earlier ones leave those out."""
 
 
+# ------------------------------------------------------------------------------------------------------------- members
+
+
+class Hello(ClusterMessage, tag="hello"):
+    """Introduce the sender, before all else that it says to a broker.
+
+    ``answers`` tells whether it answers such a message: then the sender had not known the receiver until that came.
+    """
+
+    presence: Presence
+    answers: bool
+
+
 # ----------------------------------------------------------------------------------------------------------- the mirror
 
 
 class MirroredEnd(Record, array_like=True):
-    """How a rank of another broker has ended; ``ago`` and ``left`` are seconds before the message was made."""
+    """How a rank of another broker has ended, as far as that is known there; see RankEnd.
 
-    ago: Age = 0.0
-    left: Age = 0.0
+    ``ago`` and ``left`` are seconds before the message was made.
+    """
+
+    ago: Age
+    left: Age
     exit: Integer | None = None
     died: bool = False
-    detail: Sentence = ""
+    detail: FreeText = ""
+    signal: Integer | None = None
+    status: Integer | None = None
+    core: FreeText = ""
+    cause: FreeText = ""
+    signal_told: FreeText = ""
 
 
 class MirroredAges(Record, array_like=True):
@@ -54,28 +77,22 @@ class MirroredAges(Record, array_like=True):
 class MirroredRank(Record, array_like=True):
     """What is true of one rank of the sender.
 
-    ``secret`` is the digest of the rank's secret. ``report`` is without breakpoints. ``fence`` is the number of the
-    claim by which the sender has the rank.
+    ``registration`` is that of the rank, with the number among the ranks of its address that the sender has given it, a
+    digest in place of its secret, and its last report, without breakpoints. ``fence`` is the number of the claim by
+    which the sender has the rank, ``where`` the last known place of one that has ended.
     """
 
-    identity: RankIdentity
-    process: RankProcess
-    placement: Placement | None
-    ancestors: Annotated[tuple[Pid, ...], msgspec.Meta(max_length=64)]
-    kernel: Path
-    secret: Digest
-    report: RankReport
+    registration: Register
     state: RankState
-    child: Count | None
     fence: Count
     ages: MirroredAges
-    waits_in: Sentence = ""
+    waits_in: FreeText = ""
     end: MirroredEnd | None = None
-    seats: SeatCounts = SeatCounts()
-    place: Place | None = None
+    seats: SeatCounts = NO_SEATS
+    where: Place | None = None
 
 
-class Mirror(ClusterMessage, tag="mirror"):
+class MirrorPage(ClusterMessage, tag="mirror"):
     """Tell what is true of ranks of the sender, a page at a time; ``gone`` are keys that it lists no more.
 
     ``last`` ends the answer to a :class:`Sync`: ranks of the sender that none of its pages had are gone.
@@ -96,8 +113,9 @@ class Sync(ClusterMessage, tag="sync"):
 class OpenLeg(ClusterMessage, tag="open"):
     """Begin a leg: a terminal of the sender wants something of a rank of the receiver.
 
-    ``leg`` is a number of the sender's; ``name`` is the terminal's, ``token`` the name of its token and ``digest`` that
-    of the token, ``peer`` where it dials from.
+    ``leg`` is a number of the sender's, and no leg has it again. ``name`` is the terminal's, ``token`` the name of its
+    token and ``digest`` that of the token, ``peer`` where it dials from. With ``logs`` it is the sender itself that
+    asks for the texts of log points, for its own terminals.
     """
 
     leg: Count
@@ -107,31 +125,50 @@ class OpenLeg(ClusterMessage, tag="open"):
     job: Sentence | None
     digest: Digest
     peer: Sentence
+    logs: bool = False
 
 
 class LegText(ClusterMessage, tag="text"):
-    """Carry a control message of a leg's terminal to its rank's broker, or back, as it is on the wire."""
+    """Carry a control message of a leg's terminal, as it is on the wire."""
 
     leg: Count
-    text: bytes
+    text: Annotated[bytes, msgspec.Meta(max_length=limits.MAX_CONTROL_BYTES)]
 
 
 class LegData(ClusterMessage, tag="data"):
-    """Carry a binary frame of a leg, unread: keys one way, output the other."""
+    """Carry a binary frame of a leg's terminal, unread: keys."""
 
     leg: Count
-    data: bytes
+    data: Annotated[bytes, msgspec.Meta(max_length=limits.MAX_CONTROL_BYTES)]
 
 
 class LegTaken(ClusterMessage, tag="taken"):
-    """Give back credit: the terminal's own connection has taken so many bytes of its leg."""
+    """Give back credit: the terminal's own connection has taken so many bytes of its leg.
+
+    With ``missed`` that connection has dropped output, and can take a repaint.
+    """
 
     leg: Count
     count: Count
+    missed: bool = False
 
 
 class LegSilent(ClusterMessage, tag="silent"):
-    """Tell for how many seconds nothing has been heard of a leg's terminal."""
+    """Tell for how many seconds nothing has been heard of a leg's terminal; 0 if it is there."""
+
+    leg: Count
+    seconds: Age
+
+
+class LegFrame(ClusterMessage, tag="frame"):
+    """Carry a frame of a WebSocket to a leg's terminal, as its connection takes it."""
+
+    leg: Count
+    frame: bytes
+
+
+class LegRest(ClusterMessage, tag="rest"):
+    """Have nothing read of a leg's terminal for some seconds: it has asked for more than its rate allows."""
 
     leg: Count
     seconds: Age
@@ -146,7 +183,7 @@ class CloseLeg(ClusterMessage, tag="close"):
     reason: Sentence = ""
 
 
-MESSAGES = (Mirror, Sync, OpenLeg, LegText, LegData, LegTaken, LegSilent, CloseLeg)
+MESSAGES = (Hello, MirrorPage, Sync, OpenLeg, LegText, LegData, LegTaken, LegSilent, LegFrame, LegRest, CloseLeg)
 
 _encoder = msgspec.msgpack.Encoder()
 

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from dbg_broker.home.issued import IssuedTokens, format_issued, parse_issued
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.net.bus import BucketName, Bus, BusDown, Refused
+from dbg_broker.net.bus.buckets import BucketName, BusDown, Conflict
+from dbg_broker.net.bus.bus import Bus
 from dbg_wire.errors import DbgError, printable
 
 logger = logging.getLogger("dbg_broker")
@@ -67,7 +68,7 @@ class SharedTokens:
 
     def watch(self) -> None:
         """Have changes by other brokers told from now on."""
-        self._bus.watch(BucketName.TOKENS, self._changed)
+        self._bus.buckets.watch(BucketName.TOKENS, ISSUED_KEY, self._changed)
 
     def up(self) -> None:
         """Take note that NATS answers, perhaps with empty buckets."""
@@ -117,7 +118,7 @@ class SharedTokens:
     async def _write(self) -> None:
         """Join the bucket's list and the known one, and write that unless the bucket has it already."""
         for _ in range(MAX_ATTEMPTS):
-            entry = await self._bus.read(BucketName.TOKENS, ISSUED_KEY)
+            entry = await self._bus.buckets.read(BucketName.TOKENS, ISSUED_KEY)
             try:
                 told = IssuedTokens() if entry is None else parse_issued(entry.value)
             except ValueError:
@@ -127,11 +128,13 @@ class SharedTokens:
                 return
             value = format_issued(self._known).encode()
             try:
-                await self._bus.write(BucketName.TOKENS, ISSUED_KEY, value, last=0 if entry is None else entry.revision)
-            except Refused:
+                await self._bus.buckets.write(
+                    BucketName.TOKENS, ISSUED_KEY, value, last=0 if entry is None else entry.revision
+                )
+            except Conflict:
                 continue
             return
-        raise BusDown
+        raise BusDown("others write all the time")
 
     def share(self, then: Callable[[str], None]) -> None:
         """Tell the other brokers what the home has, and call ``then`` with why they can't be told, empty if they were.
@@ -147,7 +150,7 @@ class SharedTokens:
             then(str(error))
         except asyncio.TimeoutError:
             self._exchange_soon()
-            then(str(BusDown()))
+            then(str(BusDown("it takes too long")))
         else:
             then("")
 

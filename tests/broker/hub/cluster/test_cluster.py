@@ -2,32 +2,94 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from dbg_broker.hub.cluster.cluster import Cluster
-from dbg_broker.hub.cluster.messages import LegTaken, Sync
-from tests.broker.hub.cluster.brokers import new_cluster
+from dbg_broker.hub.cluster.cluster import ABSENCE_SECONDS
+from dbg_broker.hub.cluster.members import GONE_SECONDS
+from dbg_broker.hub.cluster.messages import LegTaken, Sync, encode
+from dbg_broker.net.bus.buckets import BucketName
+from tests.broker.hub.cluster.brokers import joined, new_cluster, settled
 from tests.support.memory_bus import MemoryNats
 
 
-async def test_a_message_reaches_the_function_for_its_kind() -> None:
+async def test_brokers_come_to_know_each_other_and_one_that_ends_is_gone_at_once() -> None:
+    nats = MemoryNats()
+    one, two, three = await joined(nats, "one", "two", "three")
+    assert [member.name for member in one.members.others()] == ["three", "two"]
+    assert [member.name for member in three.members.others()] == ["one", "two"]
+    assert sorted(nats.buses["two"].peers) == ["one", "three"]
+    told: list[int] = []
+    one.on_members = lambda: told.append(len(one.members))
+    await two.end()
+    await settled()
+    assert told == [1]
+    assert sorted(nats.buses["one"].peers) == ["three"]
+    assert "two" not in nats.entries[BucketName.BROKERS]
+
+
+async def test_a_broker_of_another_site_is_nobody() -> None:
     nats = MemoryNats()
     one, two = new_cluster(nats, "one"), new_cluster(nats, "two")
+    two.members.own = two.members.own.replace(site="other")
+    await one.begin()
+    await two.begin()
+    await settled()
+    assert (len(one.members), len(two.members)) == (0, 0)
+
+
+async def test_a_message_reaches_the_function_for_its_kind_and_none_of_a_stranger_does() -> None:
+    nats = MemoryNats()
+    one, two = await joined(nats, "one", "two")
     got: list[tuple[str, object]] = []
     two.on(LegTaken, lambda sender, message: got.append((sender, message)))
     assert one.send("two", LegTaken(leg=1, count=5))
     assert one.send("two", Sync())
-    await asyncio.sleep(0)
+    assert nats.join("stranger").send("two", encode(LegTaken(leg=2, count=6)))
+    await settled()
     assert got == [("one", LegTaken(leg=1, count=5))]
 
 
 async def test_what_can_not_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     nats = MemoryNats()
-    new_cluster(nats, "one")
-    cluster: Cluster = new_cluster(nats, "two")
+    _, two = await joined(nats, "one", "two")
     nats.buses["one"].send("two", b"\xff")
-    await asyncio.sleep(0)
+    await settled()
     assert "the broker one is not understood" in caplog.text
-    assert cluster.name == "two"
+    assert two.name == "two"
+
+
+async def test_nobody_is_gone_for_a_broker_that_was_away_itself() -> None:
+    nats = MemoryNats()
+    now = [100.0]
+    one = new_cluster(nats, "one", lambda: now[0])
+    two = new_cluster(nats, "two")
+    await one.begin()
+    await two.begin()
+    await settled()
+    now[0] += 60.0
+    one.sweep(now[0])
+    assert len(one.members) == 1
+    for _ in range(round(GONE_SECONDS)):
+        now[0] += ABSENCE_SECONDS / 3
+        one.sweep(now[0])
+    assert len(one.members) == 0
+
+
+async def test_nobody_is_gone_while_nats_is_gone() -> None:
+    nats = MemoryNats()
+    now = [100.0]
+    one = new_cluster(nats, "one", lambda: now[0])
+    two = new_cluster(nats, "two")
+    await one.begin()
+    await two.begin()
+    await settled()
+    nats.go()
+    for _ in range(30):
+        now[0] += 1.0
+        one.sweep(now[0])
+    assert len(one.members) == 1
+    nats.come()
+    one.sweep(now[0])
+    await settled()
+    assert len(one.members) == 1
+    assert set(nats.entries[BucketName.BROKERS]) == {"one", "two"}

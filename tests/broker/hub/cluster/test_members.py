@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.hub.cluster.members import GONE_SECONDS, MAX_MEMBERS, Members, Presence, read_presence
+from dbg_broker.hub.cluster.members import GONE_SECONDS, MAX_MEMBERS, Members, read_presence
 from dbg_broker.timers import Timers
 from dbg_wire.errors import PeerError
-
-
-def presence(name: str) -> Presence:
-    return Presence(name=name, url=f"wss://{name}:6900", fingerprints=(), host=name, pid=1, release="1", started=5.0)
+from tests.broker.hub.cluster.brokers import presence
 
 
 class Clock:
@@ -20,7 +17,7 @@ class Clock:
         self.now = 100.0
         self.told: list[str] = []
         timers = Timers(clock=lambda: self.now, schedule=lambda seconds, call: None)
-        came, gone = (lambda name: self.told.append(f"+{name}")), (lambda name: self.told.append(f"-{name}"))
+        came, gone = (lambda name, greets: self.told.append(f"+{name}")), (lambda name: self.told.append(f"-{name}"))
         self.members = Members(presence("me"), timers, came, gone)
 
 
@@ -76,3 +73,17 @@ def test_a_presence_is_read_as_it_was_written() -> None:
     assert read_presence(clock.members.value()) == presence("me")
     with pytest.raises(PeerError, match="can't be read"):
         read_presence(b"{}")
+
+
+def test_one_of_the_brokers_that_tell_events_tells_those_of_a_run() -> None:
+    names = ("a", "b", "c", "d")
+    told = {}
+    for name in names:
+        own = presence(name).replace(tells=name != "d")
+        members = Members(own, Clock().members._timers, lambda _, greets: None, lambda _: None)
+        for other in names:
+            members.saw(presence(other).replace(tells=other != "d"))
+        told[name] = {run for run in map(str, range(30)) if members.speaks_for(run)}
+    assert not told["d"]
+    assert all(told[name] for name in "abc")
+    assert sorted(run for runs in told.values() for run in runs) == sorted(map(str, range(30)))

@@ -10,14 +10,17 @@ from dbg_broker.hub.cluster.messages import (
     MESSAGES,
     CloseLeg,
     ClusterMessage,
+    Hello,
     LegData,
+    LegFrame,
+    LegRest,
     LegSilent,
     LegTaken,
     LegText,
-    Mirror,
     MirroredAges,
     MirroredEnd,
     MirroredRank,
+    MirrorPage,
     OpenLeg,
     Sync,
     decode,
@@ -25,33 +28,28 @@ from dbg_broker.hub.cluster.messages import (
 )
 from dbg_wire.errors import PeerError
 from dbg_wire.records.ranks import RankState
-from tests.broker.peers import STOPPED, registration
-
-SAID = registration()
+from tests.broker.hub.cluster.brokers import presence
+from tests.broker.peers import registration
 
 RANK = MirroredRank(
-    identity=SAID.identity,
-    process=SAID.process,
-    placement=SAID.placement,
-    ancestors=SAID.ancestors,
-    kernel=SAID.kernel,
-    secret=b"s" * 32,
-    report=STOPPED,
+    registration=registration(child=1, secret="5" * 64),
     state=RankState.LOST,
-    child=1,
     fence=7,
     ages=MirroredAges(since=1.5, heard=2.5, entered=3.5),
     end=MirroredEnd(ago=0.5, left=0.5, exit=1, died=True, detail="killed"),
 )
 
 EXAMPLES: tuple[ClusterMessage, ...] = (
-    Mirror(ranks=(RANK,), gone=("other",), last=True),
+    Hello(presence=presence("other"), answers=True),
+    MirrorPage(ranks=(RANK,), gone=("other",), last=True),
     Sync(),
     OpenLeg(leg=1, role=Role.DRIVER, name="me@host", token="", job=None, digest=b"d" * 32, peer="10.0.0.1:5"),
     LegText(leg=1, text=b"{}"),
     LegData(leg=1, data=bytes(range(256))),
     LegTaken(leg=1, count=4096),
     LegSilent(leg=1, seconds=3.5),
+    LegFrame(leg=1, frame=b"\x81\x02{}"),
+    LegRest(leg=1, seconds=0.5),
     CloseLeg(leg=1, by_terminal=True, code=1001, reason="it ends"),
 )
 
@@ -82,5 +80,5 @@ def test_bytes_that_are_no_message_are_refused(payload: bytes) -> None:
 
 
 def test_a_field_of_a_later_release_is_left_out() -> None:
-    later = msgspec.msgpack.encode(["taken", 1, 4096, "what comes later"])
+    later = msgspec.msgpack.encode(["taken", 1, 4096, False, "what comes later"])
     assert decode(later) == LegTaken(leg=1, count=4096)

@@ -13,10 +13,14 @@ from dbg_broker.home.issued import IssuedToken, IssuedTokens, format_issued
 from dbg_broker.home.tokens import Tokens, digest_of
 from dbg_broker.hub.cluster import tokens as shared_tokens
 from dbg_broker.hub.cluster.tokens import ISSUED_KEY, SharedTokens, UnreadableList
-from dbg_broker.net.bus import BucketName, BusDown, Entry
+from dbg_broker.net.bus.buckets import BucketName, BusDown, Entry
+from dbg_broker.net.websocket import CloseCode
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadSecretFile
-from tests.support.memory_bus import MemoryBus, MemoryNats
+from dbg_wire.messages import Greet, Logged, Mode, Notice, Seat, Sender, Subscribe, Welcome
+from tests.broker.hub.cluster.several import Several, key
+from tests.broker.peers import Broker, Peer, attach
+from tests.support.memory_bus import MemoryBuckets, MemoryNats
 from tests.support.time_unit import seconds
 
 ALICE = IssuedToken(name="alice", role=Role.WATCHER, digest=digest_of("alice"), made=1.0)
@@ -37,7 +41,7 @@ class Site:
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.shared.watch()
-        self.bus.watch(BucketName.TOKENS, lambda key, value: self._changed.set())
+        self.bus.buckets.watch(BucketName.TOKENS, ISSUED_KEY, lambda key, value: self._changed.set())
 
     def _keep(self, issued: IssuedTokens) -> IssuedTokens:
         self.home = self.home.joined(issued)
@@ -115,7 +119,7 @@ async def test_nats_comes_back_empty_and_has_all_again() -> None:
         site.shared.up()
     for site in (one, two):
         await site.until(lambda site=site: names(site) == ["bob"])  # type: ignore[misc]
-    await one.until(lambda: nats.buckets[BucketName.TOKENS][ISSUED_KEY].value == format_issued(one.home).encode())
+    await one.until(lambda: nats.entries[BucketName.TOKENS][ISSUED_KEY].value == format_issued(one.home).encode())
 
 
 async def test_brokers_that_write_at_once_lose_nothing() -> None:
@@ -150,6 +154,35 @@ async def test_a_revocation_holds_before_a_disk_has_it() -> None:
     assert names(two) == []
 
 
+async def dialled(broker: Broker, token: str) -> Peer:
+    """Return a terminal with a token that was made for somebody."""
+    peer = Peer(await broker.dial("/client", token), Sender.CLIENT)
+    await peer.say(Greet(minor=0, release="0.1.0", name=f"{token}@login1"))
+    await peer.expect(Welcome)
+    return peer
+
+
+async def test_a_revoked_token_ends_legs_and_no_others(several: Several) -> None:
+    rank = await several.brokers[0].rank()
+    await several.listed(0)
+    with_alice = replace(several.brokers[1].tokens, issued=IssuedTokens((ALICE, BOB)))
+    for broker in several.brokers:
+        broker.reception.use(with_alice)
+    listener = await several.brokers[1].terminal("ide@login1")
+    await listener.say(Subscribe(logs=True))
+    alice, bob = [await dialled(several.brokers[1], name) for name in ("alice", "bob")]
+    own = await several.brokers[1].seated(key(0), "me@login1", Mode.WATCH)
+    for one in (alice, bob):
+        await one.say(attach(key(0), Mode.WATCH))
+        await one.expect(Seat)
+    several.brokers[0].reception.use(replace(with_alice, issued=with_alice.issued.revoke("alice", 3.0)))
+    assert (await alice.closed())[0] == CloseCode.REVOKED
+    await rank.say(Notice(text="loss=0.5", is_log=True))
+    assert (await listener.expect(Logged)).text == "loss=0.5"
+    for one in (bob, own):
+        assert (await one.expect(Notice)).text == "loss=0.5"
+
+
 async def test_a_list_that_can_not_be_read_changes_nothing_and_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     nats = MemoryNats()
     one = Site(nats, "one", IssuedTokens((ALICE,)))
@@ -163,8 +196,8 @@ async def test_a_list_that_can_not_be_read_changes_nothing_and_is_told_of(caplog
             await one.shared.exchange()
         assert names(one) == ["alice"]
     # As the sentence says.
-    await one.bus.remove(BucketName.TOKENS, ISSUED_KEY)
-    await one.until(lambda: ISSUED_KEY in nats.buckets[BucketName.TOKENS])
+    one.bus.announce(BucketName.TOKENS, ISSUED_KEY, None)
+    await one.until(lambda: ISSUED_KEY in nats.entries[BucketName.TOKENS])
 
 
 async def test_who_changes_a_token_is_told_whether_the_others_were() -> None:
@@ -175,7 +208,7 @@ async def test_who_changes_a_token_is_told_whether_the_others_were() -> None:
     assert await said.get() == ""
     nats.is_up = False
     one.shared.share(said.put_nowait)
-    assert await said.get() == "NATS does not answer"
+    assert (await said.get()).startswith("NATS does not answer")
 
 
 async def test_who_changes_a_token_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,14 +220,14 @@ async def test_who_changes_a_token_does_not_wait_for_ever(monkeypatch: pytest.Mo
 
     async def read_late(bucket: BucketName, key: str) -> Entry | None:
         await answers.wait()
-        return await MemoryBus.read(one.bus, bucket, key)
+        return await MemoryBuckets.read(one.bus.buckets, bucket, key)
 
-    monkeypatch.setattr(one.bus, "read", read_late)
+    monkeypatch.setattr(one.bus.buckets, "read", read_late)
     one.change(lambda home: home.issue(ALICE))
     said: asyncio.Queue[str] = asyncio.Queue()
     one.shared.share(said.put_nowait)
-    assert await said.get() == "NATS does not answer"
+    assert (await said.get()).startswith("NATS does not answer")
     # It goes on waiting, and the others are told in the end.
     answers.set()
-    await one.until(lambda: b"alice" in nats.buckets[BucketName.TOKENS][ISSUED_KEY].value)
+    await one.until(lambda: b"alice" in nats.entries[BucketName.TOKENS][ISSUED_KEY].value)
     one.shared.close()

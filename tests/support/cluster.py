@@ -1,0 +1,81 @@
+"""Several real brokers that act as one: each with a home of its own, all with the same tokens."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support.broker import RunningBroker, running_broker
+from tests.support.nats_servers import NatsServers
+from tests.support.processes import Processes
+
+CAME = r"the broker (\S+) has come"
+"""What a broker logs of another one."""
+
+
+def make_home(home: Path, tokens: Path) -> Path:
+    """Make a home with a copy of the tokens that all brokers have; the first one makes them."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not tokens.exists():
+        tokens.mkdir(mode=0o700)
+    shutil.copytree(tokens, home / "tokens", dirs_exist_ok=True)
+    (home / "tokens").chmod(0o700)
+    return home
+
+
+class Brokers(Sequence[RunningBroker]):
+    """Brokers of one cluster, all of which know each other."""
+
+    def __init__(self, processes: Processes, nats: NatsServers, directory: Path, tokens: Path) -> None:
+        self._processes, self._nats, self._directory, self._tokens = processes, nats, directory, tokens
+        self._brokers: list[RunningBroker] = []
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._brokers[number]
+
+    def __len__(self) -> int:
+        return len(self._brokers)
+
+    @property
+    def homes(self) -> list[Path]:
+        """Their homes."""
+        return [broker.home for broker in self._brokers]
+
+    def add(
+        self, *arguments: str, env: Mapping[str, str] | None = None, wrap: Callable[..., Any] = list
+    ) -> RunningBroker:
+        """Start another one, and return when it and the others know each other."""
+        home = make_home(self._directory / f"home{len(self._brokers)}", self._tokens)
+        words = ("-v", "--cluster", self._nats.url, *arguments)
+        broker = running_broker(self._processes, home, *words, env=env, wrap=wrap)
+        if not any(self._tokens.iterdir()):
+            shutil.copytree(home / "tokens", self._tokens, dirs_exist_ok=True)
+        self._brokers.append(broker)
+        self.wait_until_joined()
+        return broker
+
+    def restart(self, broker: RunningBroker) -> None:
+        """Start an ended one again, and return when it and the others know each other."""
+        broker.restart()
+        self.wait_until_joined()
+
+    def wait_until_joined(self) -> None:
+        """Return when each of those that run knows each other one that runs."""
+        there = [broker for broker in self._brokers if broker.process.exit_status is None]
+        for broker in there:
+            for other in there:
+                if other is not broker:
+                    pattern = rf"the broker \S+-{other.process.pid}-\S+ has come"
+                    broker.process.wait_for_output(pattern, stream="stderr")
+
+    def status(self, broker: RunningBroker) -> dict[str, Any]:
+        """Return what ``dbg-broker status --json`` says."""
+        command = [sys.executable, "-m", "dbg_broker", "status", "--json"]
+        said = subprocess.run(command, env=broker.environment, capture_output=True, text=True, check=True)
+        document: dict[str, Any] = json.loads(said.stdout)
+        return document
