@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import OpenTerminal
+from tests.docs.page_picture import waiting_crowd
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.chromium import Chromium, chromium_or_skip
 from tests.support.pages import start_web
@@ -60,17 +60,8 @@ def stopped_ranks(processes: Processes, home: Path, count: int, engine: str = "p
     return broker
 
 
-def crowd(processes: Processes, home: Path, count: int, missing: int) -> RunningBroker:
-    """Start a broker and light ranks that wait in a collective for one of them."""
-    broker = running_broker(processes, home)
-    words = [broker.url, broker.rendezvous["tokens"]["rank"], str(count), str(missing)]
-    there = processes.start("crowd", [sys.executable, "-m", "tests.support.waiting_crowd", *words], cwd=ROOT)
-    there.wait_for_output("registered")
-    return broker
-
-
 def test_a_thousand_ranks_are_drawn_selected_and_asked(chromium: Chromium, processes: Processes, home: Path) -> None:
-    crowd(processes, home, 1000, 11)
+    waiting_crowd(processes, home, 1000, 11)
     with chromium.tab(address_of(processes, home, "--drive")) as tab:
         tab.until_text("#counts", "1000 running")
         assert "1000 running" in str(tab.evaluate("() => document.querySelector('#grid').ariaLabel"))
@@ -90,6 +81,10 @@ def test_a_thousand_ranks_are_drawn_selected_and_asked(chromium: Chromium, proce
         tab.ask("why")
         tab.until_text("#answer", "rank 11")
         tab.until_text("#answer", "has not come to all_reduce")
+        tab.until_text("#why summary", "has not come to all_reduce")
+        tab.until_text("#counts", "1 awaited")
+        tab.click("#why .next button")
+        tab.until_text("#whom", "rank 11")
         tab.press("Tab")
         tab.click("#view")
         assert tab.count("#list tbody tr") == 100

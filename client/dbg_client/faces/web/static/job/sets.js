@@ -6,7 +6,7 @@
  * @typedef {import("./ranks.js").Row} Row
  * @typedef {(row: Row) => boolean} Fits
  */
-import { conditionOf } from "./ranks.js";
+import { conditionOf, placeOf } from "./ranks.js";
 
 const MAX_NUMBER = 10_000_000;
 const NUMBERS = /^(\d{1,8})(?:-(\d{1,8})(?:\/(\d{1,8}))?|:(\d{1,8})(?::(\d{1,8}))?)?$/;
@@ -191,4 +191,17 @@ function spelled(inside) {
     if (!first || !(count >= 1 && count <= 100_000)) throw new BadSet(`The numbers “[${inside}]” can't be read.`);
     return Array.from({ length: count }, (_, index) => String(Number(first) + index).padStart(first.length, "0"));
   }).join("|");
+}
+
+/** Read what is searched for: a set, or else a part of what is known of a rank.
+ * @param {string} text @param {(name: string) => ReadonlySet<string> | undefined} group @returns {Fits} */
+export function parseSearch(text, group) {
+  try {
+    return parseSet(text, group);
+  } catch (error) {
+    if (!(error instanceof BadSet)) throw error;
+    const part = text.trim().toLowerCase();
+    return (row) => [row.address, row.state, row.reason, row.detail, row.driver, placeOf(row), row.where?.function]
+      .some((one) => one?.toLowerCase().includes(part));
+  }
 }
