@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -217,7 +218,10 @@ def test_recordings_of_the_broker_are_listed(processes: Processes, home: Path, t
     run(work)
 
 
-def test_the_page_ends_with_the_command_and_the_rank_stays(processes: Processes, home: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
+def test_the_page_ends_with_the_command_and_the_rank_stays(
+    processes: Processes, home: Path, number: signal.Signals, status: int
+) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, STRAIGHT, 1)
     wait_until_stopped(home, 1)
@@ -229,10 +233,10 @@ def test_the_page_ends_with_the_command_and_the_rank_stays(processes: Processes,
             browser.terminal(await key_of(browser)) as terminal,
         ):
             await terminal.until_bytes(b"PuDB")
-            child.signal(2)
+            child.signal(number)
             assert await live.until_end() == 1001
             assert await terminal.until_end() == 1001
-            assert await asyncio.to_thread(child.wait) == 130
+            assert await asyncio.to_thread(child.wait) == status
             assert "Traceback" not in child.text("stderr")
 
     run(work)
