@@ -89,6 +89,7 @@ class PageServer:
     ) -> None:
         self._switchboard, self._target, self._access, self._drive = switchboard, target, access, drive
         self._wish, self._hang_seconds = wish, hang_seconds
+        self._may_act = True
         self.files = static_files()
         self._recordings = RecordingTable(switchboard)
         self._page = page_text()
@@ -150,7 +151,10 @@ class PageServer:
 
     def why_not(self) -> str:
         """Return why a page may change nothing, empty if it may."""
-        if not self._switchboard.may_act:
+        if self._switchboard.welcome is not None:
+            # While the broker is away its last word counts.
+            self._may_act = self._switchboard.may_act
+        if not self._may_act:
             return WATCHES
         return "" if self._drive else LOOKS_ONLY
 
@@ -184,6 +188,9 @@ class PageServer:
             return web.Response(status=refused.status, text=f"{refused}\n")
         except web.HTTPException as error:
             return web.Response(status=error.status, text=f"{error.reason}\n")
+        except Exception as error:
+            # Whatever fails, the other requests go on.
+            return web.Response(status=500, text=f"{bug(error)}\n")
 
     def _exchange(self, request: web.Request) -> web.Response:
         answer = web.Response(status=303, headers={"Location": "/"})

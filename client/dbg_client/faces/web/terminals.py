@@ -121,7 +121,8 @@ class PageSeat:
 
     async def _open(self, driving: Driving) -> None:
         try:
-            await self._switchboard.open()
+            # The seat need not wait for the list of all ranks, which comes as well.
+            await self._switchboard.dial()
             driving.begin()
         except DbgError as error:
             self.finished(error)
