@@ -243,3 +243,19 @@ def test_screen_readers_and_keyboards_find_everything(chromium: Chromium, proces
         # Keys reach the list of ranks, which stands for the grid, and go from there into a terminal and out again.
         headers = tab.evaluate("() => [...document.querySelectorAll('#list thead th')].map((one) => one.textContent)")
         assert headers[:3] == ["Rank", "State", "Place"]
+
+
+def test_a_page_that_comes_second_looks_on_and_can_take_the_keyboard(
+    chromium: Chromium, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    stopped_ranks(processes, home, 1)
+    terminal = sit_in_pudb(open_terminal, "0")
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_text(".pane .driver", "drives")
+        tab.until_text(".pane .keyboard", "Take")
+        tab.click(".pane .keyboard")
+        tab.until_text(".pane .driver", "you drive")
+        terminal.wait_for("watching,")

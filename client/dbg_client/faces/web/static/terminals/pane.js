@@ -3,7 +3,7 @@
  *
  * @typedef {"watch" | "drive" | "take"} Mode
  * @typedef {{close: (pane: Pane) => void, next: (pane: Pane, by: number) => void, leave: (to: "grid" | "ask") => void,
- *   help: () => void, canDrive: () => boolean}} On
+ *   again: (pane: Pane, mode: Mode) => void, help: () => void, canDrive: () => boolean}} On
  */
 import { sourceView } from "../answers/verdict.js";
 import { button, h } from "../job/dom.js";
@@ -38,6 +38,9 @@ export class Pane {
     this.driver = h("span", { class: "driver" });
     this.notice = h("p", { class: "notice", role: "status" });
     this.keyboard = button({ class: "keyboard", onclick: () => this.toggleKeyboard() });
+    const again = (/** @type {Mode} */ wanted, /** @type {string} */ text) =>
+      button({ onclick: () => this.on.again(this, wanted) }, text);
+    this.again = h("span", { hidden: true }, again("watch", "Look"), on.canDrive() ? again("take", "Take") : "");
     this.screen = h("div", { class: "screen" });
     this.around = h("div", { class: "around", hidden: true });
     this.element = this.build();
@@ -54,7 +57,7 @@ export class Pane {
 
   build() {
     return h("section", { class: "pane", "aria-label": `Terminal of ${this.address}` },
-      h("header", {}, h("b", {}, this.address), this.standing, this.driver, this.keyboard,
+      h("header", {}, h("b", {}, this.address), this.standing, this.driver, this.again, this.keyboard,
         button({ class: "quiet", "aria-label": `Detach from ${this.address}`,
           title: "Detach (Ctrl-] d); the rank stays as it is", onclick: () => this.on.close(this) }, "×")),
       h("div", { class: "screens" }, this.screen, this.around), this.lines.element, this.notice);
@@ -185,6 +188,7 @@ export class Pane {
     this.element.classList.toggle("driving", Boolean(driving));
     this.keyboard.hidden = !this.on.canDrive() || this.isOver;
     this.keyboard.textContent = driving ? "Release" : comes ? "Asked…" : driver ? "Take" : "Drive";
+    this.again.hidden = !this.isOver;
     this.lines.element.hidden = kind !== "lines" || this.isOver;
     if (kind !== "lines") this.around.hidden = true;
     this.lines.allow(Boolean(driving));
@@ -215,7 +219,8 @@ export class Pane {
       this.command(event.key);
       return false;
     }
-    if (isControl && event.key === "]") {
+    // With AltGr, by which some keyboards have the bracket, Alt counts as pressed.
+    if (event.ctrlKey && !event.metaKey && event.key === "]") {
       this.isPrefixed = true;
       this.tell("Ctrl-]: d detach · w keyboard · n p next stopped · r ranks · : ask · ] itself");
       event.preventDefault();
