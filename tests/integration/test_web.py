@@ -194,6 +194,9 @@ def test_questions_and_news_of_several_ranks(processes: Processes, home: Path) -
             assert (await live.answer(4, "continue 2"))["document"]["answered"] == 1
             event = await live.until("event", lambda said: said["kind"] in ("goes_on", "exit"))
             assert event["ranks"] == "2"
+            await asyncio.to_thread(attach, home, "eval", "1", "n + 100")
+            event = await live.until("event", lambda said: said["kind"] == "asked" and said["text"] == "eval n + 100")
+            assert (event["ranks"], "(web)" in event["who"]) == ("1", False)
 
     run(work)
 

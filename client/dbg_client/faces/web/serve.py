@@ -8,17 +8,19 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
 from dbg_client.actions.streams import tell
+from dbg_client.core.errors import bug
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.core.switchboard import Switchboard, person_name, switchboard_to
 from dbg_client.faces.web.access import (
     FIXED_HEADERS,
     NONCE,
@@ -29,12 +31,12 @@ from dbg_client.faces.web.access import (
     new_nonce,
     require_own,
 )
+from dbg_client.faces.web.audit import AuditTail
 from dbg_client.faces.web.feed import Feed
-from dbg_client.faces.web.files import page_text, static_files
+from dbg_client.faces.web.files import RecordingTable, page_text, static_files
 from dbg_client.faces.web.live import Asks, LivePage
 from dbg_client.faces.web.messages import Ended, Hello
 from dbg_client.faces.web.outbox import Guest, Outbox, hold
-from dbg_client.faces.web.recordings import RecordingTable
 from dbg_client.faces.web.terminals import NO_RANK, NoSeat, PageSeat
 from dbg_client.faces.web.verdicts import HANG_SECONDS, VerdictWatch
 from dbg_client.words.settings import Web
@@ -45,6 +47,9 @@ from dbg_wire.targets.selection import Target
 from dbg_wire.version import RELEASE
 
 LOOPBACK = "127.0.0.1"
+
+PROGRAM = "web"
+"""What other users see behind the name of this server's user."""
 
 LOOKS_ONLY = "this page only looks; `dbg-attach web --drive` lets it act"
 WATCHES = "the token of this server lets it only look; one made by `dbg-broker token --role driver` lets it act"
@@ -101,8 +106,12 @@ class PageServer:
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=END_SECONDS)
         await runner.setup()
         following = [
-            asyncio.create_task(VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run()),
-            asyncio.create_task(self._recordings.follow(self.feed)),
+            asyncio.create_task(self._guarded(work))
+            for work in (
+                VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run(),
+                self._recordings.follow(self.feed),
+                AuditTail(self._switchboard, person_name(PROGRAM)).follow(self.feed),
+            )
         ]
         try:
             await web.SockSite(runner, listening).start()
@@ -115,6 +124,13 @@ class PageServer:
             self.feed.close()
             await self._send_away()
             await runner.cleanup()
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what goes on beside the pages; a fault of ours there is told, and they go on."""
+        try:
+            await work
+        except Exception as error:
+            self.feed.note("broker", bug(error))
 
     async def _send_away(self) -> None:
         """Close all sockets; those that do not take it are cut off."""
@@ -259,7 +275,7 @@ async def served_page(
     target = None
     if settings.target is not None:
         target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
-    switchboard = switchboard_to(broker.address, broker.timeout, program="web")
+    switchboard = switchboard_to(broker.address, broker.timeout, program=PROGRAM)
     await switchboard.open()
     try:
         listening = listen(settings.port)
