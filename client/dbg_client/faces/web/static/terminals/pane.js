@@ -33,7 +33,10 @@ export class Pane {
     /** @type {WebSocket | null} */
     this.socket = null;
     this.encoder = new TextEncoder();
-    this.lines = new LinePrompt((message) => this.say(message), (prompt, line) => this.echo(prompt, line));
+    this.lines = new LinePrompt({
+      send: (message) => this.say(message), echo: (prompt, line) => this.echo(prompt, line),
+      isPrefixed: (event) => this.prefixed(event),
+    });
     this.standing = h("span", { class: "standing" });
     this.driver = h("span", { class: "driver" });
     this.notice = h("p", { class: "notice", role: "status" });
@@ -212,20 +215,8 @@ export class Pane {
    * @param {KeyboardEvent} event */
   pressed(event) {
     if (event.type !== "keydown") return true;
+    if (this.prefixed(event)) return false;
     const isControl = event.ctrlKey && !event.altKey && !event.metaKey;
-    if (this.isPrefixed && !["Control", "Shift", "Alt", "Meta"].includes(event.key)) {
-      this.isPrefixed = false;
-      event.preventDefault();
-      this.command(event.key);
-      return false;
-    }
-    // With AltGr, by which some keyboards have the bracket, Alt counts as pressed.
-    if (event.ctrlKey && !event.metaKey && event.key === "]") {
-      this.isPrefixed = true;
-      this.tell("Ctrl-]: d detach · w keyboard · n p next stopped · r ranks · : ask · ] itself");
-      event.preventDefault();
-      return false;
-    }
     if (isControl && event.key.toLowerCase() === "c" && this.terminal.hasSelection()) {
       void navigator.clipboard?.writeText(this.terminal.getSelection());
       this.terminal.clearSelection();
@@ -234,6 +225,24 @@ export class Pane {
     }
     // The browser pastes, and xterm takes it from there.
     return !(isControl && event.key.toLowerCase() === "v");
+  }
+
+  /** Handle the prefix and the key behind it; return whether this is one of them. @param {KeyboardEvent} event */
+  prefixed(event) {
+    if (this.isPrefixed && !["Control", "Shift", "Alt", "Meta"].includes(event.key)) {
+      this.isPrefixed = false;
+      event.preventDefault();
+      this.command(event.key);
+      return true;
+    }
+    // With AltGr, by which some keyboards have the bracket, Alt counts as pressed.
+    if (event.ctrlKey && !event.metaKey && event.key === "]") {
+      this.isPrefixed = true;
+      this.tell("Ctrl-]: d detach · w keyboard · n p next stopped · r ranks · : ask · ] itself");
+      event.preventDefault();
+      return true;
+    }
+    return false;
   }
 
   /** @param {string} key */
