@@ -13,7 +13,7 @@ import { Happened } from "./job/happened.js";
 import { Live } from "./job/link.js";
 import { conditionOf, duration, Ranks } from "./job/ranks.js";
 import { download, savedPage } from "./job/save.js";
-import { formatRows, parseSearch } from "./job/sets.js";
+import { addressed, formatRows, parseSearch } from "./job/sets.js";
 import { Panes } from "./terminals/panes.js";
 import { Recordings } from "./terminals/player.js";
 
@@ -119,7 +119,9 @@ class Page {
   /** @param {boolean} up */
   connected(up) {
     if (!up) this.panel.disconnected();
-    this.tellLink(up ? "" : this.wasUp ? "no connection to the server; dialling again" : "connecting…");
+    const isLong = this.live.failures > 4;
+    const gone = isLong ? "no server; if the command has ended, open a new link" : "no connection to the server";
+    this.tellLink(up ? "" : this.wasUp || isLong ? gone : "connecting…");
     this.wasUp ||= up;
   }
 
@@ -167,6 +169,7 @@ class Page {
     role.title = hello.drive ? "This page may type and change ranks." : hello.why_not;
     role.className = hello.drive ? "chip drives" : "chip";
     this.panel.allow(hello.drive);
+    this.panel.connected();
     if (isFirst) this.panes.restore();
     if (isFirst && this.panes.panes.length) this.dock.open("terminals");
     this.draw();
@@ -262,11 +265,8 @@ class Page {
 
   whom() {
     const chosen = this.ranks.rows.filter((row) => this.selected.has(row.key));
-    if (!chosen.length) return { keys: [], text: this.hello.target || "all ranks" };
-    const text = formatRows(chosen, this.ranks.rows);
-    const plural = chosen.length > 1 ? "s" : "";
-    const name = text === "all" ? "all ranks" : text.length > 40 ? `${chosen.length} ranks` : `rank${plural} ${text}`;
-    return { keys: chosen.map((row) => row.key), text: name };
+    if (!chosen.length) return { keys: [], ranks: "", text: this.hello.target || "all ranks" };
+    return addressed(chosen, this.ranks.rows);
   }
 
   /** @param {string[]} keys */

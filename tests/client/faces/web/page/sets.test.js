@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  BadSet, formatNumbers, formatRows, parseSearch, parseSet,
+  addressed, BadSet, formatNumbers, formatRows, parseSearch, parseSet,
 } from "../../../../../client/dbg_client/faces/web/static/job/sets.js";
 import { row, rowsOf } from "./rows.js";
 
@@ -81,4 +81,12 @@ test("what is no set is searched for as a part of what is known", () => {
   assert.deepEqual(found("<b>"), [2]);
   assert.deepEqual(found("0-1"), [0, 1]);
   assert.deepEqual(found("nowhere"), []);
+});
+
+test("few ranks are asked by their keys and very many by a target, as the server takes no text without end", () => {
+  const many = rowsOf(3000);
+  assert.deepEqual(addressed(many.slice(0, 2), many), { keys: ["4711.0/0", "4711.0/1"], ranks: "", text: "ranks 0-1" });
+  assert.deepEqual(addressed(many.slice(1), many), { keys: [], ranks: "1-2999", text: "ranks 1-2999" });
+  assert.equal(addressed(many, many).ranks, "all");
+  assert.equal(addressed([many[7]], many).text, "rank 7");
 });

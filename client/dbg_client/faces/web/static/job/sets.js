@@ -83,6 +83,18 @@ export function formatRows(rows, all) {
   return [...[...numbered].map(([job, numbers]) => job + formatNumbers(numbers)), ...others].join(",");
 }
 
+/** Ranks that a question names by their keys: those of very many would make a text that the server does not take. */
+const MAX_KEYS = 1000;
+
+/** Return how a question names ranks, and how people are told of them.
+ * @param {Row[]} rows @param {Row[]} all @returns {{keys: string[], ranks: string, text: string}} */
+export function addressed(rows, all) {
+  const ranks = formatRows(rows, all);
+  const short = ranks.length > 40 ? `${rows.length} ranks` : `rank${rows.length > 1 ? "s" : ""} ${ranks}`;
+  const text = ranks === "all" ? "all ranks" : short;
+  return rows.length > MAX_KEYS ? { keys: [], ranks, text } : { keys: rows.map((row) => row.key), ranks: "", text };
+}
+
 /** Divide at commas that stand in no bracket. @param {string} text */
 function terms(text) {
   return text.match(/(?:\[[^\]]*\]|[^,[])+/g) ?? [];

@@ -32,6 +32,8 @@ stampStyles();
 export function openTerminal(place, { columns, rows } = {}) {
   const terminal = new Terminal({
     theme: THEME, fontSize: 13, fontFamily: "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace",
+    // Nothing that a rank draws is a link: a click would lead away from the page.
+    linkHandler: { activate: () => {} },
     scrollback: 5000, disableStdin: columns !== undefined, ...(columns && rows ? { cols: columns, rows } : {}),
   });
   const fitting = new FitAddon();
