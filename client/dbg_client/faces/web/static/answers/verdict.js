@@ -65,6 +65,11 @@ export class Why {
     this.draw();
   }
 
+  /** @returns {Set<string>} the keys of the ranks for which others wait */
+  get missing() {
+    return new Set([...this.told.values()].flatMap((message) => message.missing ?? []));
+  }
+
   /** Leave the room to something else: the sentence stays. */
   fold() {
     for (const details of this.element.querySelectorAll("details")) details.open = false;
@@ -120,15 +125,16 @@ export function tableOfVerb(document) {
   /** @type {Record<string, unknown>[]} */
   const rows = Array.isArray(document.groups) ? document.groups : [];
   if (!rows.length || !("collective" in rows[0])) return null;
-  const columns = COLUMNS.filter((name) => rows.some((row) => cell(row[name])));
+  const columns = COLUMNS.filter((name) => rows.some((row) => cell(name, row[name])));
   const notes = /** @type {string[]} */ (Array.isArray(document.notes) ? document.notes : []);
   return h("div", {}, h("table", { class: "table" },
     h("thead", {}, h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...columns.map((name) => h("td", {}, cell(row[name]))))))),
+    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...columns.map((name) => h("td", {}, cell(name, row[name]))))))),
   ...notes.map((note) => h("p", { class: "muted" }, note)));
 }
 
-/** @param {unknown} value */
-function cell(value) {
+/** @param {string} name @param {unknown} value */
+function cell(name, value) {
+  if (name === "age" && typeof value === "number") return duration(value);
   return value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
 }

@@ -25,6 +25,8 @@ export class Entry {
     /** The question that the user has to agree to. */
     this.confirm = "";
     this.done = false;
+    /** Whether it was asked again and again when the connection ended. */
+    this.isBroken = false;
     this.size = 0;
   }
 
@@ -110,6 +112,7 @@ export class History {
     for (const entry of this.entries) {
       if (entry.done) continue;
       entry.done = true;
+      entry.isBroken = Boolean(entry.question.every && entry.answer);
       entry.failure ||= entry.answer ? "" : "The connection to the server ended before the answer came.";
       entry.progress = entry.confirm = "";
     }
