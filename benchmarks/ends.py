@@ -1,7 +1,7 @@
 """The ends of a relay, as light as Python makes them, so that what is measured is the relay between them.
 
-``python -m benchmarks.ends tcp`` echoes what comes to a port that it prints; ``… rank URL TOKEN`` is a stopped rank of
-a broker that echoes keys; ``… relay URL`` is the same at the relay of :mod:`benchmarks.baselines.relay`.
+``python -m benchmarks.ends tcp`` echoes what comes to a port that it prints; ``… rank URL TOKEN NUMBER`` is a stopped
+rank of a broker that echoes keys; ``… relay URL`` is the same at the relay of :mod:`benchmarks.baselines.relay`.
 """
 
 from __future__ import annotations
@@ -245,8 +245,8 @@ def main(kind: str, *arguments: str) -> None:
     if kind == "tcp":
         echo_tcp()
     elif kind == "rank":
-        url, token = arguments
-        echo_keys(rank_end(url, token, 0))
+        url, token, number = arguments
+        echo_keys(rank_end(url, token, int(number)))
     else:
         echo_frames(WebSocketEnd.dial(arguments[0], "/agent/1"))
 

@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from benchmarks.bench import MODES, PATIENCE, Bench, Row, apart, interleaved
+from benchmarks.bench import MODES, PATIENCE, Bench, Row, Unmeasurable, apart, interleaved
 from benchmarks.ends import RelayTypist, TcpTypist, Terminal, Typist
 from benchmarks.figures import Figure, quantile
 from tests.broker.peers import registration
 from tests.support.broker import RunningBroker
+from tests.support.cluster import Brokers
+from tests.support.nats_servers import HAS_NATS, NatsServers
 from tests.support.processes import Child
+from tests.support.ranks import wait_until_states
 
 ROUNDS, KEYS = 10, 200
 IDLE, STREAMS = 1000, 50
@@ -52,8 +55,38 @@ def through_relay(bench: Bench, serves: Serves) -> Typist:
 def through_broker(bench: Bench, serves: Serves, broker: RunningBroker) -> Typist:
     """Return a typist at a rank that echoes."""
     serves(broker.process)
-    bench.module("benchmarks.ends", "rank", broker.url, broker.tokens["rank"]).wait_for_output("echoes")
+    start_rank(bench, broker)
     return Terminal(broker.url, broker.tokens["driver"], registration(0).identity.key)
+
+
+def start_rank(bench: Bench, broker: RunningBroker, number: int = 0) -> None:
+    """Start a rank that echoes."""
+    bench.module("benchmarks.ends", "rank", broker.url, broker.tokens["rank"], number).wait_for_output("echoes")
+
+
+def at_another_broker(bench: Bench) -> list[Figure]:
+    """Measure keys to a rank of the terminal's own broker, and to one of another broker of its cluster."""
+    if not HAS_NATS:
+        raise Unmeasurable("needs nats-server")
+    with apart() as serves:
+        servers = NatsServers(bench.processes, bench.folder, 1)
+        servers.start()
+        brokers = Brokers(bench.processes, servers, bench.folder, bench.folder / "tokens")
+        own, other = brokers.add(), brokers.add()
+        for child in (*servers.children, own.process, other.process):
+            if child is not None:
+                serves(child)
+        for number in range(2):
+            start_rank(bench, own, number)
+        wait_until_states(other.home, {0: "stopped", 1: "stopped"})
+        near, far = (registration(number).identity.key for number in range(2))
+        return compared(
+            {
+                "direct echo": direct(bench, serves),
+                "its own broker, TLS": Terminal(own.url, own.tokens["driver"], near),
+                "another broker, TLS": Terminal(other.url, other.tokens["driver"], far),
+            }
+        )
 
 
 def waits(typist: Typist) -> list[float]:
@@ -123,6 +156,11 @@ def beside(figure: Figure, others: str) -> Figure:
 BESIDE = f"a key and its echo alone, beside {IDLE:,} idle ranks, and beside {STREAMS} streams of 50 KiB/s as well"
 ROWS = (
     Row("keystroke", "a key and its echo, between two light ends", alone),
+    Row(
+        "keystroke-cluster",
+        "a key and its echo at a rank of another broker, over one server of NATS",
+        at_another_broker,
+    ),
     Row("keystroke-loaded", f"{BESIDE}, plain", loaded("plain")),
     Row("keystroke-loaded-tls", f"{BESIDE}, TLS", loaded("TLS")),
 )

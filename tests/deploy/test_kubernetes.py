@@ -22,7 +22,7 @@ from tests.support.manifests import (
     pod_spec,
 )
 
-FILES = ("broker.yaml", "train.yaml")
+FILES = ("broker.yaml", "brokers.yaml", "train.yaml")
 SERVED, TRAINED = manifest("broker.yaml"), manifest("train.yaml")
 BROKER_POD, RANK_POD = pod_spec(one(SERVED, "Deployment")), pod_spec(one(TRAINED, "Job"))
 (SERVING,), (TRAINING,) = BROKER_POD["containers"], RANK_POD["containers"]

@@ -26,7 +26,11 @@ from tests.support.time_unit import seconds
 USER_UNIT = DEPLOY / "systemd/user/dbg-broker.service"
 SOCKET = USER_UNIT.with_suffix(".socket")
 SYSTEM_UNIT = DEPLOY / "systemd/system/dbg-broker@.service"
+CLUSTER = DEPLOY / "systemd/system/dbg-broker@.service.d/cluster.conf"
+"""What makes the broker of that unit one of several."""
+NATS_UNIT = DEPLOY / "systemd/system/dbg-broker-nats.service"
 PAGE = (DEPLOY.parent / "docs/clusters/login-node.md").read_text()
+SEVERAL = (DEPLOY.parent / "docs/clusters/several-brokers.md").read_text()
 COMMAND = re.compile(r"^ExecStart=(\S+) (.*)$", re.MULTILINE)
 
 OWNER = 65532
@@ -55,13 +59,27 @@ def copied(unit: Path, folder: Path, name: str) -> str:
 
 @pytest.mark.parametrize(
     ("unit", "name", "whose"),
-    [(USER_UNIT, "dbg-broker.service", "--user"), (SYSTEM_UNIT, "dbg-broker@root.service", "--system")],
-    ids=["user", "system"],
+    [
+        (USER_UNIT, "dbg-broker.service", "--user"),
+        (SYSTEM_UNIT, "dbg-broker@root.service", "--system"),
+        (NATS_UNIT, "dbg-broker-nats.service", "--system"),
+    ],
+    ids=["user", "system", "nats"],
 )
 def test_systemd_accepts_the_unit(unit: Path, name: str, whose: str, tmp_path: Path) -> None:
     result = analyze(whose, "verify", copied(unit, tmp_path, name), folder=tmp_path)
     # An unknown option is a warning and status 0, so silence is what counts.
     assert (result.returncode, result.stdout + result.stderr) == (0, "")
+
+
+def test_systemd_accepts_what_makes_the_broker_one_of_several(tmp_path: Path) -> None:
+    path = copied(SYSTEM_UNIT, tmp_path, "dbg-broker@root.service")
+    (tmp_path / "dbg-broker@root.service.d").mkdir()
+    copied(CLUSTER, tmp_path / "dbg-broker@root.service.d", "cluster.conf")
+    result = analyze("--system", "verify", path, folder=tmp_path)
+    assert (result.returncode, result.stdout + result.stderr) == (0, "")
+    # A second command would be one too many for a service that tells when it is ready.
+    assert "\nExecStart=\nExecStart=/" in CLUSTER.read_text()
 
 
 def test_systemd_accepts_the_socket_and_gives_it_to_the_service(tmp_path: Path) -> None:
@@ -85,7 +103,17 @@ def test_the_page_states_how_systemd_judges_the_unit(unit: Path, tmp_path: Path)
     assert float(judged[1]) == pytest.approx(float(shown[1]), abs=0.3)
 
 
-@pytest.mark.parametrize("unit", [USER_UNIT, SYSTEM_UNIT], ids=["user", "system"])
+def test_the_page_of_several_brokers_states_how_systemd_judges_nats(tmp_path: Path) -> None:
+    shown = re.search(r"`systemd-analyze security` gives it ([0-9.]+)", SEVERAL)
+    assert shown is not None
+    path = copied(NATS_UNIT, tmp_path, NATS_UNIT.name)
+    result = analyze("security", "--offline=true", "--no-pager", path, folder=tmp_path)
+    judged = re.search(r"Overall exposure level for \S+: ([0-9.]+) ", result.stdout)
+    assert judged is not None, result.stderr
+    assert float(judged[1]) == pytest.approx(float(shown[1]), abs=0.3)
+
+
+@pytest.mark.parametrize("unit", [USER_UNIT, SYSTEM_UNIT, CLUSTER], ids=["user", "system", "cluster"])
 def test_our_command_takes_the_options(unit: Path) -> None:
     found = COMMAND.search(unit.read_text())
     assert found is not None

@@ -12,7 +12,7 @@ import pytest
 
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
 from dbg_dial.tcp import connected
-from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, Refused, WrongCertificate, WrongToken, WrongVersion
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import FakeBroker
@@ -98,7 +98,8 @@ async def test_one_who_says_nothing_is_waited_for_so_long_and_leaves_nothing_ope
         (ConnectionRefusedError(errno.ECONNREFUSED, "('::1', 1)"), BrokerUnreachable, "(Connection refused)"),
         (OSError("Multiple exceptions: …"), BrokerUnreachable, "Multiple exceptions"),
         (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), BrokerUnreachable, "service not known"),
-        (EOFError(), BrokerUnreachable, "it hung up"),
+        (EOFError(), HungUp, "it hung up"),
+        (ConnectionResetError(errno.ECONNRESET, "reset"), HungUp, "it hung up"),
         (ssl.SSLError("handshake"), WrongCertificate, "no TLS: "),
         (ValueError("cannot follow redirect"), Refused, "no broker: cannot follow redirect"),
     ],

@@ -43,7 +43,7 @@ def test_all_who_may_come_are_in_the_table() -> None:
     who = [name.strip("*") for name, _, _, _ in rows() if name]
     assert [name for name in who if name.startswith(("A stranger", "A rank", "A watcher", "A driver", "Root"))]
     assert all(can for name, can, _, _ in rows() if name)
-    assert len(who) == 9
+    assert len(who) == 11
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,8 @@ ELSEWHERE = {
     r"env DBG_HOME=\S+ dbg-attach .*": "tests/integration/test_deploy.py",
     r"\(umask 077; .*": "needs a login node",
     r"ssh .*": "needs a login node",
+    r"(?:for host in|nats-server|install|systemctl|cd|export DBG_CLUSTER_CREDENTIALS=).*": "needs three hosts; what it "
+    "starts: tests/deploy/test_several_brokers.py",
     r"kubectl .*": "needs a cluster of Kubernetes; tests/deploy/test_pods.py runs what they start",
     r"dbg-attach 0 --follow": "tests/deploy/test_pods.py",
     r"export DBG_(?:HOME=/var/lib|TOKEN_FILE=~/).*": "tests/deploy/test_systemd.py, test_pods.py",

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.nats_servers import NatsServers
 from tests.support.processes import Processes
+from tests.support.time_unit import seconds
 
 CAME = r"the broker (\S+) has come"
 """What a broker logs of another one."""
@@ -72,6 +74,19 @@ class Brokers(Sequence[RunningBroker]):
                 if other is not broker:
                     pattern = rf"the broker \S+-{other.process.pid}-\S+ has come"
                     broker.process.wait_for_output(pattern, stream="stderr")
+
+    def name_of(self, broker: RunningBroker) -> str:
+        """Return the name of a broker in the cluster, as another one has logged it."""
+        other = next(one for one in self._brokers if one is not broker and one.process.exit_status is None)
+        pattern = rf"the broker (\S+-{broker.process.pid}-\S+) has come"
+        return other.process.wait_for_output(pattern, stream="stderr")[1]
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds that is written to files."""
+        deadline = time.monotonic() + seconds(20)
+        while not holds():
+            assert time.monotonic() < deadline, "it did not come to hold"
+            time.sleep(0.05)
 
     def status(self, broker: RunningBroker) -> dict[str, Any]:
         """Return what ``dbg-broker status --json`` says."""

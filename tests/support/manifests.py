@@ -55,9 +55,11 @@ def one(found: list[Document], kind: str, name: str | None = None) -> Document:
 
 
 def pod_spec(document: Document) -> Document:
-    """Return the pod of a Deployment or Job."""
+    """Return the pod of a Deployment, Job or StatefulSet, with a claim as a volume for each template of claims."""
     spec: Document = document["spec"]["template"]["spec"]
-    return spec
+    claims = [one["metadata"]["name"] for one in document["spec"].get("volumeClaimTemplates", ())]
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+    return {**spec, "volumes": [*spec.get("volumes", ()), *volumes]}
 
 
 def containers(pod: Document) -> Iterator[Document]:

@@ -7,6 +7,7 @@ the user that runs the tests. A seccomp profile is not applied.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -70,9 +71,10 @@ class Node:
         binds.sort(key=lambda bind: Path(bind[1]).parts)
         root = self._new("root")
         argv = also or self._argv(container, image)
-        environ = (dict(image.environ) if image else {"PATH": f"{sys.prefix}/bin:/usr/bin:/bin", "HOME": "/"}) | {
-            each["name"]: self._value(each, index) for each in container.get("env", [])
-        }
+        environ = (
+            dict(image.environ) if image else {"PATH": f"{sys.prefix}/bin:/usr/bin:/bin:/usr/sbin", "HOME": "/"}
+        ) | {each["name"]: self._value(each, index, host) for each in container.get("env", [])}
+        argv = tuple(re.sub(r"\$\((\w+)\)", lambda found: environ.get(found[1], found[0]), word) for word in argv)
         if index is not None:
             # Kubernetes itself sets these two.
             environ |= {"JOB_COMPLETION_INDEX": str(index), "KUBERNETES_SERVICE_HOST": "10.96.0.1"}
@@ -80,7 +82,8 @@ class Node:
         script = [str(root), readonly, str(own["runAsUser"]), str(own["runAsGroup"]), str(group)]
         script += [word for bind in binds for word in bind]
         variables = [f"{key}={value}" for key, value in environ.items()]
-        inside = ["sh", "-c", ROOT_IN_ROOT, "sh", *script, "--", "env", "-i", *variables, *argv]
+        begun_in = ["--chdir", container["workingDir"]] if "workingDir" in container else []
+        inside = ["sh", "-c", ROOT_IN_ROOT, "sh", *script, "--", "env", "-i", *begun_in, *variables, *argv]
         return host.command(inside)
 
     def _argv(self, container: Document, image: Image | None) -> tuple[str, ...]:
@@ -88,13 +91,15 @@ class Node:
         default = () if container.get("command") or image is None else image.command
         return (*entrypoint, *container.get("args", default))
 
-    def _value(self, variable: Document, index: int | None) -> str:
+    def _value(self, variable: Document, index: int | None, host: Host) -> str:
         if "value" in variable:
             return str(variable["value"])
         source = variable["valueFrom"]
         if "secretKeyRef" in source:
             reference = source["secretKeyRef"]
             return str(self.secrets[reference["name"]]["stringData"][reference["key"]])
+        if source["fieldRef"]["fieldPath"] == "metadata.name":
+            return host.name
         assert source["fieldRef"]["fieldPath"] == "metadata.annotations['batch.kubernetes.io/job-completion-index']"
         return str(index)
 

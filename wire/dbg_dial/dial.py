@@ -22,7 +22,16 @@ from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketExce
 
 from dbg_dial.pin import check_certificate, check_token, client_context, untrusted
 from dbg_dial.tcp import Address
-from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.errors import (
+    BrokerUnreachable,
+    Busy,
+    DbgError,
+    HungUp,
+    Refused,
+    WrongCertificate,
+    WrongToken,
+    WrongVersion,
+)
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import CLOSE_SECONDS, MAX_FRAME_BYTES
 from dbg_wire.version import subprotocol
@@ -31,6 +40,9 @@ AddressInfos = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str,
 """What :func:`socket.getaddrinfo` returns."""
 
 T = TypeVar("T")
+
+MAX_LATER_SECONDS = 60.0
+"""Seconds after which a broker may want to be dialled again at most."""
 
 AskNameServer = Callable[[Callable[[], AddressInfos]], Awaitable[AddressInfos]]
 """Runs a call that blocks until a name server answers."""
@@ -84,6 +96,9 @@ async def first_to_answer(routes: Sequence[Reach], dial: Callable[[Reach, int], 
         try:
             return await dial(route, len(routes) - tried)
         except DbgError as error:
+            if isinstance(error, Busy):
+                # Others are as busy: it has kept a slot for this peer.
+                raise
             problems.append(error)
     first = next((error for error in problems if not isinstance(error, BrokerUnreachable)), problems[0])
     if isinstance(first, BrokerUnreachable) and len(problems) > 1:
@@ -204,10 +219,10 @@ def explain(url: str, error: BaseException, seconds: float, wording: Wording) ->
         return WrongCertificate(url, wording.no_tls.format(why=getattr(error, "reason", None) or error))
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
         return BrokerUnreachable(url, f"no answer within {seconds:g} s")
+    if isinstance(error, (ConnectionResetError, EOFError)) or isinstance(error.__cause__, EOFError):
+        return HungUp(url)
     if isinstance(error, OSError):
         return BrokerUnreachable(url, _why_unreachable(error))
-    if isinstance(error, EOFError) or isinstance(error.__cause__, EOFError):
-        return BrokerUnreachable(url, "it hung up")
     if isinstance(error, (InvalidHandshake, WebSocketException, ValueError)):
         return Refused(url, wording.no_broker.format(why=error))
     return error
@@ -220,10 +235,13 @@ def _why_unreachable(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
 
 
-def _refusal(url: str, error: InvalidStatus) -> Refused:
+def _refusal(url: str, error: InvalidStatus) -> DbgError:
     status = error.response.status_code
     body = bytes(error.response.body or b"").decode("utf-8", "replace").strip()
     said = body or f"HTTP status {status}"
+    later = error.response.headers.get("Retry-After", "") if status == 503 else ""
+    if later.isascii() and later.isdecimal() and len(later) <= 4:
+        return Busy(url, said, min(float(later), MAX_LATER_SECONDS))
     if status in (401, 403):
         return WrongToken(url, said)
     return WrongVersion(url, said) if status == 426 else Refused(url, said)

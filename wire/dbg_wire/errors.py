@@ -12,6 +12,8 @@
     ├── NoSuchRank               3   a target that fits nothing
     ├── NoBroker                 4   nothing names a broker
     ├── BrokerUnreachable        4   nobody answers there
+    │   ├── Busy                     a broker that says when it has time
+    │   └── HungUp                   a peer that has hung up before a word
     ├── SilentFile               4   the file server of a file that is needed doesn't answer
     ├── WrongHost                4   the address is the loopback of another host
     ├── Refused                  5   the peer answers, but refuses us or is not the expected broker
@@ -198,6 +200,24 @@ class BrokerUnreachable(DbgError):
 
     def __str__(self) -> str:
         return f"no broker answers at {printable(self.url)} ({printable(self.reason)}); is `dbg-broker serve` running?"
+
+
+class Busy(BrokerUnreachable):
+    """A broker that takes no newcomer just now, and wants to be dialled again after ``later`` seconds."""
+
+    def __init__(self, url: str, reason: str, later: float) -> None:
+        super().__init__(url, reason)
+        self.later = later
+
+    def __str__(self) -> str:
+        return f"the broker at {printable(self.url)} is busy: {printable(self.reason)}"
+
+
+class HungUp(BrokerUnreachable):
+    """A peer that has taken a connection and hung up, as a broker does on whom too many call at once."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, "it hung up")
 
 
 class SilentFile(DbgError):

@@ -25,19 +25,20 @@ from dbg_dial.dial import (
     open_websocket,
 )
 from dbg_dial.tcp import Address, connected, seconds_since_ack, seconds_since_ack_of
-from dbg_dial.waiting import Handover, within
-from dbg_wire.errors import BrokerUnreachable, DbgError, error_line
+from dbg_dial.waiting import Handover, pause_when_busy, within
+from dbg_wire.errors import BrokerUnreachable, Busy, DbgError, HungUp, error_line
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import CONNECTION_DEAD_SECONDS, PROBE_IDLE_SECONDS, SILENT_SECONDS
 
 CONNECT_SECONDS = 2.0
 """Seconds for the peer's kernel to take a connection: our kernel asks ever more rarely, a new attempt asks at once."""
 
-OPEN_SECONDS = 10.0
-"""Seconds for TLS and the upgrade: a broker needs some of them when thousands of ranks come back at once."""
+OPEN_SECONDS, LAST_OPEN_SECONDS = 10.0, 40.0
+"""Seconds for TLS and the upgrade, doubled after each attempt that they are over, up to the second: a broker needs some
+of them when thousands of ranks come at once, and what it has done for one that gives up is lost."""
 
 LEAST_OPEN_SECONDS = 3.0
-"""Seconds for TLS and the upgrade at least, where OPEN_SECONDS are shared by several brokers: one may be suspended."""
+"""Seconds for TLS and the upgrade at least, where they are shared by several brokers: one may be suspended."""
 
 GONE_SECONDS = 3.0
 """Seconds of silence of the peer's kernel that end a handshake. Our kernel asks it after two seconds. A new attempt
@@ -77,8 +78,15 @@ FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 2.0
 """Bounds of the random pause before the next attempt. A restarted broker has its ranks back within the upper bound, and
 2,000 ranks come no faster than the broker can shake hands."""
 
+NEWCOMERS_PER_SECOND = 10_000
+"""How many ranks of a job come in a second at most, all brokers together, when all start or lose theirs: the pauses of
+larger jobs are longer, up to LAST_BACKOFF_SECONDS. The kernel of a broker's host holds some thousand for it."""
+
 LAST_REFUSED_SECONDS = 3.0
 """The upper bound if a broker refuses the rank: each attempt costs the broker a handshake."""
+
+LAST_HUNG_UP_SECONDS = 16.0
+"""The upper bound if a broker hangs up before a word, as it does if too many come: each costs the others time."""
 
 BESIDE_SECONDS = 0.5, 1.5
 """Bounds of the random pause between attempts beside a silent connection; each attempt itself has two seconds."""
@@ -96,15 +104,16 @@ async def dial(
     *,
     known: Mapping[str, Address] | None = None,
     silent: str = "",
+    patience: float = OPEN_SECONDS,
 ) -> BrokerWebSocket:
     """Return an open connection; raise BrokerUnreachable, or a Refused or BadEndpoint that says what is wrong.
 
     ``answered`` is called as soon as the peer's kernel has taken the connection, long before it is open. Addresses
     that are ``known`` from before, by URL, stand in where nobody says what a name is now. The broker that is ``silent``
-    at its URL is dialled after the others.
+    at its URL is dialled after the others. All together have ``patience`` seconds for TLS and the upgrade.
     """
     routes = reach.routes(silent)
-    seconds = max(LEAST_OPEN_SECONDS, OPEN_SECONDS / len(routes))
+    seconds = max(LEAST_OPEN_SECONDS, patience / len(routes))
 
     async def dial_one(route: Reach, _left: int) -> BrokerWebSocket:
         url = route.endpoint.url
@@ -223,11 +232,20 @@ class Silence:
 class Dialler:
     """The attempts of a rank to connect; each one looks for the broker anew."""
 
-    def __init__(self, find: Callable[[], Awaitable[Reach]], is_attended: Callable[[], bool], names: Lookups) -> None:
+    def __init__(
+        self,
+        find: Callable[[], Awaitable[Reach]],
+        is_attended: Callable[[], bool],
+        names: Lookups,
+        world_size: Callable[[], int] = lambda: 1,
+    ) -> None:
         self._find = find
+        self._world_size = world_size
         self._is_attended = is_attended
         self._names = names
         self._attempt = 0
+        self.patience = OPEN_SECONDS
+        """Seconds for TLS and the upgrade at the next attempt."""
         self._handover = Handover()
         self._last: Reach | None = None
         self._known: dict[str, Address] = {}
@@ -239,11 +257,24 @@ class Dialler:
         self.has_been_answered = False
         """Whether a kernel took the last connection that was taken or refused."""
 
+    def first_pause(self) -> float:
+        """Return the seconds to wait before the first attempt: next to none, but in a job of thousands of ranks."""
+        return random.uniform(0, self._for_all()) if self._for_all() > FIRST_BACKOFF_SECONDS else 0.0  # noqa: S311
+
+    def _for_all(self) -> float:
+        return min(LAST_BACKOFF_SECONDS, self._world_size() / NEWCOMERS_PER_SECOND)
+
     def pause(self, error: DbgError | None) -> float:
         """Return the seconds to wait before the next attempt, after one that ended with ``error``, or None if good."""
         self._attempt = 0 if error is None else min(self._attempt + 1, 30)
+        has_waited = isinstance(error, BrokerUnreachable) and self.unanswered_since is None
+        self.patience = min(LAST_OPEN_SECONDS, self.patience * 2) if has_waited else OPEN_SECONDS
+        if isinstance(error, Busy):
+            return pause_when_busy(error)
         last = LAST_BACKOFF_SECONDS if error is None or isinstance(error, BrokerUnreachable) else LAST_REFUSED_SECONDS
-        longest = self._handover.bound(min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt), time.monotonic())
+        last = LAST_HUNG_UP_SECONDS if isinstance(error, HungUp) else last
+        longest = max(2 * self._for_all(), min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))
+        longest = self._handover.bound(longest, time.monotonic())
         return random.uniform(0, longest)  # noqa: S311 - no secret
 
     def ended(self, connection: BrokerWebSocket) -> None:
@@ -281,7 +312,9 @@ class Dialler:
         return await self._dial_at(reach)
 
     async def _dial_at(self, reach: Reach) -> BrokerWebSocket:
-        connection = await dial(reach, "/agent", self._names, self._answered, known=self._known, silent=self._silent)
+        connection = await dial(
+            reach, "/agent", self._names, self._answered, known=self._known, silent=self._silent, patience=self.patience
+        )
         address = address_of(connection)
         if address is not None:
             self._last, self._known = reach, {connection.broker_url: address}

@@ -19,7 +19,17 @@ from dbg_agent.link.outgoing import Outgoing, ReportNow
 from dbg_agent.link.timers import Timers
 from dbg_agent.process.log import Logger, Shown
 from dbg_agent.process.threads import SIGNAL_SECONDS, own_thread, wait_for
-from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, SilentFile, WrongHost, error_line
+from dbg_wire.errors import (
+    BadInput,
+    BrokerUnreachable,
+    Busy,
+    DbgError,
+    PeerError,
+    Refused,
+    SilentFile,
+    WrongHost,
+    error_line,
+)
 from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 
 if TYPE_CHECKING:
@@ -41,6 +51,13 @@ MOST_FAILURES = 6
 seconds at most, in which the program may close descriptors again."""
 
 
+SLOT_SECONDS = 10.0
+"""Seconds after the time that a broker has promised to this rank within which the rank is connected."""
+
+BUSY_SECONDS = 60.0
+"""Seconds beyond its time-out that the program waits for a broker that says when it has time."""
+
+
 class LinkOwner(Protocol):
     """What the link asks of the rank; all methods except ``find_broker`` run in the link's thread."""
 
@@ -49,6 +66,9 @@ class LinkOwner(Protocol):
 
     def is_attended(self) -> bool:
         """Tell whether a user sits at this rank, and would soon notice a silent link."""
+
+    def world_size(self) -> int:
+        """Return how many ranks the job has, as far as that is known: they may all come at the same time."""
 
     def registration(self) -> str:
         """Return the frame with the identity and the state of this rank."""
@@ -86,6 +106,8 @@ class _Registration:
     is_there: bool = False
     problem: DbgError | None = None
     waiting_since: float | None = None
+    busy_until: float = -math.inf
+    """When a broker has a slot for this rank, as it has said, and some seconds more."""
 
 
 class _Running(NamedTuple):
@@ -139,8 +161,9 @@ class Link:
         """Wait until the rank is registered; return None then, or what was wrong after ``timeout`` seconds.
 
         The time counts from when the link began to try, so that calls in a loop wait only once; None waits for ever.
-        Unless ``timeout`` is None, the wait ends early if the broker refuses this rank for good, or if no kernel has
-        taken a connection for ``unanswered`` seconds.
+        It lasts longer, by BUSY_SECONDS at most, if a broker says when it has time. Unless ``timeout`` is None, the
+        wait ends early if the broker refuses this rank for good, or if no kernel has taken a connection for
+        ``unanswered`` seconds.
         """
         with self._status:
             if timeout is None:
@@ -148,7 +171,8 @@ class Link:
             else:
                 give_up_at = (self._registration.waiting_since or 0.0) + timeout
                 while not (self._registration.is_there or self._closing or self._is_final()):
-                    left = min(give_up_at, self._unanswered_since() + unanswered) - time.monotonic()
+                    promised = min(self._registration.busy_until, give_up_at + BUSY_SECONDS)
+                    left = min(max(give_up_at, promised), self._unanswered_since() + unanswered) - time.monotonic()
                     if left <= 0:
                         break
                     self._status.wait(min(left, SIGNAL_SECONDS))
@@ -258,7 +282,7 @@ class Link:
             from dbg_agent.link import loop  # noqa: F401 - later the program may have another root directory
             from dbg_agent.link.dialling import Dialler
 
-            self._dialler = Dialler(self._find_broker, self._owner.is_attended, self.names)
+            self._dialler = Dialler(self._find_broker, self._owner.is_attended, self.names, self._owner.world_size)
         except Exception as error:
             # For example no descriptor is left, even for imports. The next stop tries again.
             self._gave_up = True
@@ -316,6 +340,7 @@ class Link:
                 return
         self._timers.begin(loop)
         stopping = asyncio.ensure_future(running.stopping.wait())
+        await asyncio.wait({stopping}, timeout=dialler.first_pause())
         while not stopping.done():
             serving = asyncio.ensure_future(self._serve_once(dialler))
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -477,6 +502,8 @@ class Link:
         """Keep this error for the threads that wait for the connection, until it is connected."""
         with self._status:
             self._registration.problem = error
+            if isinstance(error, Busy):
+                self._registration.busy_until = time.monotonic() + error.later + SLOT_SECONDS
             self._status.notify_all()
 
     def _disconnected(self) -> None:

@@ -84,6 +84,10 @@ class FromBroker:
         """Tell whether a terminal looks at this rank."""
         return self._rank.debuggers.terminal.viewers > 0
 
+    def world_size(self) -> int:
+        """Return how many ranks the job has, 1 if that is unknown."""
+        return self._rank.membership.identity.world_size or 1
+
     def registration(self) -> str:
         """Return the frame of a Register, with an identity read anew: a framework may have changed it by now."""
         return self._rank.membership.registration(anew=True)

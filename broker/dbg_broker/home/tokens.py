@@ -123,6 +123,11 @@ class Tokens:
         """
         return f"{DIAL_MARK}{role.value}.{ends}.{_code(self.of(role), Purpose.DIAL, f'{role.value} until {ends}')}"
 
+    def site(self) -> str:
+        """Return a text that homes with the same three tokens have in common, and that shows nothing of these."""
+        codes = [_code(self.of(role), Purpose.SITE, role.value) for role in Role]
+        return _digest(".".join(codes)).hex()[:32]
+
     def _signed_bearer(self, presented: str) -> tuple[Bearer, ...]:
         """Return whom a signed token claims to be of, with the digest of the right one; none for other tokens."""
         found = _DIAL.fullmatch(presented)
@@ -193,6 +198,7 @@ class Purpose(enum.Enum):
     PROOF = "dbg-broker proof: "
     JOB = "dbg-broker job: "
     DIAL = "dbg-broker dial: "
+    SITE = "dbg-broker site: "
 
 
 def _code(token: str, purpose: Purpose, what: str) -> str:

@@ -25,6 +25,7 @@ from dbg_broker.net.http import (
     HttpAnswer,
     Upgrade,
     admit,
+    come_later,
     describe_bearer,
     may_reload,
     may_see_figures,
@@ -103,7 +104,16 @@ class Admission:
             why := hub.connections.lacks or self._why_too_many(decided, connection.network)
         ):
             decided = HttpAnswer(503, f"{why}\n")
+        if isinstance(decided, Bearer) and decided.role is Role.RANK and (later := self._told_later()) is not None:
+            decided = later
         return self._refused(connection, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
+
+    def _told_later(self) -> HttpAnswer | None:
+        """Return the answer that tells a rank when to come, if those that are admitted can't register at once."""
+        arrivals = self._hub.connections.arrivals
+        if arrivals.admitted < arrivals.pace.at_once:
+            return None
+        return come_later(arrivals.admitted, arrivals.pace.later(arrivals.admitted, self._hub.timers.clock()))
 
     def _why_too_many(self, bearer: Bearer, address: str) -> str:
         """Return why a token or an address may have no further connection, empty if it may."""

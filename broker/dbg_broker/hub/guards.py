@@ -142,8 +142,8 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
         return
     if link.guard_of is None:
         link.guard_of = message.key
-        if hub.cluster is not None and not rank.is_live:
-            # Only its guard is left to come to a broker: what it tells is told to the others as well.
+        if hub.cluster is not None and message.key not in hub.ranks.links and (rank.is_orphan or not rank.fence):
+            # Only its guard has come to a broker: what it tells is told to the others as well.
             hub.ranks.registry.adopt(rank)
             hub.cluster.registered(rank)
         hub.welcome(link.connection, rank.address, rank.child)

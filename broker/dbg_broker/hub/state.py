@@ -137,6 +137,7 @@ class Hub:
             child=child,
             role=role,
             max_lease=self.max_lease,
+            brokers=() if self.cluster is None else self.cluster.addresses.all(),
         )
         connection.send_message(message)
 

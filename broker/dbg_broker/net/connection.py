@@ -115,6 +115,10 @@ class PeerConnection:
         """Have a TLS handshake go on when it is its turn."""
         self._owner.shakes_hands(self, transport)
 
+    def is_owed_bytes(self) -> None:
+        """Note that a step of the TLS handshake is over, and the peer has to say something."""
+        self._owner.is_owed(self)
+
     def data_received(self, data: bytes) -> None:
         """Take bytes from the socket, to be read when it is this connection's turn."""
         self.heard_at = self._owner.timers.clock()
@@ -167,8 +171,12 @@ class PeerConnection:
             # What came behind the request waits in the line of those whose token is known.
             if self._has_work:
                 self._ask_for_turn()
+            else:
+                self._owner.is_owed(self)
             return False
         self._waits_its_turn = self._has_work
+        if self.account is None and not self._waits_its_turn and not self._is_closing:
+            self._owner.is_owed(self)
         return self._waits_its_turn
 
     @property

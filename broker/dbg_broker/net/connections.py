@@ -163,15 +163,26 @@ class Connections:
         logger.info("a connection from %s is closed: --allow does not name its address", peer)
 
     def accepted(self, connection: PeerConnection) -> None:
-        """Count a connection until its first message; if too many wait, the oldest is closed."""
+        """Count a connection until its first message; if too many wait, one of them is closed."""
         logger.debug("connection %d comes from %s", connection.number, connection.peer)
         given_up = self.arrivals.come(connection.number, connection, connection.network, self.timers.clock())
         if given_up is not None:
-            oldest, budget = given_up
-            self._give_up(oldest, budget, "too many connections wait")
+            other, budget = given_up
+            if budget is None:
+                self._turn_back(other)
+            else:
+                self._give_up(other, budget, "too many connections wait")
+
+    def _turn_back(self, connection: PeerConnection) -> None:
+        """Close a connection for which there is no place in line; its peer has done nothing wrong, and comes again."""
+        self.meters.budgets.hit(Payer.STRANGER, Budget.WAITING)
+        self.arrivals.leave(connection.number)
+        connection.stranger.has_failed = True
+        connection.abort()
 
     def shakes_hands(self, connection: PeerConnection, transport: SocketTransport) -> None:
         """Have a connection's TLS handshake go on when it is its turn."""
+        self.arrivals.has_said(connection.number)
         is_slow = self.reputation.is_slow(connection.network, self.timers.clock())
         if not transport.is_answered:
             self.handshakes.submit(transport, connection.network, is_slow=is_slow)
@@ -203,15 +214,21 @@ class Connections:
         self.meters.handshakes += 1
         self.reputation.succeeded(connection.network, self.timers.clock())
         self.open[connection.number] = connection
+        self.arrivals.admit(connection.number)
         self.handlers.opened(connection, bearer)
 
     def has_bytes(self, connection: PeerConnection) -> bool:
         """Have a connection read what came, now or when it is its turn; return whether it waits for its turn."""
         if connection.account is not None:
             return self.turns.submit(connection.work, connection.account, types=self.handlers.types(connection))
+        self.arrivals.has_said(connection.number)
         is_slow = self.reputation.is_slow(connection.network, self.timers.clock())
         self.entrance.submit(connection.work, connection.network, is_slow=is_slow)
         return True
+
+    def is_owed(self, connection: PeerConnection) -> None:
+        """Note that a connection that waits for its first message is to say something now."""
+        self.arrivals.owes(connection.number, self.timers.clock())
 
     def note_unfinished(self, connection: PeerConnection, size: int, *, is_new: bool) -> None:
         """Count the bytes of a message that is not complete; if all are too many, close the connection with most.
@@ -244,6 +261,7 @@ class Connections:
         self.times.timer_ran(late)
         now = self.timers.clock()
         self.descriptors.refill()
+        self.arrivals.pace.look(self.meters.handshakes, len(self.arrivals), now)
         while (oldest := self.arrivals.surplus(now)) is not None:
             self._give_up(oldest, Budget.WAITING, "too many connections wait")
         for connection in self.arrivals.overdue(now, limits.HANDSHAKE_SECONDS):

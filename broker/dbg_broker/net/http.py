@@ -203,6 +203,14 @@ def too_many(what: str, seconds: float) -> HttpAnswer:
     )
 
 
+def come_later(waiting: int, seconds: float) -> HttpAnswer:
+    """Return the answer to a newcomer for whom there is no time now, and who has a slot after some seconds."""
+    later = math.ceil(seconds)
+    return HttpAnswer(
+        503, f"{waiting} ranks are on their way in; come again in {later} s\n", {"Retry-After": f"{later}"}
+    )
+
+
 def method_not_allowed(method: str) -> HttpAnswer:
     """Return the answer to a request that is neither GET nor HEAD."""
     return HttpAnswer(405, f"{printable(method, 20)} is not for this broker\n", {"Allow": "GET, HEAD"})

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from dbg_broker.net.metrics import Budget
@@ -28,13 +28,34 @@ MAX_PENDING = 3072
 through one address. More is no gain: if all of them end in the same moment, that takes a tenth of a second."""
 
 PATIENCE_SECONDS = 0.25
-"""Seconds that a connection has for its first message however many others wait; an honest peer takes milliseconds."""
+"""Seconds that a connection has for its first byte however many others wait; an honest peer takes milliseconds."""
+
+ANSWERED_PATIENCE_SECONDS = 2.0
+"""Seconds that it has after TLS has answered it: much was spent on it, and its host may be busy with a job's start."""
 
 MORE_DESCRIPTORS = "start it after `ulimit -n` with a larger number"
 """What to do about a broker that has too few, as the end of a sentence."""
 
 WATCHERS_SHARE = 0.875
 """Part of the terminals that may be watchers: the rest is for terminals that type, which watchers can't keep out."""
+
+AT_ONCE_SECONDS = 0.5
+"""Seconds that the broker takes for the first messages of all that it has admitted."""
+
+FEW_OF_ADDRESS = 64
+"""Connections of an address that wait without turning the last of them back: the ranks of several hosts."""
+
+FEW_AT_ONCE = 256
+"""Newcomers that are never too many: the ranks of a small job, however slow the broker's host is."""
+
+FIRST_RATE = 500.0
+"""Newcomers a second until it is measured: what a busy host with one processor for the broker serves with TLS."""
+
+SMOOTHING = 0.3
+"""Weight of the newest measure of the rate."""
+
+LONGEST_LATER_SECONDS = 60.0
+"""Seconds after which one is to come again at most."""
 
 FEW_WAIT = 16
 """Connections that may wait while newcomers are refused: an honest peer is told so within milliseconds."""
@@ -95,8 +116,29 @@ class Capacity:
 C = TypeVar("C")
 
 
+@dataclass(slots=True)
+class _Arrival(Generic[C]):
+    """A connection that waits, when it came, and its address."""
+
+    connection: C
+    came: float
+    address: str
+
+
+@dataclass(slots=True)
+class _AtAddress:
+    """The connections that wait at one address, in their order, and those of them that owe bytes."""
+
+    numbers: dict[int, None] = field(default_factory=dict)
+    owing: dict[int, None] = field(default_factory=dict)
+
+
 class Arrivals(Generic[C]):
-    """Connections that wait, by number, in the order in which they came.
+    """Connections without a first message, by number, in the order in which they came.
+
+    Each either owes bytes or waits for its turn here. One that owes them for long is closed for a newcomer: what was
+    spent on those that wait for their turn would be lost. If there is none, newcomers wait in the kernel, unless one
+    address has more than FEW_OF_ADDRESS: the last one there is turned back then, which may be the newcomer.
 
     ``lacks`` returns why newcomers are refused at present, empty if they are not: no more than FEW_WAIT may wait then.
     """
@@ -104,11 +146,29 @@ class Arrivals(Generic[C]):
     def __init__(self, capacity: Capacity, lacks: Callable[[], str] = str) -> None:
         self._capacity = capacity
         self._lacks = lacks
-        self._waiting: dict[int, tuple[C, float, str]] = {}
-        self._at: defaultdict[str, dict[int, None]] = defaultdict(dict)
+        self._waiting: dict[int, _Arrival[C]] = {}
+        self._silent: dict[int, float] = {}
+        self._answered: dict[int, float] = {}
+        """Until when a connection has time for the bytes that it owes, in that order: its first ones, or later ones."""
+        self._at: defaultdict[str, _AtAddress] = defaultdict(_AtAddress)
+        self._sizes: defaultdict[int, dict[str, None]] = defaultdict(dict)
+        """Addresses by how many wait there."""
+        self._most = 0
+        self._admitted: set[int] = set()
+        self.pace = Pace()
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def admitted(self) -> int:
+        """Return how many of them have been admitted, and are to say their first message."""
+        return len(self._admitted)
+
+    def admit(self, number: int) -> None:
+        """Note that a connection is admitted; an unknown number is no error."""
+        if number in self._waiting:
+            self._admitted.add(number)
 
     def numbers(self) -> set[int]:
         """Return the numbers of all that wait."""
@@ -116,60 +176,130 @@ class Arrivals(Generic[C]):
 
     def connections(self) -> list[C]:
         """Return all that wait."""
-        return [connection for connection, _, _ in self._waiting.values()]
+        return [arrival.connection for arrival in self._waiting.values()]
 
     def has_room(self, now: float) -> bool:
-        """Tell whether one more may wait: there is a free place, or the oldest connection has had its time."""
-        return len(self) < self._places or self.oldest(now) is not None
+        """Tell whether one more may come: there is a free place, or one that may be closed for it."""
+        return len(self) < self._places or self.oldest(now) is not None or self._most > FEW_OF_ADDRESS
 
     def surplus(self, now: float) -> C | None:
         """Return the connection to close because more wait than may now; None if none is to be closed yet."""
         return self.oldest(now) if len(self) > self._places else None
 
     def oldest(self, now: float) -> C | None:
-        """Return the connection that has waited longest, if it has had its time."""
-        number = next(iter(self._waiting), None)
-        return None if number is None or not self._has_had_its_time(number, now) else self._waiting[number][0]
-
-    def come(self, number: int, connection: C, address: str, now: float) -> tuple[C, Budget] | None:
-        """Note a connection; if too many wait, return the one to close for it: the oldest of its address, or of all.
-
-        The bound that is reached comes with it.
-        """
-        self._waiting[number] = connection, now, address
-        neighbours = self._at[address]
-        neighbours[number] = None
-        oldest = next(iter(neighbours))
-        if len(neighbours) > self._capacity.pending_of_address and self._has_had_its_time(oldest, now):
-            return self._waiting[oldest][0], Budget.WAITING_OF_ADDRESS
-        if len(self) > self._places:
-            return self._waiting[next(iter(self._waiting))][0], Budget.WAITING
+        """Return the connection that has owed bytes for longest, if it has had its time."""
+        for owing in (self._silent, self._answered):
+            number = next(iter(owing), None)
+            if number is not None and owing[number] <= now:
+                return self._waiting[number].connection
         return None
+
+    def come(self, number: int, connection: C, address: str, now: float) -> tuple[C, Budget | None] | None:
+        """Note a connection; if too many wait, return the one to close for it.
+
+        With it comes the bound that is reached, or None for one that has done nothing wrong.
+        """
+        self._waiting[number] = _Arrival(connection, now, address)
+        at = self._at[address]
+        at.numbers[number] = None
+        self._resize(address, len(at.numbers) - 1)
+        self._silent[number] = now + PATIENCE_SECONDS
+        at.owing[number] = None
+        if len(at.numbers) > self._capacity.pending_of_address:
+            first = next(iter(at.owing), None)
+            if first is not None and self._has_had_its_time(first, now):
+                return self._waiting[first].connection, Budget.WAITING_OF_ADDRESS
+        if len(self) <= self._places:
+            return None
+        oldest = self.oldest(now)
+        return (self._last_of_most(), None) if oldest is None else (oldest, Budget.WAITING)
+
+    def owes(self, number: int, now: float) -> None:
+        """Note that a connection is to go on now that it is answered; an unknown number is no error."""
+        arrival = self._waiting.get(number)
+        if arrival is not None:
+            self.has_said(number)
+            self._answered[number] = now + ANSWERED_PATIENCE_SECONDS
+            self._at[arrival.address].owing[number] = None
+
+    def has_said(self, number: int) -> None:
+        """Note that a connection has said something, and waits for its turn; an unknown number is no error."""
+        if (self._silent.pop(number, None) or self._answered.pop(number, None)) is not None:
+            del self._at[self._waiting[number].address].owing[number]
 
     def leave(self, number: int) -> None:
         """Note that a connection doesn't wait any more; an unknown number is no error."""
-        _, _, address = self._waiting.pop(number, (None, 0.0, None))
-        if address is not None:
-            del self._at[address][number]
-            if not self._at[address]:
-                del self._at[address]
+        self.has_said(number)
+        self._admitted.discard(number)
+        arrival = self._waiting.pop(number, None)
+        if arrival is None:
+            return
+        at = self._at[arrival.address]
+        del at.numbers[number]
+        self._resize(arrival.address, len(at.numbers) + 1)
+        if not at.numbers:
+            del self._at[arrival.address]
 
     def overdue(self, now: float, seconds: float) -> list[C]:
         """Return the connections that have waited for ``seconds``."""
         overdue = []
-        for connection, came, _ in self._waiting.values():
-            if came + seconds > now:
+        for arrival in self._waiting.values():
+            if arrival.came + seconds > now:
                 break
-            overdue.append(connection)
+            overdue.append(arrival.connection)
         return overdue
 
     @property
     def _places(self) -> int:
         return min(FEW_WAIT, self._capacity.pending) if self._lacks() else self._capacity.pending
 
+    def _resize(self, address: str, before: int) -> None:
+        """Note that another number of connections waits at an address."""
+        size = len(self._at[address].numbers)
+        self._sizes[before].pop(address, None)
+        self._sizes[size][address] = None
+        self._most = max(self._most, size)
+        while self._most and not self._sizes[self._most]:
+            del self._sizes[self._most]
+            self._most -= 1
+        self._sizes.pop(0, None)
+
+    def _last_of_most(self) -> C:
+        """Return the last connection of the address with most; of several the one that has become so last."""
+        address = next(reversed(self._sizes[self._most]))
+        return self._waiting[next(reversed(self._at[address].numbers))].connection
+
     def _has_had_its_time(self, number: int, now: float) -> bool:
-        _, came, _ = self._waiting[number]
-        return now >= came + PATIENCE_SECONDS
+        return now >= (self._silent.get(number) or self._answered[number])
+
+
+class Pace:
+    """How fast newcomers are served, measured while some wait, and when others are to come."""
+
+    def __init__(self) -> None:
+        self._rate = FIRST_RATE
+        self._looked: tuple[float, int, bool] | None = None
+        self._next = 0.0
+
+    @property
+    def at_once(self) -> int:
+        """Return how many may be between their admission and their first message: a busy broker has more."""
+        return max(FEW_AT_ONCE, int(self._rate * AT_ONCE_SECONDS))
+
+    def look(self, served: int, waiting: int, now: float) -> None:
+        """Measure, a few times a second; ``served`` counts all that have been served so far."""
+        is_busy = waiting >= FEW_WAIT
+        if self._looked is not None and is_busy and self._looked[2]:
+            at, before, _ = self._looked
+            if now > at:
+                self._rate += SMOOTHING * ((served - before) / (now - at) - self._rate)
+        self._looked = now, served, is_busy
+
+    def later(self, waiting: int, now: float) -> float:
+        """Return after how many seconds one is to come for whom there is no place in line: each gets a slot."""
+        rate = max(1.0, self._rate)
+        self._next = min(max(self._next, now + waiting / rate) + 1 / rate, now + LONGEST_LATER_SECONDS)
+        return self._next - now
 
 
 T = TypeVar("T", bound=Hashable)

@@ -154,6 +154,7 @@ class SocketTransport:
             self._loop.add_writer(self._fd, self._writable)
         else:
             self.is_shaken = self._step is Step.DONE
+            self._peer.is_owed_bytes()
             self._read_on()
 
     # ------------------------------------------------------------------------------------------------- what comes in

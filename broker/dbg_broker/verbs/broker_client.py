@@ -29,6 +29,7 @@ from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, NoBroker, PeerError, Refused, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Endpoint, Reach, TokenRole
 from dbg_wire.finding.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
+from dbg_wire.finding.rendezvous import Rendezvous
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import fitted
@@ -211,6 +212,18 @@ def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
         probe.reach()
         return endpoint.secure or (token is not None and probe.knows(token))
     return False
+
+
+def other_broker(serving: Rendezvous, home: Path) -> str | None:
+    """Return the URL of another broker of the cluster that serves now, None if there is none."""
+    with contextlib.suppress(DbgError, OSError), BrokerProbe(serving.endpoint, NOTIFY_SECONDS) as probe:
+        probe.reach()
+        probe.present(load_tokens(home).watcher)
+        probe.agree()
+        # The home's file is written some time after a broker has come or gone.
+        return next((one.url for one in probe.greet("dbg-broker token").brokers[1:]), None)
+    # It is that of a broker which has ended, and may name others that have ended since.
+    return next((one.url for one in serving.brokers if answers(one, None, ANSWER_SECONDS)), None)
 
 
 def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> Reloaded:

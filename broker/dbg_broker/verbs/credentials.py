@@ -12,10 +12,11 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from dbg_broker.audit.entries import Entry, What
 from dbg_broker.home.bearer import Role
@@ -31,6 +32,8 @@ from dbg_wire.finding.endpoint import Endpoint, parse_token
 from dbg_wire.finding.rendezvous import DriverTokenPlace, Rendezvous, format_rendezvous
 
 logger = logging.getLogger("dbg_broker")
+
+T = TypeVar("T")
 
 Then = Callable[["Tokens | DbgError"], None]
 
@@ -69,9 +72,13 @@ class Credentials:
         self.tokens = sources.tokens(None)
         log.hide(self.tokens.by_name().values())
         self._endpoint: Endpoint | None = None
-        self._tasks: set[asyncio.Task[Tokens | DbgError]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._writing = asyncio.Lock()
         self.show: Callable[[ssl.SSLContext], None] | None = None
         """Called with another certificate to show from then on."""
+        self.on_shown: Callable[[tuple[str, ...]], None] | None = None
+        """Called with the fingerprints of that and of the next one."""
+        self._others: tuple[Endpoint, ...] = ()
 
     @property
     def context(self) -> ssl.SSLContext | None:
@@ -101,28 +108,48 @@ class Credentials:
         """Tell ranks and terminals in the files of the home. Raise BadSecretFile."""
         write_rendezvous(self._home, self._rendezvous(self.endpoint, self.tokens))
 
+    def tell_others(self, others: tuple[Endpoint, ...]) -> None:
+        """Name the other brokers of a cluster in the files of the home, from now on."""
+        self._others = others
+        self._start(self._write_again())
+
+    async def _write_again(self) -> None:
+        try:
+            # In a thread, since the home's disk may hang; one after the other, or an older text would be the last.
+            async with self._writing:
+                await asyncio.to_thread(self.write)
+        except DbgError as error:
+            logger.error("the other brokers can't be named in the home: %s", error)
+
     def rendezvous(self) -> Rendezvous:
         """Return what the files of the home tell."""
         return self._rendezvous(self.endpoint, self.tokens)
 
     def read_again(self, then: Then) -> None:
         """Read both anew and use them; ``then`` gets tokens or error."""
-        task = asyncio.get_running_loop().create_task(self._read_again())
+        self._start(self._read_again()).add_done_callback(lambda done: then(done.result()))
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda done: then(done.result()))
+        return task
 
     async def _read_again(self) -> Tokens | DbgError:
         try:
             # In a thread, since the home's disk may hang.
-            self.tokens, shown, self._endpoint = await asyncio.to_thread(self._read)
+            async with self._writing:
+                self.tokens, shown, self._endpoint = await asyncio.to_thread(self._read)
             is_other = shown is not None and self.shown is not None and shown.fingerprint != self.shown.fingerprint
             self.shown = shown
             if shown is not None and is_other:
                 if self.show is not None:
                     self.show(shown.context)
                 logger.info("another certificate is shown from now on: %s", shown.fingerprint)
-                await asyncio.to_thread(write_rendezvous, self._home, self.rendezvous())
+                async with self._writing:
+                    await asyncio.to_thread(self.write)
+            if self.on_shown is not None:
+                self.on_shown(self.endpoint.fingerprints)
         except DbgError as error:
             return error
         return self.tokens
@@ -181,6 +208,7 @@ class Credentials:
             tokens={"rank": tokens.rank},
             driver_tokens=tokens.of_terminals() if in_files else {},
             driver_token=self._sources.driver_token,
+            brokers=self._others,
             records=self._sources.records,
         )
 

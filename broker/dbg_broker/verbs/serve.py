@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dbg_broker.audit.entries import Entry, What
 from dbg_broker.audit.writer import AuditLog, LogQuota
@@ -22,6 +23,7 @@ from dbg_broker.events.command import OnEvent
 from dbg_broker.events.occasions import Occasions
 from dbg_broker.home.certificate import load_given, load_own
 from dbg_broker.home.in_use import Leaving
+from dbg_broker.home.issued import join_issued
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import HomeLock, lock, read_rendezvous, remove_rendezvous
 from dbg_broker.home.tokens import (
@@ -37,7 +39,7 @@ from dbg_broker.net.server import Server
 from dbg_broker.net.spare import SpareMemory
 from dbg_broker.recording.recorder import Recorder
 from dbg_broker.recording.writer import RecordingDirectory, RecordingWriter, open_directory
-from dbg_broker.settings import RecordSettings, ServeSettings
+from dbg_broker.settings import ClusterSettings, RecordSettings, ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.broker_client import answers
 from dbg_broker.verbs.credentials import Credentials, CredentialSources, open_socket, token_source
@@ -51,10 +53,13 @@ from dbg_broker.verbs.listening import (
 )
 from dbg_broker.verbs.service import ServiceManager, start_log, status_line
 from dbg_dial.kernel import kernel_name
-from dbg_wire.errors import BadSecretFile, DbgError, printable
+from dbg_wire.errors import BadInput, BadSecretFile, DbgError, error_line, printable
 from dbg_wire.finding.endpoint import wrong_host_reason
 from dbg_wire.finding.rendezvous import Rendezvous
 from dbg_wire.records.ranks import LIVE_STATES, RankState
+
+if TYPE_CHECKING:
+    from dbg_broker.net.bus.connection import Servers
 
 PROBE_SECONDS = 2.0
 """Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""
@@ -127,6 +132,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
         remove_throw_away_tokens(home)
         ending.callback(remove_throw_away_tokens, home)
         credentials = Credentials(home, _credential_sources(settings, home), log)
+        servers = None if settings.cluster is None else _look_for_cluster(settings.cluster, credentials)
         _raise_descriptor_limit()
         kept = inherited(os.environ, os.getpid())
         if kept is not None:
@@ -139,11 +145,29 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
         memory, times = SpareMemory(time.monotonic), new_times()
         log.lacks_memory = memory.give_up
         setup = _Setup(
-            home=home, credentials=credentials, listener=listener, stock=stock, settings=settings, memory=memory
+            home=home,
+            credentials=credentials,
+            listener=listener,
+            stock=stock,
+            settings=settings,
+            memory=memory,
+            servers=servers,
         )
         ready = partial(announce, settings, endpoint, stock, say, columns)
         run_measured(_run(setup, ready, times), times, memory.poll)
     return 0
+
+
+def _look_for_cluster(settings: ClusterSettings, credentials: Credentials) -> Servers:
+    """Return the servers of the cluster, once this broker could join it. Raise DbgError."""
+    try:
+        from dbg_broker.verbs import joining
+    except ImportError as error:
+        raise BadInput(
+            f"--cluster needs the package nats-py, and it can't be loaded ({error_line(error)})",
+            "install it with pip install 'dbg-broker[cluster]'",
+        ) from None
+    return joining.look_for_cluster(settings, credentials.tokens.site())
 
 
 def _credential_sources(settings: ServeSettings, home: Path) -> CredentialSources:
@@ -173,6 +197,8 @@ class _Setup:
     """Where stock debuggers are taken, if at all."""
     settings: ServeSettings
     memory: SpareMemory
+    servers: Servers | None
+    """The servers of NATS of its cluster; None for one broker alone."""
 
 
 async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) -> None:
@@ -187,8 +213,12 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
             spare.begin()
             ending.callback(spare.close)
         note = _keep_account(hub, setup, ending)
+        if setup.servers is not None:
+            await _join(hub, setup, setup.servers, ending)
         reread = credentials.read_again if credentials.endpoint.secure else None
         reception = Reception(hub, credentials.tokens, reread)
+        if hub.cluster is not None:
+            hub.cluster.tokens.use = lambda: reception.use(credentials.tokens)
         server = Server(hub.connections, setup.listener, credentials.context, allowed=settings.allowed)
         credentials.show = server.show
         classic = StockSessions(hub, loop, settings.classic_size)
@@ -198,10 +228,13 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         server.start()
         ending.push_async_callback(server.stop)
         ending.push_async_callback(classic.stop)
+        if hub.cluster is not None:
+            hub.cluster.tokens.use = lambda: reception.use(credentials.tokens)
+            ending.callback(hub.cluster.leave)
         if setup.stock is not None:
             await classic.listen(setup.stock)
         credentials.write()
-        ending.callback(remove_rendezvous, home, pid=os.getpid(), host=socket.gethostname())
+        ending.callback(_leave_home, hub, home)
         leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
         hub.on_unused = leaving.poll
         ending.callback(leaving.close)
@@ -213,6 +246,27 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         announce()
         manager.ready(partial(_status, hub))
         await stopping.wait()
+
+
+async def _join(hub: Hub, setup: _Setup, servers: Servers, ending: contextlib.AsyncExitStack) -> None:
+    """Make this broker one of its cluster. Raise CantJoin."""
+    from dbg_broker.verbs.joining import new_cluster, share_tokens
+
+    credentials = setup.credentials
+    hub.cluster = cluster = new_cluster(hub, servers, credentials, tells=bool(setup.settings.on_event))
+    cluster.addresses.write = credentials.tell_others
+    credentials.on_shown = cluster.shows
+    cluster.tokens.keep = partial(join_issued, setup.home)
+    cluster.tokens.joined(credentials.tokens)
+    ending.push_async_callback(cluster.end)
+    await cluster.begin()
+    await share_tokens(cluster)
+
+
+def _leave_home(hub: Hub, home: Path) -> None:
+    """Remove the files that name this broker; where they name others as well, ranks and terminals go on to these."""
+    if hub.cluster is None or not len(hub.cluster.members):
+        remove_rendezvous(home, pid=os.getpid(), host=socket.gethostname())
 
 
 def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:

@@ -16,7 +16,7 @@ from dbg_broker.home.certificate import date_of
 from dbg_broker.home.issued import IssuedToken, load_issued, save_issued
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
 from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, renew_job_tokens, rotate_tokens
-from dbg_broker.verbs.broker_client import ANSWER_SECONDS, Say, answers, notify_broker, token_of
+from dbg_broker.verbs.broker_client import Say, notify_broker, other_broker, token_of
 from dbg_dial.memory import ask_memory
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.rendezvous import parse_rendezvous
@@ -155,12 +155,10 @@ def _require_no_others(home: Path) -> None:
         serving = read_rendezvous(home)
     except BadSecretFile:
         return
-    # The file may be that of a broker which has ended, and name others that have ended since.
-    others = () if serving is None else serving.brokers
-    other = next((one for one in others if answers(one, None, ANSWER_SECONDS)), None)
-    if other is not None:
+    url = None if serving is None else other_broker(serving, home)
+    if url is not None:
         raise BadInput(
-            f"the broker at {other.url} has the tokens of this home too, and would not know the new ones",
+            f"the broker at {printable(url)} has the tokens of this home too, and would not know the new ones",
             "stop all brokers of the cluster, rotate in one home, and copy its directory tokens/ into the other homes",
         )
 

@@ -11,9 +11,9 @@ from dbg_client.core.connection import Connection, Disconnected, dial
 from dbg_client.core.patience import read_in_thread
 from dbg_dial.dial import first_to_answer
 from dbg_dial.find import Opening
-from dbg_dial.waiting import Handover
+from dbg_dial.waiting import Handover, pause_when_busy
 from dbg_wire.codec import Input, Output
-from dbg_wire.errors import DbgError, PeerError
+from dbg_wire.errors import Busy, DbgError, PeerError
 from dbg_wire.finding.endpoint import Endpoint, Reach, spread
 from dbg_wire.finding.rendezvous import known_endpoints
 from dbg_wire.limits import SILENT_SECONDS
@@ -73,6 +73,7 @@ class BrokerLink:
         self._brokers: tuple[Endpoint, ...] = ()
         """Where the broker was last, and which others the last welcome has named."""
         self._attempt = 0
+        self._busy: Busy | None = None
         self._handover = Handover()
         self._up_since = 0.0
 
@@ -97,8 +98,21 @@ class BrokerLink:
         return self._connection.welcome if self._connection else None
 
     async def open(self) -> None:
-        """Dial once, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise; SilentFile."""
-        self._use(await self._dial())
+        """Dial, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise; SilentFile.
+
+        It is dialled again only if it is busy, and as it says.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._seconds
+        while True:
+            try:
+                self._use(await self._dial())
+                return
+            except Busy as busy:
+                pause = pause_when_busy(busy)
+                if loop.time() + pause >= ends:
+                    raise
+            await asyncio.sleep(pause)
 
     def send(self, item: Message | Input) -> bool:
         """Queue for the broker; return False, with nothing done, while the link is down."""
@@ -141,11 +155,13 @@ class BrokerLink:
         # Full jitter: terminals that lost the same broker must not come back in step.
         longest = min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)
         longest = self._handover.bound(longest, asyncio.get_running_loop().time())
-        await asyncio.sleep(random.uniform(0, longest))  # noqa: S311
-        self._attempt = min(self._attempt + 1, 30)
+        pause = random.uniform(0, longest)  # noqa: S311
+        await asyncio.sleep(pause if self._busy is None else pause_when_busy(self._busy))
+        self._attempt, self._busy = min(self._attempt + 1, 30), None
         try:
             self._use(await self._dial(again=True))
         except DbgError as error:
+            self._busy = error if isinstance(error, Busy) else None
             return Down(str(error))
         return Up()
 

@@ -48,13 +48,17 @@ def authority() -> trustme.CA:
 class FakeBroker:
     """A broker in a thread: it accepts and welcomes, and the test sends and sees what follows."""
 
-    def __init__(self, authority: trustme.CA, *, port: int = 0, status: int | None = None, body: str = "") -> None:
+    def __init__(
+        self, authority: trustme.CA, *, port: int = 0, status: int | None = None, body: str = "", busy: int = 0
+    ) -> None:
         certificate = authority.issue_cert("127.0.0.1")
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         certificate.configure_cert(self._context)
         pem = certificate.cert_chain_pems[0].bytes().decode()
         self.fingerprint = fingerprint_of(ssl.PEM_cert_to_DER_cert(pem))
         self._status, self._body = status, body
+        self._busy = busy
+        """How many newcomers are still told when to come."""
         self.requests: queue.Queue[Request] = queue.Queue()
         self.frames: queue.Queue[str | bytes] = queue.Queue()
         self.connections: queue.Queue[ServerConnection] = queue.Queue()
@@ -87,6 +91,9 @@ class FakeBroker:
 
     def _process_request(self, _connection: ServerConnection, request: Request) -> Response | None:
         self.requests.put(request)
+        if self._busy:
+            self._busy -= 1
+            return Response(503, "Busy", Headers({"Content-Length": "0", "Retry-After": "1"}), b"")
         if self._status is None:
             return None
         return Response(self._status, "No", Headers({"Content-Length": str(len(self._body))}), self._body.encode())
@@ -135,6 +142,9 @@ class FakeDesk:
 
     def is_attended(self) -> bool:
         return self.attended
+
+    def world_size(self) -> int:
+        return 1
 
     def registration(self) -> str:
         self.registrations += 1
@@ -216,6 +226,19 @@ def test_a_broker_that_refuses_does_not_keep_a_rank_from_the_next_one(
     desk.reach = replace(reach(refuses), others=(reach(takes).endpoint,))
     link.start()
     assert link.wait_connected(SECONDS) is None
+
+
+def test_a_rank_comes_again_when_a_busy_broker_says_and_the_program_waits_for_that(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
+) -> None:
+    busy, other = start_broker(busy=1), start_broker()
+    desk.reach = replace(reach(busy), others=(reach(other).endpoint,))
+    link.start()
+    assert busy.requests.get(timeout=SECONDS)
+    # Less than the broker has asked for.
+    assert link.wait_connected(0.5) is None
+    assert busy.frames.get(timeout=SECONDS) == '{"type":"register"}'
+    assert other.requests.empty()
 
 
 def test_it_registers_with_its_token_and_talks_both_ways(

@@ -101,6 +101,25 @@ async def test_one_that_has_just_come_is_not_sent_away_for_the_next(
     assert len(ranks) == 20
 
 
+async def test_a_rank_is_told_when_to_come_if_those_that_are_admitted_have_not_registered(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "FEW_AT_ONCE", 2)
+    monkeypatch.setattr(places, "AT_ONCE_SECONDS", 0.0)
+    first, second = [await broker.dial("/agent", broker.tokens.rank) for _ in range(2)]
+    with pytest.raises(InvalidStatus) as refused:
+        await broker.dial("/agent", broker.tokens.rank)
+    answer = refused.value.response
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.body == b"2 ranks are on their way in; come again in 1 s\n"
+    # Terminals are few, and get in.
+    assert await broker.terminal()
+    for peer in (first, second):
+        peer.transport.abort()
+    await broker.left(lambda hub: not hub.connections.arrivals.admitted)
+    assert await broker.rank()
+
+
 async def test_one_named_token_has_a_share_of_the_places(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "MAX_TERMINALS_OF_TOKEN", 2)
     bearers = {name: Bearer(role=Role.WATCHER, digest=name.encode(), name=name) for name in ("alice", "bob")}

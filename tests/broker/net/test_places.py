@@ -1,11 +1,22 @@
-"""No token of others and no address takes all places for ranks."""
+"""No token of others and no address takes all places; who waits for the broker is not closed for newcomers."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.net.places import FEW_RANKS, RankPlaces
+from dbg_broker.net.metrics import Budget
+from dbg_broker.net.places import (
+    ANSWERED_PATIENCE_SECONDS,
+    FEW_RANKS,
+    FEW_WAIT,
+    LONGEST_LATER_SECONDS,
+    PATIENCE_SECONDS,
+    Arrivals,
+    Capacity,
+    Pace,
+    RankPlaces,
+)
 
 JOB, HOST = b"a job's token", "10.0.0.1"
 
@@ -48,3 +59,135 @@ def test_what_has_left_takes_no_place(steps: list[tuple[int, bytes | None, str]]
         places.leave(number)
         places.leave(number)
     assert fill(places, b"a", "x") == 750
+
+
+# connections without a first message
+
+
+class Waiting:
+    """Connections that wait, named by their numbers, by a clock that the test turns."""
+
+    def __init__(self, descriptors: int = 1024) -> None:
+        self.arrivals: Arrivals[int] = Arrivals(Capacity(descriptors))
+        self.places = Capacity(descriptors).pending
+        self.now = 0.0
+        self.came = 0
+
+    def come(self, address: str) -> tuple[int, Budget | None] | None:
+        """Have one more come; what is to be closed for it leaves."""
+        self.came += 1
+        closed = self.arrivals.come(self.came, self.came, address, self.now)
+        if closed is not None:
+            self.arrivals.leave(closed[0])
+        return closed
+
+
+def test_one_that_says_nothing_is_closed_for_a_newcomer_after_its_time() -> None:
+    waiting = Waiting()
+    for number in range(waiting.places):
+        assert waiting.come(f"10.0.0.{number}") is None
+    waiting.now = PATIENCE_SECONDS
+    assert waiting.come("10.0.1.0") == (1, Budget.WAITING)
+
+
+def test_those_that_wait_for_their_turn_are_not_closed_and_of_one_address_with_many_the_last_is_turned_back() -> None:
+    waiting = Waiting()
+    for _ in range(waiting.places - 1):
+        waiting.come("10.0.0.1" if waiting.came % 2 else "10.0.0.2")
+    for number in range(1, waiting.places):
+        waiting.arrivals.has_said(number)
+    waiting.now = 100 * PATIENCE_SECONDS
+    assert waiting.come("10.0.0.3") is None
+    assert waiting.arrivals.has_room(waiting.now)
+    # The newcomer of an address with few gets in.
+    closed = waiting.come("10.0.0.3")
+    assert closed is not None
+    assert closed[0] in (waiting.places - 2, waiting.places - 1)
+    assert closed[1] is None
+    # That of an address with most does not.
+    assert waiting.come("10.0.0.1") == (waiting.came, None)
+
+
+def test_if_all_wait_for_their_turn_and_no_address_has_many_newcomers_wait_in_the_kernel() -> None:
+    waiting = Waiting()
+    for number in range(1, waiting.places + 1):
+        waiting.come(f"10.0.0.{number % 8}")
+        waiting.arrivals.has_said(number)
+    assert not waiting.arrivals.has_room(waiting.now + 100)
+    waiting.arrivals.leave(7)
+    assert waiting.arrivals.has_room(waiting.now)
+
+
+def test_one_that_is_answered_has_more_time_than_one_that_has_said_nothing() -> None:
+    waiting = Waiting()
+    for number in range(1, waiting.places + 1):
+        waiting.come(f"10.0.0.{number}")
+        waiting.arrivals.has_said(number)
+    waiting.arrivals.owes(2, waiting.now)
+    waiting.now += PATIENCE_SECONDS
+    assert waiting.arrivals.oldest(waiting.now) is None
+    waiting.now += ANSWERED_PATIENCE_SECONDS
+    assert waiting.arrivals.oldest(waiting.now) == 2
+
+
+def test_those_that_are_admitted_are_counted_until_they_leave() -> None:
+    waiting = Waiting()
+    for address in ("10.0.0.1", "10.0.0.2"):
+        waiting.come(address)
+        waiting.arrivals.admit(waiting.came)
+    waiting.arrivals.admit(99)
+    assert waiting.arrivals.admitted == 2
+    waiting.arrivals.leave(1)
+    assert waiting.arrivals.admitted == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from(["come", "say", "owe", "leave"]), st.integers(1, 40), st.integers(0, 3))))
+def test_whatever_happens_no_more_wait_than_may_and_the_counts_agree(steps: list[tuple[str, int, int]]) -> None:
+    waiting = Waiting(16)
+    for step, number, address in steps:
+        waiting.now += 0.1
+        if step == "come":
+            waiting.come(f"10.0.0.{address}")
+        elif step == "say":
+            waiting.arrivals.has_said(number)
+        elif step == "owe":
+            waiting.arrivals.owes(number, waiting.now)
+        else:
+            waiting.arrivals.leave(number)
+        assert len(waiting.arrivals) <= waiting.places
+        assert waiting.arrivals.numbers() == set(waiting.arrivals.connections())
+    for number in range(1, waiting.came + 1):
+        waiting.arrivals.leave(number)
+    assert len(waiting.arrivals) == 0
+    assert waiting.arrivals.oldest(waiting.now + 1000) is None
+
+
+# when others are to come
+
+
+def measured(rate: float) -> Pace:
+    """Return a pace that has seen so many a second for a while."""
+    pace = Pace()
+    for look in range(60):
+        pace.look(int(look * rate / 4), FEW_WAIT, look / 4)
+    return pace
+
+
+def test_slots_follow_each_other_as_fast_as_newcomers_are_served() -> None:
+    pace = measured(1000)
+    slots = [pace.later(500, 100.0) for _ in range(2001)]
+    assert 0.4 < slots[0] < 0.6
+    assert 1.9 < slots[-1] - slots[0] < 2.1
+
+
+def test_what_comes_while_nobody_waits_is_no_measure_of_what_could() -> None:
+    pace = measured(1000)
+    for look in range(60):
+        pace.look(look, 0, 100 + look / 4)
+    assert 0.4 < pace.later(500, 200.0) < 0.6
+
+
+def test_a_slow_broker_has_few_on_their_way_in_and_keeps_nobody_waiting_for_ever() -> None:
+    pace = measured(0)
+    assert pace.at_once == measured(100).at_once < measured(5000).at_once
+    assert max(pace.later(1000, 0.0) for _ in range(1000)) == LONGEST_LATER_SECONDS

@@ -118,9 +118,12 @@ def test_rotation_closes_terminals_and_gives_new_tokens_to_all(home: Path, serve
 
 
 def test_rotation_is_refused_while_another_broker_has_the_tokens(home: Path, serve: Serve, tmp_path: Path) -> None:
-    serve()
+    """The home's own broker has ended; tests/integration/cluster has one that serves."""
+    own = serve()
+    ours = read_rendezvous(home)
+    own.end()
     other = serve("--listen", "127.0.0.1:0", at=tmp_path / "other")
-    ours, theirs = read_rendezvous(home), read_rendezvous(tmp_path / "other")
+    theirs = read_rendezvous(tmp_path / "other")
     assert ours is not None
     assert theirs is not None
     write_rendezvous(home, replace(ours, brokers=(theirs.endpoint,)))

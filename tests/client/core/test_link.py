@@ -8,7 +8,7 @@ import pytest
 from dbg_client.core.connection import Connection
 from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_dial.find import Opening
-from dbg_wire.errors import BrokerUnreachable, DbgError, NoBroker, WrongToken
+from dbg_wire.errors import BrokerUnreachable, Busy, DbgError, NoBroker, WrongToken
 from dbg_wire.finding.endpoint import Reach
 from dbg_wire.messages import BrokerAddress, Snapshot, Subscribe, Take
 from tests.client.core.test_connection import Listener, certified, reach
@@ -219,3 +219,20 @@ async def test_a_suspended_broker_leaves_the_others_their_part_of_the_time() -> 
         await link.open()
         await second.heard(Subscribe)
         await link.close()
+
+
+async def test_a_terminal_comes_again_when_a_busy_broker_says() -> None:
+    with FakeBroker(make_rank()) as broker:
+        broker.busy = 2
+        link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
+        await link.open()
+        await broker.heard(Subscribe)
+        assert broker.busy == 0
+        await link.close()
+
+
+async def test_a_broker_that_is_busy_for_longer_than_the_user_waits_says_so() -> None:
+    with FakeBroker() as broker:
+        broker.busy = 100
+        with pytest.raises(Busy, match="is busy: come again"):
+            await BrokerLink(Where(reach(broker.port)), "me@here", seconds(1)).open()

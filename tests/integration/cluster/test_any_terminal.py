@@ -11,7 +11,7 @@ from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker
 from tests.support.cluster import Brokers
 from tests.support.processes import Child, Processes
-from tests.support.pudb_terminal import DRAWN, HELP, line_shown, wait_for_line
+from tests.support.pudb_terminal import DRAWN, line_after_all_keys, line_shown, wait_for_line
 from tests.support.ranks import (
     NEVER_BOUND_PORTS,
     ask,
@@ -150,14 +150,6 @@ def test_pdb_of_a_rank_at_another_broker(brokers: Brokers, processes: Processes,
     assert terminal.exit_status() == 7
 
 
-def keys_are_applied_once(terminal: Terminal, typed: int) -> None:
-    wait_for_line(terminal, STOP + typed)
-    terminal.send("?")
-    terminal.wait_for(HELP)
-    terminal.send("\x1b")
-    terminal.wait_for(lambda shown: line_shown(shown) == STOP + typed)
-
-
 @pytest.mark.parametrize("killed", ["the rank's", "the terminal's"])
 def test_a_broker_is_killed_under_a_seated_terminal(
     killed: str, brokers: Brokers, processes: Processes, open_terminal: OpenTerminal
@@ -169,7 +161,8 @@ def test_a_broker_is_killed_under_a_seated_terminal(
     terminal.wait_for(lambda shown: line_shown(shown) >= STOP + 3)
     brokers[0 if killed == "the rank's" else 1].kill()
     terminal.send("n" * 30)
-    keys_are_applied_once(terminal, 70)
+    wait_for_line(terminal, STOP + 70)
+    assert line_after_all_keys(terminal, brokers[2].home) == STOP + 70
     assert "discarded" not in terminal.output.decode(errors="replace")
     terminal.send("c")
     assert terminal.exit_status() == 7

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from dbg_broker.hub.cluster.addresses import Addresses
 from dbg_broker.hub.cluster.feed import ChangeFeed
 from dbg_broker.hub.cluster.legs import Legs
 from dbg_broker.hub.cluster.members import HEARTBEAT_SECONDS, Members, Presence, read_presence
@@ -47,12 +48,12 @@ class Cluster:
             lost=self._lost_rank,
             certain=self._resend,
         )
-        self.on_members: Callable[[], None] | None = None
-        """Called when a broker has come or gone."""
-        self.tokens = SharedTokens(bus)
+        self.addresses = Addresses(hub, self.members)
+        self.tokens = SharedTokens(bus.buckets)
         self._methods: dict[type[ClusterMessage], Receive] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._swept = self._beat_at = hub.timers.clock()
+        self._is_there = True
         self.feed = ChangeFeed(hub, self)
         self.mirror = Mirror(hub, self, self._moved)
         self.legs, self.hosted = Legs(hub, self), HostedLegs(hub, self)
@@ -90,12 +91,18 @@ class Cluster:
         self.tokens.watch()
         await self._bus.open()
 
+    def leave(self) -> None:
+        """Tell the others that this broker ends: its ranks and terminals, which it closes next, dial one of them."""
+        self._is_there = False
+        self._bus.announce(BucketName.BROKERS, self.name, None)
+
     async def end(self) -> None:
-        """Leave the others, which take this broker's ranks for lost until they have dialled one of them."""
+        """Leave the others, and end what goes on at NATS."""
+        if self._is_there:
+            self.leave()
         for task in self._tasks:
             task.cancel()
         self.tokens.close()
-        self._bus.announce(BucketName.BROKERS, self.name, None)
         await self._bus.close()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -143,6 +150,7 @@ class Cluster:
             self._announce()
             self._bus.beat()
             self.owners.sweep(now)
+        self.tokens.sweep(now)
         if self._bus.lost_at is None:
             self.members.poll(now)
         else:
@@ -185,7 +193,6 @@ class Cluster:
         self._start(self.owners.up())
         for member in self.members.others():
             self._begin_anew(member.name)
-        self.tokens.up()
 
     def _down(self, why: str) -> None:
         """NATS has gone."""
@@ -222,8 +229,15 @@ class Cluster:
 
     # ---------------------------------------------------------------------------------------------------------- members
 
+    def shows(self, fingerprints: tuple[str, ...]) -> None:
+        """Take note that this broker shows another certificate."""
+        self.members.own = self.members.own.replace(fingerprints=fingerprints)
+        self._announce()
+        self.addresses.changed()
+
     def _announce(self) -> None:
-        self._bus.announce(BucketName.BROKERS, self.name, self.members.value())
+        if self._is_there:
+            self._bus.announce(BucketName.BROKERS, self.name, self.members.value())
 
     def _presence_changed(self, name: str, value: bytes | None) -> None:
         if value is None:
@@ -250,8 +264,7 @@ class Cluster:
         self.send(name, Hello(presence=self.members.own, answers=greets))
         self.mirror.ask(name)
         self.legs.log_texts.ask()
-        if self.on_members is not None:
-            self.on_members()
+        self.addresses.changed()
 
     def _gone(self, name: str) -> None:
         """Take note of a broker that has gone."""
@@ -259,8 +272,7 @@ class Cluster:
         self._bus.peers.pop(name, None)
         self.mirror.gone(name)
         self._cut(name)
-        if self.on_members is not None:
-            self.on_members()
+        self.addresses.changed()
 
     # ----------------------------------------------------------------------------------------------------------- owners
 

@@ -10,12 +10,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dbg_broker.home.issued import IssuedTokens, format_issued, parse_issued
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.net.bus.buckets import BucketName, BusDown, Conflict
-from dbg_broker.net.bus.bus import Bus
+from dbg_broker.net.bus.buckets import BucketName, Buckets, BusDown, Conflict
 from dbg_wire.errors import DbgError, printable
+
+if TYPE_CHECKING:
+    from dbg_broker.net.bus.connection import NatsConnection
 
 logger = logging.getLogger("dbg_broker")
 
@@ -23,6 +26,9 @@ ISSUED_KEY = "issued"
 
 SHARE_SECONDS = 3.0
 """Seconds after which ``dbg-broker token``, which waits for 5, is told that the others have not been told."""
+
+REFRESH_SECONDS = 30.0
+"""Seconds after which the bucket is read in any case: NATS tells of a change once, and may drop that."""
 
 MAX_ATTEMPTS = 100
 """Writes that others come before: each of them has added something, and brokers have only so much to add."""
@@ -47,8 +53,11 @@ class SharedTokens:
     What another broker has issued or revoked holds here at once, before a disk has it.
     """
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._connection: NatsConnection | None = None
+        """The connection to NATS on which the bucket was read last."""
+        self._due = 0.0
         self._known = IssuedTokens()
         self._turn = asyncio.Lock()
         self._waits = False
@@ -68,20 +77,23 @@ class SharedTokens:
 
     def watch(self) -> None:
         """Have changes by other brokers told from now on."""
-        self._bus.buckets.watch(BucketName.TOKENS, ISSUED_KEY, self._changed)
+        self._buckets.watch(BucketName.TOKENS, ISSUED_KEY, self._changed)
 
-    def up(self) -> None:
-        """Take note that NATS answers, perhaps with empty buckets."""
-        self._exchange_soon()
+    def sweep(self, now: float) -> None:
+        """Exchange over each new connection to NATS, as changes were missed before it, and now and then."""
+        connection = self._buckets.connection
+        is_due = connection is not self._connection or now >= self._due
+        self._connection = connection
+        if connection is not None and is_due:
+            self._due = now + REFRESH_SECONDS
+            self._exchange_soon()
 
     def close(self) -> None:
         """Stop exchanging."""
         for task in self._tasks:
             task.cancel()
 
-    def _changed(self, key: str, value: bytes | None) -> None:
-        if key != ISSUED_KEY:
-            return
+    def _changed(self, _: str, value: bytes | None) -> None:
         if value is not None:
             try:
                 told = parse_issued(value)
@@ -118,7 +130,7 @@ class SharedTokens:
     async def _write(self) -> None:
         """Join the bucket's list and the known one, and write that unless the bucket has it already."""
         for _ in range(MAX_ATTEMPTS):
-            entry = await self._bus.buckets.read(BucketName.TOKENS, ISSUED_KEY)
+            entry = await self._buckets.read(BucketName.TOKENS, ISSUED_KEY)
             try:
                 told = IssuedTokens() if entry is None else parse_issued(entry.value)
             except ValueError:
@@ -128,13 +140,11 @@ class SharedTokens:
                 return
             value = format_issued(self._known).encode()
             try:
-                await self._bus.buckets.write(
-                    BucketName.TOKENS, ISSUED_KEY, value, last=0 if entry is None else entry.revision
-                )
+                await self._buckets.write(BucketName.TOKENS, ISSUED_KEY, value, entry.revision if entry else 0)
             except Conflict:
                 continue
             return
-        raise BusDown("others write all the time")
+        raise BusDown("others write it all the time")
 
     def share(self, then: Callable[[str], None]) -> None:
         """Tell the other brokers what the home has, and call ``then`` with why they can't be told, empty if they were.
@@ -164,8 +174,9 @@ class SharedTokens:
         try:
             await self.exchange()
         except BusDown:
-            # It is done when NATS is back.
+            # A connection is no sign that the servers of NATS have agreed on who leads them.
             logger.debug("what is issued or revoked here waits for NATS")
+            self._due = 0.0
         except DbgError as error:
             logger.error("the tokens of the other brokers can't be taken: %s", printable(str(error)))
 

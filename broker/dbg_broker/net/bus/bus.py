@@ -163,10 +163,14 @@ class Bus:
     async def _use(self, connection: NatsConnection) -> None:
         """Go on with a connection, until it ends."""
         self._most_bytes = connection.most_bytes // 2
-        await connection.subscribe(f"{PREFIX}.{self.name}.*", self._take)
-        await self.buckets.use(connection)
-        # Whoever hears of this broker from now on reaches it.
-        await connection.flush()
+        try:
+            await connection.subscribe(f"{PREFIX}.{self.name}.*", self._take)
+            await self.buckets.use(connection)
+            # Whoever hears of this broker from now on reaches it.
+            await connection.flush()
+        except BaseException:
+            await connection.close()
+            raise
         was_up, self.is_up, self.lost_at = self.is_up, True, None
         logger.info("NATS answers at %s", connection.url)
         if not was_up and self.handlers is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -14,6 +15,7 @@ from dbg_broker.home.tokens import Tokens, digest_of
 from dbg_broker.hub.cluster import tokens as shared_tokens
 from dbg_broker.hub.cluster.tokens import ISSUED_KEY, SharedTokens, UnreadableList
 from dbg_broker.net.bus.buckets import BucketName, BusDown, Entry
+from dbg_broker.net.bus.connection import NatsConnection
 from dbg_broker.net.websocket import CloseCode
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadSecretFile
@@ -34,14 +36,12 @@ class Site:
         self.home = home or IssuedTokens()
         self.own = Tokens(rank="r", driver="d", watcher="w", issued=self.home)
         self.bus = nats.join(name)
-        self.shared = SharedTokens(self.bus)
+        self.shared = SharedTokens(self.bus.buckets)
         self.shared.keep = self._keep
         self.shared.use = self._use
         self.tokens = self.shared.joined(self.own)
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self.shared.watch()
-        self.bus.buckets.watch(BucketName.TOKENS, ISSUED_KEY, lambda key, value: self._changed.set())
 
     def _keep(self, issued: IssuedTokens) -> IssuedTokens:
         self.home = self.home.joined(issued)
@@ -51,6 +51,12 @@ class Site:
     def _use(self) -> None:
         self.tokens = self.shared.joined(self.own)
         self._changed.set()
+
+    async def begin(self) -> None:
+        """Bring home and bucket together, as at a broker's start."""
+        self.shared.watch()
+        self.bus.buckets.watch(BucketName.TOKENS, ISSUED_KEY, lambda key, value: self._changed.set())
+        await self.shared.exchange()
 
     def change(self, change: Callable[[IssuedTokens], IssuedTokens]) -> None:
         """Change the home as ``dbg-broker token`` does, and have the broker read it."""
@@ -72,7 +78,7 @@ def names(site: Site) -> list[str]:
 async def three(nats: MemoryNats) -> tuple[Site, Site, Site]:
     one, two, three = (Site(nats, name) for name in ("one", "two", "three"))
     for site in (one, two, three):
-        await site.shared.exchange()
+        await site.begin()
     return one, two, three
 
 
@@ -93,10 +99,10 @@ async def test_what_one_broker_issues_and_revokes_holds_at_all_and_is_in_their_h
 async def test_lists_of_homes_that_differ_are_joined_as_brokers_come() -> None:
     nats = MemoryNats()
     one = Site(nats, "one", IssuedTokens((ALICE,)))
-    await one.shared.exchange()
+    await one.begin()
     # It was away while bob's token was issued in its home, and alice's revoked.
     two = Site(nats, "two", IssuedTokens((ALICE, BOB)).revoke("alice", 3.0))
-    await two.shared.exchange()
+    await two.begin()
     await one.until(lambda: names(one) == ["bob"])
     await one.until(lambda: one.home == two.home)
 
@@ -116,7 +122,8 @@ async def test_nats_comes_back_empty_and_has_all_again() -> None:
     nats.come()
     # The other one has alice's token, and doesn't bring it back.
     for site in (two, one):
-        site.shared.up()
+        site.bus.buckets.connection = cast(NatsConnection, object())
+        site.shared.sweep(1.0)
     for site in (one, two):
         await site.until(lambda site=site: names(site) == ["bob"])  # type: ignore[misc]
     await one.until(lambda: nats.entries[BucketName.TOKENS][ISSUED_KEY].value == format_issued(one.home).encode())
@@ -128,7 +135,7 @@ async def test_brokers_that_write_at_once_lose_nothing() -> None:
     for number, site in enumerate(sites):
         token = IssuedToken(name="same", role=Role.DRIVER, digest=digest_of(str(number)), made=float(number))
         site.change(lambda home, token=token: home.issue(token))  # type: ignore[misc]
-    await asyncio.gather(*(site.shared.exchange() for site in sites))
+    await asyncio.gather(*(site.begin() for site in sites))
     for site in sites:
         await site.until(lambda site=site: len(site.home.tokens) == 20)  # type: ignore[misc]
     assert len({format_issued(site.home) for site in sites}) == 1
@@ -186,7 +193,7 @@ async def test_a_revoked_token_ends_legs_and_no_others(several: Several) -> None
 async def test_a_list_that_can_not_be_read_changes_nothing_and_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     nats = MemoryNats()
     one = Site(nats, "one", IssuedTokens((ALICE,)))
-    await one.shared.exchange()
+    await one.begin()
     for garbage in (b"\xff" * 1000, b"[" * 100_000, b'{"schema":2}', b'{"tokens":[{}]}'):
         nats.write(BucketName.TOKENS, ISSUED_KEY, garbage)
         await asyncio.sleep(0)
@@ -196,7 +203,8 @@ async def test_a_list_that_can_not_be_read_changes_nothing_and_is_told_of(caplog
             await one.shared.exchange()
         assert names(one) == ["alice"]
     # As the sentence says.
-    one.bus.announce(BucketName.TOKENS, ISSUED_KEY, None)
+    nats.entries[BucketName.TOKENS].clear()
+    nats.tell(BucketName.TOKENS, ISSUED_KEY, None)
     await one.until(lambda: ISSUED_KEY in nats.entries[BucketName.TOKENS])
 
 
@@ -208,14 +216,14 @@ async def test_who_changes_a_token_is_told_whether_the_others_were() -> None:
     assert await said.get() == ""
     nats.is_up = False
     one.shared.share(said.put_nowait)
-    assert (await said.get()).startswith("NATS does not answer")
+    assert await said.get() == "NATS does not answer (it was stopped)"
 
 
 async def test_who_changes_a_token_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_tokens, "SHARE_SECONDS", 0.01)
     nats = MemoryNats()
     one = Site(nats, "one", IssuedTokens((BOB,)))
-    await one.shared.exchange()
+    await one.begin()
     answers = asyncio.Event()
 
     async def read_late(bucket: BucketName, key: str) -> Entry | None:
@@ -226,7 +234,7 @@ async def test_who_changes_a_token_does_not_wait_for_ever(monkeypatch: pytest.Mo
     one.change(lambda home: home.issue(ALICE))
     said: asyncio.Queue[str] = asyncio.Queue()
     one.shared.share(said.put_nowait)
-    assert (await said.get()).startswith("NATS does not answer")
+    assert await said.get() == "NATS does not answer (it takes too long)"
     # It goes on waiting, and the others are told in the end.
     answers.set()
     await one.until(lambda: b"alice" in nats.entries[BucketName.TOKENS][ISSUED_KEY].value)

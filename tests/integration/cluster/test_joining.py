@@ -1,0 +1,138 @@
+"""What keeps a broker from joining a cluster is said in a sentence before anything listens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import Brokers, make_home
+from tests.support.nats_servers import NatsServers, free_ports, started_servers
+from tests.support.processes import Processes
+
+
+def refusal(home: Path, *arguments: str, status: int, **environ: str) -> str:
+    """Return what ``serve`` says that ends with this status; it has listened nowhere."""
+    command = [sys.executable, "-m", "dbg_broker", "serve", "--listen", "127.0.0.1:0", *arguments]
+    env = {**os.environ, "DBG_HOME": str(home), **environ}
+    said = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert said.returncode == status, said.stderr
+    assert said.stdout == ""
+    assert not (home / "broker.json").exists()
+    (line,) = said.stderr.splitlines()
+    return line
+
+
+@contextmanager
+def server(directory: Path, more: str) -> Iterator[NatsServers]:
+    """Run one server of NATS with more in its configuration."""
+    yield from started_servers(directory, 1, more=more)
+
+
+def test_an_address_that_is_none(home: Path) -> None:
+    line = refusal(home, "--cluster", "http://h1", status=2)
+    assert line == (
+        "dbg-broker: --cluster 'http':// is not how NATS is reached; "
+        "write nats://HOST[:PORT],HOST,HOST, or the same with tls://"
+    )
+
+
+def test_where_nobody_answers(home: Path) -> None:
+    (port,) = free_ports(1)
+    line = refusal(home, "--cluster", f"nats://127.0.0.1:{port}", status=4)
+    assert line.startswith(f"dbg-broker: nobody answers as NATS at nats://127.0.0.1:{port} (")
+
+
+def test_credentials(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "credentials"
+    with server(tmp_path, 'authorization { user: me, password: "word" }') as nats:
+        line = refusal(home, "--cluster", nats.url, status=5)
+        assert f"NATS at {nats.url} asks for credentials; " in line
+        file.write_text("me:wrong")
+        file.chmod(0o600)
+        line = refusal(home, "--cluster", nats.url, "--cluster-credentials", str(file), status=5)
+        assert f"NATS at {nats.url} refuses the credentials; " in line
+        file.chmod(0o644)
+        line = refusal(home, "--cluster", nats.url, status=2, DBG_CLUSTER_CREDENTIALS=str(file))
+        assert "credentials" in line
+        assert "word" not in line
+
+
+def test_nats_without_jetstream(home: Path, processes: Processes) -> None:
+    (port,) = free_ports(1)
+    nats = processes.start("nats", ["nats-server", "-a", "127.0.0.1", "-p", str(port)])
+    nats.wait_for_output("Server is ready", stream="stderr")
+    line = refusal(home, "--cluster", f"nats://127.0.0.1:{port}", status=1)
+    assert line == (f"dbg-broker: NATS at nats://127.0.0.1:{port} runs without JetStream; start nats-server with -js")
+
+
+async def test_an_older_nats(home: Path) -> None:
+    async def pose(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"server_id":"x","version":"2.1.9","max_payload":1048576,"proto":1}\r\n')
+        while line := await reader.readline():
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+        writer.close()
+
+    posing = await asyncio.start_server(pose, "127.0.0.1", 0)
+    url = f"nats://127.0.0.1:{posing.sockets[0].getsockname()[1]}"
+    line = await asyncio.to_thread(refusal, home, "--cluster", url, status=1)
+    assert line == (
+        f"dbg-broker: NATS at {url} is release 2.1, and brokers need 2.9 or newer; install a newer nats-server"
+    )
+    posing.close()
+
+
+def test_another_sites_cluster(nats: NatsServers, processes: Processes, tmp_path: Path) -> None:
+    nats.start()
+    ours = Brokers(processes, nats, tmp_path / "ours", tmp_path / "tokens")
+    first = ours.add()
+    line = refusal(make_home(tmp_path / "theirs", tmp_path / "none"), "--cluster", nats.url, status=1)
+    assert (
+        f"joins the brokers of another site, or of a home with other tokens ({first.url}, pid {first.process.pid} on "
+        in line
+    )
+    assert line.endswith("copy the tokens/ of its home to this one, or give this site a NATS of its own")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--insecure"], "and --insecure makes some for this one alone"),
+        (["--driver-token", "memory"], "and --driver-token memory keeps one in this broker's memory"),
+    ],
+)
+def test_tokens_that_others_can_not_have(home: Path, arguments: list[str], said: str) -> None:
+    assert said in refusal(home, "--cluster", "nats://127.0.0.1", *arguments, status=2)
+
+
+def test_a_python_without_the_client_of_nats(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "nats.py").write_text("raise ImportError('not here')\n")
+    line = refusal(home, "--cluster", "nats://127.0.0.1", status=2, PYTHONPATH=str(tmp_path))
+    assert "--cluster needs the package nats-py, and it can't be loaded" in line
+    assert line.endswith("install it with pip install 'dbg-broker[cluster]'")
+
+
+def test_one_broker_alone_loads_nothing_of_it(home: Path, processes: Processes) -> None:
+    script = (
+        "import sys, threading, os, signal\n"
+        "from dbg_broker.cli.main import main\n"
+        "import dbg_broker.verbs.serve as serve\n"
+        "before = serve.announce\n"
+        "def announce(*args):\n"
+        "    names = [name for name in sys.modules if name.split('.')[0] == 'nats' or 'cluster' in name\n"
+        "        or 'net.bus' in name or name.endswith('joining')]\n"
+        "    print('loaded', names, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "serve.announce = announce\n"
+        "sys.exit(main(['serve', '--listen', '127.0.0.1:0']))\n"
+    )
+    child = processes.start("broker", [sys.executable, "-c", script], env={**os.environ, "DBG_HOME": str(home)})
+    assert child.wait() == 0
+    assert child.text() == "loaded []\n"
