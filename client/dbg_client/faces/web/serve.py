@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -39,6 +40,7 @@ from dbg_client.faces.web.messages import Ended, Hello
 from dbg_client.faces.web.outbox import Guest, Outbox, hold
 from dbg_client.faces.web.terminals import NO_RANK, NoSeat, PageSeat
 from dbg_client.faces.web.verdicts import HANG_SECONDS, VerdictWatch
+from dbg_client.words.config import NO_WISH, Wish
 from dbg_client.words.settings import Web
 from dbg_dial.apart import begin
 from dbg_wire.errors import BadInput
@@ -56,6 +58,9 @@ WATCHES = "the token of this server lets it only look; one made by `dbg-broker t
 
 GOING_AWAY = 1001
 """Code of a close at the server's end, as in RFC 6455."""
+
+MAX_SOCKETS = 128
+"""Pages and terminals that are open at once, of all browsers together."""
 
 END_SECONDS = 2.0
 """Seconds for the pages to take the end."""
@@ -79,10 +84,12 @@ class PageServer:
         access: Access,
         *,
         drive: bool,
+        wish: Wish = NO_WISH,
         hang_seconds: float = HANG_SECONDS,
     ) -> None:
         self._switchboard, self._target, self._access, self._drive = switchboard, target, access, drive
-        self._hang_seconds = hang_seconds
+        self._wish, self._hang_seconds = wish, hang_seconds
+        self._may_act = True
         self.files = static_files()
         self._recordings = RecordingTable(switchboard)
         self._page = page_text()
@@ -144,7 +151,10 @@ class PageServer:
 
     def why_not(self) -> str:
         """Return why a page may change nothing, empty if it may."""
-        if not self._switchboard.may_act:
+        if self._switchboard.welcome is not None:
+            # While the broker is away its last word counts.
+            self._may_act = self._switchboard.may_act
+        if not self._may_act:
             return WATCHES
         return "" if self._drive else LOOKS_ONLY
 
@@ -178,6 +188,9 @@ class PageServer:
             return web.Response(status=refused.status, text=f"{refused}\n")
         except web.HTTPException as error:
             return web.Response(status=error.status, text=f"{error.reason}\n")
+        except Exception as error:
+            # Whatever fails, the other requests go on.
+            return web.Response(status=500, text=f"{bug(error)}\n")
 
     def _exchange(self, request: web.Request) -> web.Response:
         answer = web.Response(status=303, headers={"Location": "/"})
@@ -218,7 +231,8 @@ class PageServer:
 
         async def come(outbox: Outbox) -> Guest:
             if rank is not None:
-                return PageSeat(self._switchboard.another(), rank, mode, outbox, self.why_not())
+                own = self._switchboard.another()
+                return PageSeat(own, rank, mode, outbox, wish=self._wish, why_not=self.why_not())
             outbox.say(Ended(sentence="there is no such rank any more", went_on=False))
             outbox.finish(NO_RANK, "no such rank")
             return NoSeat()
@@ -229,6 +243,8 @@ class PageServer:
         """Serve a socket, which must come from our page: a browser says so, and nothing else has the cookie."""
         if request.headers.get("Origin") is None:
             raise NotAdmitted("a WebSocket without an Origin is of no page")
+        if len(self._guests) >= MAX_SOCKETS:
+            raise NotAdmitted(f"{MAX_SOCKETS} pages and terminals are open at this server; close one", 503)
         task = asyncio.current_task()
 
         async def register(outbox: Outbox) -> Guest:
@@ -281,7 +297,7 @@ async def served_page(
         listening = listen(settings.port)
         port = int(listening.getsockname()[1])
         access = Access(port, lambda token: say(f"For another browser: {address_of(port, token)}") if again else None)
-        server = PageServer(switchboard, target, access, drive=settings.drive)
+        server = PageServer(switchboard, target, access, drive=settings.drive, wish=settings.wish)
         async with server.serving(listening):
             address = address_of(port, access.new_token())
             for line in announcement(address, port, server.why_not(), ends, os.environ):
@@ -294,8 +310,13 @@ async def served_page(
 
 async def serve_web(settings: Web) -> int:
     """Serve until the command is ended; return the exit status. Raises DbgError."""
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Under nohup the end of the terminal is ignored, and stays so.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, ended.set)
     async with served_page(settings, tell, ends="Ctrl-C ends the page, and ranks stay as they are"):
-        await asyncio.Event().wait()
+        await ended.wait()
     return 0
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import msgspec
 import pytest
 from yarl import URL
 
 from dbg_client.faces.web.messages import Link
+from dbg_client.faces.web.rows import row_of
 from dbg_wire.messages import Change, Gone
-from dbg_wire.records.ranks import Coordinate, RankState
+from dbg_wire.records.ranks import Coordinate, RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.pages import Browser, browser_at, opened, run, served
 from tests.support.rank_infos import changed
@@ -56,6 +58,25 @@ def test_all_pages_get_the_same_text_and_a_page_that_has_gone_none(broker: FakeB
             while len(server.feed.pages) > 1:
                 number += 1
                 await one.answer(number, "list")
+
+    run(work)
+
+
+def test_a_row_is_made_once_for_all_pages(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counting(rank: RankInfo) -> msgspec.Raw:
+        made.append(rank.rank)
+        return row_of(rank)
+
+    monkeypatch.setattr("dbg_client.faces.web.rows.row_of", counting)
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as one, browser.live() as two:
+            await asyncio.gather(one.rows(), two.rows())
+            broker.tell(Change(rank=changed(make_rank(5), watchers=3)))
+            await asyncio.gather(one.until("change"), two.until("change"))
+            assert sorted(made) == [5, 5, 6, 7]
 
     run(work)
 
