@@ -1,12 +1,16 @@
-"""Which ranks are asked about NCCL's RAS, and what becomes of their answers."""
+"""Which ranks are asked about NCCL's RAS, what becomes of their answers, and for how long a job is looked at."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from dbg_agent.guard.ras import parse_reply
-from dbg_client.questions.cause import MAX_HOSTS, ask_ras
+from dbg_client.questions import cause
+from dbg_client.questions.cause import MAX_HOSTS, ask_ras, gather_case
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import RasCommunicator, status_rows
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -48,3 +52,21 @@ async def test_few_hosts_are_asked_where_none_tells() -> None:
     assert (found, len(asker.asked)) == (None, MAX_HOSTS)
     gone = [make_rank(0, state=RankState.EXITED, reason=None)]
     assert await ask_ras(Asked(), gone) is None  # type: ignore[arg-type]
+
+
+class SlowRanks:
+    """An asker whose ranks are where they were, and take their time to say so."""
+
+    async def ask(self, action: Action, ranks: Sequence[RankInfo], **_: Any) -> list[RankAnswer]:
+        assert action is Action.WHERE
+        await asyncio.sleep(0.03)
+        return [RankAnswer(key=one.key, kind=Kind.VALUE, text="running") for one in ranks]
+
+
+async def test_the_last_look_is_late_enough_to_tell_however_long_looks_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cause, "BETWEEN_SECONDS", 0.01)
+    job = [make_rank(0, state=RankState.RUNNING, reason=None, where=None)]
+
+    case = await gather_case(SlowRanks(), job, longest=0.05)  # type: ignore[arg-type]
+
+    assert case.looks[-1].at >= 0.05
