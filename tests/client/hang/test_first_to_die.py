@@ -6,7 +6,7 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.verdict import VerdictKind
 from dbg_wire.messages import Kind
-from dbg_wire.records.ranks import RankState
+from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, RankState
 from tests.support.rank_evidence import REDUCING, told
 
 
@@ -31,6 +31,27 @@ def test_ranks_that_died_at_once_are_named_together() -> None:
     (verdict,) = explain([JobLook(at=0.0, everybody=everybody)], 103.0).verdicts
 
     assert verdict.ranks == (0, 1, 2, 3)
+
+
+def test_a_rank_that_ended_without_a_traceback_goes_before_those_that_failed_for_want_of_it() -> None:
+    how = {"state": RankState.EXITED, "exit": 0, "reason": DIED, "detail": WITHOUT_TRACEBACK}
+    left = told(1, kind=Kind.LOST, since=100.05, **how)  # type: ignore[arg-type] # as the record has them
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=[ended(0, 1, 100.0), left])], 103.0).verdicts[:1]
+
+    assert verdict.ranks == (1,)
+    assert verdict.sentence.endswith(f"ended by itself 2 s ago with status 0, {WITHOUT_TRACEBACK}")
+
+
+def test_ranks_that_died_of_different_causes_are_told_with_them() -> None:
+    everybody = [ended(number, exit_status, 100.0) for number, exit_status in enumerate((-9, -9, -6, -6))]
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=everybody)], 103.0).verdicts
+
+    assert verdict.sentence == (
+        "ranks 0-3 have died: each of ranks 0-1 was killed by SIGKILL 3 s ago; each of ranks 2-3 was killed by SIGABRT "
+        "3 s ago"
+    )
 
 
 def test_ranks_that_a_launcher_ended_are_named_when_no_other_has_died() -> None:
