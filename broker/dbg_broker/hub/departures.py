@@ -59,7 +59,7 @@ def note_failure(hub: Hub, rank: RankRecord) -> None:
 
 def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
     rank = hub.ranks.registry.find(key)
-    if rank is None or rank.state is not RankState.LOST:
+    if rank is None or rank.owner or rank.state is not RankState.LOST:
         return
     if is_dead(rank.process.pid):
         hub.ranks.registry.found_dead(rank, now)

@@ -38,7 +38,8 @@ class Welcome(Message, sender=Sender.BROKER):
     token lets it do, ``driver`` or ``watcher``; None for an agent. ``max_lease`` is for how many seconds nobody may
     type at a stop before the rank lets it end; None if stops may last for ever. ``brokers`` are all that know the same
     ranks, this one first, for when it is gone; a broker that is alone names none. It says welcome again when they
-    change.
+    change. ``nats_silent`` is for how many seconds NATS has not answered, so that ranks of other brokers can't be
+    reached; None while it answers, or without it.
     """
 
     minor: Integer
@@ -51,6 +52,7 @@ class Welcome(Message, sender=Sender.BROKER):
     role: Sentence | None = None
     max_lease: Age | None = None
     brokers: Annotated[tuple[BrokerAddress, ...], elements(limits.MAX_BROKERS)] = ()
+    nats_silent: Age | None = None
 
 
 class Refusal(Message, sender=Sender.BROKER):
