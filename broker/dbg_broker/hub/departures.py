@@ -119,9 +119,9 @@ def drop_silent(meters: Meters, connection: Channel) -> None:
 
 def settle(hub: Hub, key: str, answer: Answer) -> None:
     """Give the answer of a rank or its guard to all questions that it is for."""
-    text = passed_on(key, answer)
-    for number in hub.ranks.glances.answered(key, answer.request, text, hub.timers.clock()):
-        finished = hub.ranks.questions.answer(key, number, text)
+    body = passed_on(answer)
+    for number in hub.ranks.glances.answered(key, answer.request, body, hub.timers.clock()):
+        finished = hub.ranks.questions.answer(key, number, body)
         bound_answers(hub)
         if finished is not None:
             hub.deliver(finished)

@@ -92,7 +92,8 @@ class Question(Message, sender=Sender.CLIENT):
     With ``stops`` a ``where`` asks for the states of the job's stops instead. ``frame`` is the frame to evaluate or run
     in, or to open the debugger at: a function's name, or a number as Python indexes a list of the frames, outermost
     first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the stack. ``asked`` is how many
-    ranks have the same question and can answer it, over all its pages; 0 is unknown.
+    ranks have the same question and can answer it, over all its pages; 0 is unknown. With ``fold`` an answer that many
+    ranks have in common comes once, with the keys of all.
     """
 
     request: Integer
@@ -109,6 +110,7 @@ class Question(Message, sender=Sender.CLIENT):
     frame: FrameName = ""
     look: Look = Look.STACK
     asked: Count = 0
+    fold: bool = False
 
     def __post_init__(self) -> None:
         """Refuse an inquiry that is longer than a text."""

@@ -30,6 +30,9 @@ SHARE_SECONDS = 3.0
 REFRESH_SECONDS = 30.0
 """Seconds after which the bucket is read in any case: NATS tells of a change once, and may drop that."""
 
+MAX_NAMES = 10
+"""Names of tokens in a line of the log."""
+
 MAX_ATTEMPTS = 100
 """Writes that others come before: each of them has added something, and brokers have only so much to add."""
 
@@ -109,7 +112,15 @@ class SharedTokens:
         """Take a list that holds all of the known one, and tell whether it is another one."""
         if joined == self._known:
             return False
+        before, after = ({one.digest: one.name for one in issued.tokens} for issued in (self._known, joined))
         self._known = joined
+        for what, names in (
+            ("issued", [name for digest, name in after.items() if digest not in before]),
+            ("revoked", [name for digest, name in before.items() if digest not in after]),
+        ):
+            if names:
+                more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+                logger.info("other brokers have %s %s", what, ", ".join(names[:MAX_NAMES]) + more)
         self.use()
         return True
 
