@@ -7,6 +7,7 @@ what its home has learnt meanwhile: lists are joined, whoever had them. The home
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -97,12 +98,9 @@ class SharedTokens:
             task.cancel()
 
     def _changed(self, _: str, value: bytes | None) -> None:
-        if value is not None:
-            try:
-                told = parse_issued(value)
-            except ValueError:
-                logger.error("the tokens of the other brokers can't be taken: %s", UnreadableList())
-                return
+        # It may be a write that the bucket has refused, or no list at all: what counts is read then.
+        with contextlib.suppress(ValueError):
+            told = parse_issued(value or b"")
             is_new = self._take(self._known.joined(told))
             if not is_new and told == self._known:
                 return
