@@ -20,7 +20,7 @@ from dbg_wire.records.bounds import (
     Texts,
     elements,
 )
-from dbg_wire.records.ranks import Place, RankInfo, RankState, ThreadStacks
+from dbg_wire.records.ranks import FoldedRanks, Place, RankInfo, RankState, ThreadStacks
 from dbg_wire.records.record import Record
 
 
@@ -132,10 +132,20 @@ class Ask(Message, sender=Sender.BROKER):
 
 
 class Snapshot(Message, sender=Sender.BROKER):
-    """List ranks, a page at a time; Changes follow after the page with ``last``."""
+    """List ranks, a page at a time; Changes follow after the page with ``last``.
+
+    Those in ``folded`` are listed as well, if Subscribe asks for that, and ``ranks`` is empty then.
+    """
 
     ranks: Annotated[tuple[RankInfo, ...], Items]
     last: bool
+    folded: Annotated[tuple[FoldedRanks, ...], Items] = ()
+
+    def each(self) -> Iterator[RankInfo]:
+        """Yield all ranks of the page."""
+        yield from self.ranks
+        for folded in self.folded:
+            yield from folded.each()
 
 
 class Change(Message, sender=Sender.BROKER):

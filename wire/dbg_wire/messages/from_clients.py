@@ -39,11 +39,13 @@ class Greet(Message, sender=Sender.CLIENT):
 class Subscribe(Message, sender=Sender.CLIENT):
     """Ask for a snapshot of all ranks and, unless ``once``, for every change after it; no change in between is lost.
 
-    With ``logs`` the texts of log points of all ranks come, too.
+    With ``logs`` the texts of log points of all ranks come, too. With ``fold`` the ranks of the snapshot come such that
+    what several have in common stands there once.
     """
 
     once: bool = False
     logs: bool = False
+    fold: bool = False
 
 
 class Attach(Message, sender=Sender.CLIENT):
