@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from benchmarks import (
+    browser,
     bulk,
     crowds,
     faces,
@@ -38,7 +39,7 @@ from benchmarks.machine import machine
 from benchmarks.page import lines_of, write
 from tests.support.environment import clean_environment, is_foreign
 
-MODULES = (keys, pudb, prompt, bulk, crowds, storm, looks, train_loop, slow, starts, imports, faces, recorded)
+MODULES = (keys, pudb, prompt, bulk, crowds, storm, looks, train_loop, slow, starts, imports, faces, browser, recorded)
 ROWS: dict[str, Row] = {row.name: row for module in MODULES for row in module.ROWS}
 
 JSON_FILE = ROOT / "build/benchmarks.json"

@@ -17,6 +17,7 @@ from html import escape, unescape
 from itertools import groupby
 from pathlib import Path
 
+from tests.docs import page_picture
 from tests.docs.pages import ROOT
 from tests.docs.scenes import COLUMNS, SCENES, SHOWN_DIRECTORY, Stage
 from tests.support.environment import clean_environment, is_foreign
@@ -217,7 +218,7 @@ def embedded(cast: str) -> str:
 
 
 def main() -> None:
-    """Write picture and recording."""
+    """Write the pictures and the recording."""
     with tempfile.TemporaryDirectory() as folder:
         for name in [name for name in os.environ if is_foreign(name)]:
             del os.environ[name]
@@ -225,6 +226,9 @@ def main() -> None:
         processes = Processes(Path(folder, "logs"))
         try:
             taken = record(Stage(processes, SCENES["hang"], Path(folder)))
+            home = Path(folder, "page")
+            home.mkdir(mode=0o700)
+            page_picture.take(processes, home, page_picture.PICTURE)
         finally:
             processes.end_all()
     SCREENSHOT.write_text(taken.svg, encoding="utf-8")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.docs.console import plain
+from tests.docs.page_picture import PICTURE, SCALE, SIZE
 from tests.docs.pages import ROOT
 from tests.docs.pictures import EMBEDDED, RECORDING, SCREENSHOT, embedded, record, screens, text_of
 from tests.docs.scenes import SCENES, Stage
@@ -31,6 +33,16 @@ def test_a_run_shows_what_picture_and_recording_show(processes: Processes, tmp_p
 
 def test_the_site_plays_the_same_recording() -> None:
     assert EMBEDDED.read_text(encoding="utf-8") == embedded(RECORDING.read_text(encoding="utf-8"))
+
+
+def test_the_picture_of_the_page_is_shown_where_it_is_told_of() -> None:
+    picture = PICTURE.read_bytes()
+    assert picture.startswith(b"\x89PNG\r\n")
+    size = struct.unpack(">II", picture[16:24])
+    assert size == tuple(side * SCALE for side in SIZE)
+    assert len(picture) < 400_000
+    assert "docs/images/page.png" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "images/page.png" in (ROOT / "docs/web.md").read_text(encoding="utf-8")
 
 
 def test_the_player_comes_with_its_licence() -> None:

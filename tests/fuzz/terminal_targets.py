@@ -12,9 +12,12 @@ from dbg_client.dumps.case import Case
 from dbg_client.dumps.recorder_dumps import RankDump, explain_dumps
 from dbg_client.dumps.report_file import CantReadReport, case_lines, read_report
 from dbg_client.dumps.run_home import hang_in
+from dbg_client.faces.web.messages import Ask, read_from_page, read_from_terminal
 from dbg_client.words.config import parse_escape_key, read_values
-from dbg_wire.errors import BadInput, printable
+from dbg_client.words.session_line import parse_command
+from dbg_wire.errors import BadInput, PeerError, printable
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
+from dbg_wire.records.record import decode_record, encode_record
 from dbg_wire.sequences import QueryFilter, StreamScanner, TextFilter
 from tests.client.dumps.test_case import LOOK
 from tests.client.dumps.test_report_file import written
@@ -82,6 +85,21 @@ def reports(data: bytes) -> None:
     assert told is None or told.verdict([]).sentence.isprintable()
 
 
+def page(data: bytes) -> None:
+    """Read what a page in a browser says, and the line that it asks."""
+    text = data.decode("utf-8", "replace")
+    with suppress(PeerError):
+        read_from_terminal(text)
+    line = text
+    with suppress(PeerError):
+        said = read_from_page(text)
+        assert decode_record(type(said), encode_record(said)) == said
+        line = said.line if isinstance(said, Ask) else text
+    for has_ranks in (False, True):
+        with suppress(BadInput):
+            parse_command(line, {}, has_ranks=has_ranks)
+
+
 def _target(name: str, run: Callable[[bytes], None], *seeds: bytes) -> Target:
     return Target(name, run, seeds)
 
@@ -96,5 +114,14 @@ TARGETS = (
     _target("printed", printed, *whole(b"loss \x1b[31m0.25\x1b[0m\r\n\x1b]0;title\x07\ttab", b"\x85\xc2\x85\x1b[2J")),
     _target("left_dumps", left_dumps, DUMP, DUMP[2:], dump(raw(4, "gloo:all_reduce"))),
     _target("reports", reports, REPORT, b"dbg-broker: no rank of train-7 has moved for 5 s\ntrain-7: it hangs\n"),
+    _target(
+        "page",
+        page,
+        b'{"type":"ask","id":1,"line":"eval --frame step 0-7 loss","keys":["j/0"],"ranks":"@2","every":1.5,"yes":true}',
+        b'{"type":"source","id":2,"key":"j/0","file":"/a.py","line":3,"around":10}',
+        b'{"type":"complete","id":1,"line":"lo","begin":0,"end":2}',
+        b"where --threads 0-7,!5",
+        b"command -h stopped n",
+    ),
     _target("settings", settings, b'escape = "^]"\nengine = "pdb"\ntimeout = 3.5\n', b"[[a]]\nb = 1979-05-27\n", b"^]"),
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import OpenTerminal
+from tests.docs.page_picture import waiting_crowd
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.chromium import Chromium, chromium_or_skip
 from tests.support.pages import start_web
@@ -60,17 +60,8 @@ def stopped_ranks(processes: Processes, home: Path, count: int, engine: str = "p
     return broker
 
 
-def crowd(processes: Processes, home: Path, count: int, missing: int) -> RunningBroker:
-    """Start a broker and light ranks that wait in a collective for one of them."""
-    broker = running_broker(processes, home)
-    words = [broker.url, broker.rendezvous["tokens"]["rank"], str(count), str(missing)]
-    there = processes.start("crowd", [sys.executable, "-m", "tests.support.waiting_crowd", *words], cwd=ROOT)
-    there.wait_for_output("registered")
-    return broker
-
-
 def test_a_thousand_ranks_are_drawn_selected_and_asked(chromium: Chromium, processes: Processes, home: Path) -> None:
-    crowd(processes, home, 1000, 11)
+    waiting_crowd(processes, home, 1000, 11)
     with chromium.tab(address_of(processes, home, "--drive")) as tab:
         tab.until_text("#counts", "1000 running")
         assert "1000 running" in str(tab.evaluate("() => document.querySelector('#grid').ariaLabel"))
@@ -90,6 +81,10 @@ def test_a_thousand_ranks_are_drawn_selected_and_asked(chromium: Chromium, proce
         tab.ask("why")
         tab.until_text("#answer", "rank 11")
         tab.until_text("#answer", "has not come to all_reduce")
+        tab.until_text("#why summary", "has not come to all_reduce")
+        tab.until_text("#counts", "1 awaited")
+        tab.click("#why .next button")
+        tab.until_text("#whom", "rank 11")
         tab.press("Tab")
         tab.click("#view")
         assert tab.count("#list tbody tr") == 100
@@ -208,6 +203,94 @@ def test_pdb_has_a_line_to_type_in_and_source_beside_it(chromium: Chromium, proc
         tab.until("document.querySelector('.pdb-line input').value === 'p loss'")
 
 
+def test_a_terminal_has_the_size_of_its_pane_and_takes_what_is_pasted(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 1)
+    with chromium.tab(address_of(processes, home, "--drive"), size=(1400, 1000)) as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
+        wide = max(map(len, tab.terminal().splitlines()))
+        tab.resize(900, 800)
+        # PuDB draws its right half anew, closer to the left one.
+        tab.until_terminal("Variables:")
+        rows = (
+            "[...document.querySelectorAll('.pane .xterm-rows > div')].map((row) => row.textContent.trimEnd().length)"
+        )
+        tab.until(f"Math.max(...{rows}) < {wide - 20}")
+        tab.press("!")
+        tab.until_terminal(">>>")
+        tab.paste(".pane .xterm-helper-textarea", "40 + 2")
+        tab.until_terminal(">>> 40 + 2")
+
+
+def test_a_value_over_steps_is_a_plot_and_goes_on_after_the_connection_ended(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 3)
+    with chromium.tab(address_of(processes, home, "--drive"), breakable=True) as tab:
+        tab.until_text("#counts", "3 stopped")
+        tab.choose("#every", "0.5")
+        tab.fill("#line", "rank + 0.5")
+        tab.press_in("#line", "Enter")
+        tab.until_text("#answer figcaption", "median 1.5, from 0.5 to 2.5 on 3 ranks")
+        tab.break_sockets()
+        tab.until("document.body.classList.contains('stale')")
+        tab.until("!document.body.classList.contains('stale')")
+        shown = tab.text("#answer .sum")
+        tab.until(f"document.querySelector('#answer .sum').innerText !== {shown!r}")
+        tab.until_text("#asking", "asks every 0.5 s")
+        tab.click("#asking button")
+        tab.until("!document.querySelector('#asking button')")
+
+
+def test_a_recording_is_played_in_the_page(
+    chromium: Chromium, processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    running_broker(processes, home, "--record", str(tmp_path / "casts"))
+    start_ranks(processes, home, TRAIN, 1, env={"DBG_ENGINE": "pdb"})
+    wait_until_states(home, {0: "stopped"})
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_text(".pdb-prompt", "(Pdb)")
+        tab.type("p evil")
+        tab.press("Enter")
+        tab.until_terminal("<img src=x")
+        tab.press("Control+]", "d")
+        tab.until("!document.querySelector('.pane')")
+        tab.click("#tab-recordings")
+        tab.until("document.querySelector('#recordings .name')")
+        # The broker's writing thread may be behind.
+        (path,) = (tmp_path / "casts").glob("*/*.cast")
+        tab.until(f"(await (await fetch('/recording/{path.parent.name}~{path.name}')).text()).includes('<img src=x')")
+        tab.click("#recordings .name")
+        tab.until("document.querySelector('#recordings input[type=range]')")
+        tab.evaluate("""() => {
+            const slider = document.querySelector("#recordings input[type=range]");
+            slider.value = slider.max;
+            slider.dispatchEvent(new Event("input"));
+        }""")
+        tab.until("document.querySelector('#recordings .xterm-rows').textContent.includes('<img src=x')")
+        assert tab.count("#recordings img") == 0
+
+
+def test_a_narrow_screen_has_the_list(chromium: Chromium, processes: Processes, home: Path) -> None:
+    stopped_ranks(processes, home, 2)
+    with chromium.tab(address_of(processes, home), size=(390, 844)) as tab:
+        tab.until("document.querySelectorAll('#list tbody tr').length === 2")
+        assert tab.evaluate("() => getComputedStyle(document.querySelector('#grid')).display") == "none"
+        # Nothing is wider than the screen.
+        assert tab.evaluate("() => document.documentElement.scrollWidth") <= 390
+        tab.click("#list .name")
+        tab.until_text("#inspector", "stopped")
+        tab.click("#inspector button")
+        tab.until_terminal("PuDB")
+
+
 def test_a_page_that_only_looks_changes_nothing(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 1)
     with chromium.tab(address_of(processes, home)) as tab:
@@ -226,8 +309,9 @@ def test_a_page_that_only_looks_changes_nothing(chromium: Chromium, processes: P
 
 AXE = ROOT / "scripts/javascript/node_modules/axe-core/axe.min.js"
 
+# What a debugger draws has the colours of its own theme.
 FINDINGS = """async () => {
-    const {violations} = await axe.run(document, {resultTypes: ["violations"]});
+    const {violations} = await axe.run({exclude: [".xterm"]}, {resultTypes: ["violations"]});
     return violations.map(({id, nodes}) => `${id}: ${nodes.map((node) => node.html + node.failureSummary).join("; ")}`);
 }"""
 
@@ -235,16 +319,42 @@ FINDINGS = """async () => {
 @pytest.mark.skipif(not AXE.exists(), reason="no axe-core here (`scripts/check-javascript ready` installs it)")
 def test_screen_readers_and_keyboards_find_everything(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 2)
-    address = address_of(processes, home, "--drive")
-    with chromium.tab(address, scheme="light") as tab:
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
         tab.until_text("#counts", "2 stopped")
+        tab.evaluate(AXE.read_text(encoding="utf-8") + "\nundefined")
+        tab.ask("loss")
+        assert tab.evaluate(FINDINGS) == []
         tab.ask("where")
         tab.until_text("#answer .tree", "main")
-        tab.evaluate(AXE.read_text(encoding="utf-8") + "\nundefined")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
         assert tab.evaluate(FINDINGS) == []
-        tab.evaluate("() => document.body.classList.add('listed')")
+        tab.dark()
+        tab.click("#view")
         tab.click("#tab-happened")
+        tab.until_text("#happened", "has the keyboard")
         assert tab.evaluate(FINDINGS) == []
+        tab.click("#help")
+        tab.until("document.querySelector('#dialog').open")
+        assert tab.evaluate(FINDINGS) == []
+        tab.press("Escape")
         # Keys reach the list of ranks, which stands for the grid, and go from there into a terminal and out again.
         headers = tab.evaluate("() => [...document.querySelectorAll('#list thead th')].map((one) => one.textContent)")
         assert headers[:3] == ["Rank", "State", "Place"]
+
+
+def test_a_page_that_comes_second_looks_on_and_can_take_the_keyboard(
+    chromium: Chromium, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    stopped_ranks(processes, home, 1)
+    terminal = sit_in_pudb(open_terminal, "0")
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_text(".pane .driver", "drives")
+        tab.until_text(".pane .keyboard", "Take")
+        tab.click(".pane .keyboard")
+        tab.until_text(".pane .driver", "you drive")
+        terminal.wait_for("watching,")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -50,6 +51,10 @@ async def page(
 async def key_of(browser: Browser, number: int = 0) -> str:
     async with browser.live() as live:
         return str((await live.rows())[number]["key"])
+
+
+def _line(row: Said) -> int | None:
+    return row["where"]["line"] if row["where"] is not None else None
 
 
 async def until_line(terminal: Socket, line: int) -> Said:
@@ -186,14 +191,17 @@ def test_questions_and_news_of_several_ranks(processes: Processes, home: Path) -
             assert (await live.answer(1, "eval all n"))["document"] == shown
             moved = await live.answer(2, "command n", keys=[rows[1]["key"]])
             assert moved["document"]["answered"] == 1
-            change = await live.until("change", lambda said: any(row["rank"] == 1 for row in said["rows"]))
-            assert [row["where"]["line"] for row in change["rows"]] == [STOP + 1]
+            moved_to = 1, STOP + 1
+            await live.once("change", lambda said: moved_to in [(row["rank"], _line(row)) for row in said["rows"]])
             await live.say("source", id=3, key=rows[0]["key"])
             lines = await live.until("lines")
             assert "set_trace()" in lines["lines"][STOP - lines["first"]]
             assert (await live.answer(4, "continue 2"))["document"]["answered"] == 1
-            event = await live.until("event", lambda said: said["kind"] in ("goes_on", "exit"))
+            event = await live.once("event", lambda said: said["kind"] in ("goes_on", "exit"))
             assert event["ranks"] == "2"
+            await asyncio.to_thread(attach, home, "eval", "1", "n + 100")
+            event = await live.until("event", lambda said: said["kind"] == "asked" and said["text"] == "eval n + 100")
+            assert (event["ranks"], "(web)" in event["who"]) == ("1", False)
 
     run(work)
 
@@ -207,14 +215,17 @@ def test_recordings_of_the_broker_are_listed(processes: Processes, home: Path, t
         async with page(processes, home, "--drive") as (browser, _), browser.live() as live:
             async with browser.terminal(await key_of(browser)) as terminal:
                 await terminal.until_bytes(b"PuDB")
-            said = await live.until("recordings", lambda said: bool(said["recordings"]))
+            said = await live.once("recordings", lambda said: bool(said["recordings"]))
             text = await browser.text(f"/recording/{said['recordings'][0]['name']}")
             assert json.loads(text.splitlines()[0])["version"] == 2
 
     run(work)
 
 
-def test_the_page_ends_with_the_command_and_the_rank_stays(processes: Processes, home: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
+def test_the_page_ends_with_the_command_and_the_rank_stays(
+    processes: Processes, home: Path, number: signal.Signals, status: int
+) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, STRAIGHT, 1)
     wait_until_stopped(home, 1)
@@ -226,10 +237,10 @@ def test_the_page_ends_with_the_command_and_the_rank_stays(processes: Processes,
             browser.terminal(await key_of(browser)) as terminal,
         ):
             await terminal.until_bytes(b"PuDB")
-            child.signal(2)
+            child.signal(number)
             assert await live.until_end() == 1001
             assert await terminal.until_end() == 1001
-            assert await asyncio.to_thread(child.wait) == 130
+            assert await asyncio.to_thread(child.wait) == status
             assert "Traceback" not in child.text("stderr")
 
     run(work)

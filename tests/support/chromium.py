@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import threading
 from collections.abc import Coroutine, Iterator
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import pytest
-from playwright.async_api import BrowserContext, ConsoleMessage, Download, Page, async_playwright
+from playwright.async_api import BrowserContext, ConsoleMessage, Download, Page, WebSocketRoute, async_playwright
 from playwright.async_api import Error as PlaywrightError
 
 from tests.support.processes import USUAL_WAIT
@@ -43,6 +44,7 @@ class Tab:
         self._context = context
         self.page = page
         self.problems: list[str] = []
+        self._sockets: list[tuple[WebSocketRoute, WebSocketRoute]] = []
         page.on("console", self._note)
         page.on("pageerror", lambda error: self.problems.append(str(error)))
 
@@ -148,6 +150,39 @@ class Tab:
         path: Path = self._do(self._do(download()).path())
         return path.read_text(encoding="utf-8")
 
+    def resize(self, width: int, height: int) -> None:
+        """Give the window another size."""
+        self._do(self.page.set_viewport_size({"width": width, "height": height}))
+
+    def dark(self) -> None:
+        """Have the system prefer dark pages."""
+        self._do(self.page.emulate_media(color_scheme="dark"))
+
+    async def pass_sockets(self) -> None:
+        """Have the page's WebSockets go through here, where they can be broken."""
+
+        def join(page: WebSocketRoute) -> None:
+            self._sockets.append((page, page.connect_to_server()))
+
+        await self.page.route_web_socket(re.compile("^ws:"), join)
+
+    def break_sockets(self) -> None:
+        """End all WebSockets of the page, as a network does."""
+        for ends in self._sockets:
+            for end in ends:
+                self._do(end.close())
+        self._sockets.clear()
+
+    def paste(self, selector: str, text: str) -> None:
+        """Paste a text into an element, as the browser does on Ctrl-V."""
+        script = """([selector, text]) => {
+            const clipboardData = new DataTransfer();
+            clipboardData.setData("text/plain", text);
+            const event = new ClipboardEvent("paste", {clipboardData, bubbles: true, cancelable: true});
+            document.querySelector(selector).dispatchEvent(event);
+        }"""
+        self.evaluate(script, [selector, text])
+
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         """Write what the tab shows."""
         self._do(self.page.screenshot(path=path, full_page=whole))
@@ -195,10 +230,18 @@ class Chromium:
 
     @contextmanager
     def tab(
-        self, address: str, *, size: tuple[int, int] = (1440, 900), scheme: Scheme = "light", scale: float = 1
+        self,
+        address: str,
+        *,
+        size: tuple[int, int] = (1440, 900),
+        scheme: Scheme = "light",
+        scale: float = 1,
+        breakable: bool = False,
     ) -> Iterator[Tab]:
-        """Open an address; at the end the page must have had no problem."""
+        """Open an address; at the end the page must have had no problem. ``breakable`` is for ``break_sockets``."""
         tab = self.do(self._open(size, scheme, scale))
+        if breakable:
+            self.do(tab.pass_sockets())
         tab.open(address)
         try:
             yield tab

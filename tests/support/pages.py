@@ -62,6 +62,11 @@ class Socket:
                 return said
         raise AssertionError(f"no {kind} came before the end ({self.code}): {self.said[-8:]}")
 
+    async def once(self, kind: str, fits: Callable[[Said], bool] = lambda said: True) -> Said:
+        """Return a message of a type that fits, also one that came while another was waited for."""
+        there = [said for said in self.said if said["type"] == kind and fits(said)]
+        return there[0] if there else await self.until(kind, fits)
+
     async def until_bytes(self, wanted: bytes) -> None:
         """Read until these bytes have come."""
         while wanted not in self.bytes:

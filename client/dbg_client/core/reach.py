@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from dbg_dial.find import PIPE_SECONDS, Opening, Seeker, find_broker, read_if_there, read_secret
 from dbg_dial.memory import ask_memory
@@ -17,6 +18,10 @@ from dbg_wire.finding.rendezvous import parse_rendezvous
 
 # A token may come from a command, as in `DBG_TOKEN_FILE=<(pass show broker)`.
 _read = partial(read_secret, pipe_seconds=PIPE_SECONDS)
+
+
+AUDIT_FILE = "audit.jsonl"
+"""Where a broker notes in its home who did what."""
 
 
 _typed: list[str] = []
@@ -39,16 +44,29 @@ def find_reach(broker: str | None, environ: Mapping[str, str], opening: Opening)
     return find_broker(replace(_SEEKER, opening=opening), broker, environ)
 
 
-def find_recordings(url: str, environ: Mapping[str, str], opening: Opening) -> str:
-    """Return the directory where the broker of this address records stops; empty if the home's is none that does.
+class HomeOfBroker(NamedTuple):
+    """What the home of a broker has for those who may read it: its audit log, and the directory of its recordings.
+
+    ``records`` is empty if it keeps none.
+    """
+
+    audit: str
+    records: str
+
+
+def find_home_of(url: str, environ: Mapping[str, str], opening: Opening) -> HomeOfBroker | None:
+    """Return the home of the broker of this address; None if the home here is another broker's.
 
     Blocks as :func:`find_reach` does. Raises BadInput and BadSecretFile.
     """
-    path = os.path.join(home_directory(environ), RENDEZVOUS_FILE)  # noqa: PTH118 - as the others that read it
+    home = home_directory(environ)
+    path = os.path.join(home, RENDEZVOUS_FILE)  # noqa: PTH118 - as the others that read it
     opening(path)
     text = _read_rendezvous(path)
     told = None if text is None else parse_rendezvous(text, path)
-    return told.records if told is not None and told.url == url else ""
+    if told is None or told.url != url:
+        return None
+    return HomeOfBroker(os.path.join(home, AUDIT_FILE), told.records)  # noqa: PTH118 - as above
 
 
 def _read_rendezvous(path: str) -> str | None:

@@ -187,10 +187,7 @@ def _lasting(parser: VerbParser) -> None:
     _bound(parser, in_session=True)
 
 
-def _attach(parser: VerbParser) -> None:
-    parser.option(ATTACH, "--watch", help="look only")
-    parser.option(ATTACH, "--take", help="take the keyboard from whoever has it")
-    parser.option(ATTACH, "--follow", help="wait for the next stop whenever one ends")
+def _engine(parser: VerbParser) -> None:
     parser.option(
         ATTACH,
         "--engine",
@@ -198,6 +195,13 @@ def _attach(parser: VerbParser) -> None:
         choices=ENGINES,
         help="the debugger to open, pudb or pdb (or DBG_ENGINE)",
     )
+
+
+def _attach(parser: VerbParser) -> None:
+    parser.option(ATTACH, "--watch", help="look only")
+    parser.option(ATTACH, "--take", help="take the keyboard from whoever has it")
+    parser.option(ATTACH, "--follow", help="wait for the next stop whenever one ends")
+    _engine(parser)
     parser.option(ATTACH, "-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
     parser.option(ATTACH, "--no-rc", help="don't tell pdb the lines of ~/.pdbrc")
     parser.option(ATTACH, "--vi", help="vi keys at pdb's prompt (or DBG_EDITING=vi)")
@@ -317,7 +321,7 @@ OPTIONS_OF: Mapping[str, tuple[Add, ...]] = {
     "adopt": (_adopt,),
     "mcp": (),
     "dap": (_port, _dap),
-    "web": (_port, _web),
+    "web": (_engine, _port, _web),
     "config": (_json,),
     "completion": (),
     "help": (),

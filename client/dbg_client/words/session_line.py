@@ -42,7 +42,11 @@ def parse_command(
     if row is not None and row.in_session is None:
         raise _not_here(row.name)
     is_text = row is not None and row.operands in (Operands.EXPRESSION, Operands.COMMAND)
-    typed = parse_question(row, rest.strip()) if row is not None and is_text else _parsed(word, text)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            typed = parse_question(row, rest.strip()) if row is not None and is_text else _parsed(word, text)
+    except SystemExit:
+        return None  # help among options, or among other letters, as in `-yh`
     if typed is None:
         return None
     if has_ranks and typed.verb.operands is Operands.COMMAND and typed.target is not None:
@@ -81,11 +85,7 @@ def _parsed(word: str, text: str) -> Typed | None:
         return None
     if "--version" in ours:
         raise BadInput("--version is not for a session", "run `dbg-attach --version`")
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            return parse(words, in_session=True)
-    except SystemExit:
-        return None  # help among other letters, as in `-yh`
+    return parse(words, in_session=True)
 
 
 def _not_here(verb: str) -> BadInput:

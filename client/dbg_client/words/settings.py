@@ -274,12 +274,16 @@ class Dap(VerbSettings):
 
 
 class Web(VerbSettings):
-    """``web``; ``port`` is where the page is served, 0 for a free one, and ``drive`` says whether it may act."""
+    """``web``; ``port`` is where the page is served, 0 for a free one, and ``drive`` says whether it may act.
+
+    ``wish`` is the debugger that its terminals open.
+    """
 
     name = "web"
     target: str | None = None
     port: int = 0
     drive: bool = False
+    wish: Wish = NO_WISH
 
 
 class ShowConfig(VerbSettings):

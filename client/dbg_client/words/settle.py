@@ -253,8 +253,13 @@ def _dap(typed: Typed, around: _Around) -> Dap:
 
 def _web(typed: Typed, around: _Around) -> Web:
     options = typed.options
-    port = read_port(options.port)
-    return Web(broker=_broker(options, around), target=typed.target, port=port or 0, drive=options.drive)
+    return Web(
+        broker=_broker(options, around),
+        target=typed.target,
+        port=read_port(options.port) or 0,
+        drive=options.drive,
+        wish=_wish(options.engine, around, is_strict=True),
+    )
 
 
 def _config(typed: Typed, around: _Around) -> ShowConfig:

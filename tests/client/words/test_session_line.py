@@ -94,7 +94,10 @@ def test_options_with_a_value_stand_before_an_expression(text: str) -> None:
     assert settings == Eval(target="0-7", question="loss", tolerance=1e-3, output=OutputOptions(color=True))
 
 
-@pytest.mark.parametrize("text", ["help", "?", "-h", "list --help", "  help  ", "-hh", "5 -yh"])
+@pytest.mark.parametrize(
+    "text",
+    ["help", "?", "-h", "list --help", "  help  ", "-hh", "5 -yh", "eval --help", "e -h loss", "command --help all n"],
+)
 def test_help_is_asked_for(text: str) -> None:
     assert parse_command(text, {}) is None
 

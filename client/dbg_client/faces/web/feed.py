@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.faces.web import messages
+from dbg_client.faces.web.audit import Entry
 from dbg_client.faces.web.messages import (
     ROWS_PER_PAGE,
     Axes,
@@ -24,10 +25,11 @@ from dbg_client.faces.web.messages import (
 from dbg_client.faces.web.outbox import Outbox
 from dbg_client.faces.web.rows import RowChanges, Rows
 from dbg_client.faces.web.timeline import TimeLine
-from dbg_wire.errors import printable
+from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Change as Changed
 from dbg_wire.messages import Gone, Snapshot
 from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.rank_set import parse_ranks
 from dbg_wire.targets.selection import Target
 
 ROUND_SECONDS = 0.1
@@ -92,6 +94,18 @@ class Feed:
     def note(self, kind: str, text: str, ranks: Sequence[RankInfo] = (), who: str = "") -> None:
         """Put something on the time line."""
         self.say(self.time_line.note(kind, text, time.time(), ranks, who))
+
+    def did(self, entry: Entry) -> None:
+        """Put on the time line what somebody did elsewhere, at ranks that are shown."""
+        try:
+            numbers = set(parse_ranks(entry.ranks))
+        except BadInput:
+            numbers = set()
+        of_job = [rank for rank in self.rows.ranks if rank.job == entry.job]
+        ranks = [rank for rank in of_job if rank.address == entry.ranks or rank.rank in numbers]
+        if ranks:
+            who = f"{entry.terminal} ({entry.token})" if entry.token else entry.terminal
+            self.say(self.time_line.note("asked", f"{entry.action} {entry.text}".rstrip(), entry.at, ranks, who))
 
     def judge(self, verdict: Verdict) -> None:
         """Tell of a verdict, or that a job goes on again."""

@@ -143,10 +143,10 @@ class Event(_Said):
     """Something for the time line.
 
     ``kind`` is ``stop``, ``crash``, ``held``, ``goes_on``, ``exit``, ``silent``, ``back``, ``came``, ``gone``,
-    ``driver``, ``watcher``, ``asked``, ``hang`` or ``broker``.
-    ``rank`` is its address, ``count`` how many ranks of the job it is about: what happens to many at once is one event,
-    of which ``rank`` and ``key`` name the first. ``ranks`` is their set as in ``0-7``. ``who`` is the user, if one did
-    it.
+    ``driver``, ``watcher``, ``asked``, ``hang`` or ``broker``. What others have asked may come late: ``at`` is the
+    order. ``rank`` is its address, ``count`` how many ranks of the job it is about: what happens to many at once is one
+    event, of which ``rank`` and ``key`` name the first. ``ranks`` is their set as in ``0-7``. ``who`` is the user, if
+    one did it.
     """
 
     number: int

@@ -112,8 +112,8 @@ async def hold(request: Request, come: Callable[[Outbox], Awaitable[Guest]]) -> 
     await socket.prepare(request)
     transport = request.transport
     outbox = Outbox(socket, transport.abort if transport is not None else lambda: None)
-    sending = asyncio.create_task(outbox.run())
     guest = await come(outbox)
+    sending = asyncio.create_task(outbox.run())
     try:
         async for message in socket:
             if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
 from dbg_client.actions.streams import tell
+from dbg_client.core.errors import bug
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.core.switchboard import Switchboard, person_name, switchboard_to
 from dbg_client.faces.web.access import (
     FIXED_HEADERS,
     NONCE,
@@ -29,14 +32,15 @@ from dbg_client.faces.web.access import (
     new_nonce,
     require_own,
 )
+from dbg_client.faces.web.audit import AuditTail
 from dbg_client.faces.web.feed import Feed
-from dbg_client.faces.web.files import page_text, static_files
+from dbg_client.faces.web.files import RecordingTable, page_text, static_files
 from dbg_client.faces.web.live import Asks, LivePage
 from dbg_client.faces.web.messages import Ended, Hello
 from dbg_client.faces.web.outbox import Guest, Outbox, hold
-from dbg_client.faces.web.recordings import RecordingTable
 from dbg_client.faces.web.terminals import NO_RANK, NoSeat, PageSeat
 from dbg_client.faces.web.verdicts import HANG_SECONDS, VerdictWatch
+from dbg_client.words.config import NO_WISH, Wish
 from dbg_client.words.settings import Web
 from dbg_dial.apart import begin
 from dbg_wire.errors import BadInput
@@ -46,11 +50,17 @@ from dbg_wire.version import RELEASE
 
 LOOPBACK = "127.0.0.1"
 
+PROGRAM = "web"
+"""What other users see behind the name of this server's user."""
+
 LOOKS_ONLY = "this page only looks; `dbg-attach web --drive` lets it act"
 WATCHES = "the token of this server lets it only look; one made by `dbg-broker token --role driver` lets it act"
 
 GOING_AWAY = 1001
 """Code of a close at the server's end, as in RFC 6455."""
+
+MAX_SOCKETS = 128
+"""Pages and terminals that are open at once, of all browsers together."""
 
 END_SECONDS = 2.0
 """Seconds for the pages to take the end."""
@@ -74,10 +84,12 @@ class PageServer:
         access: Access,
         *,
         drive: bool,
+        wish: Wish = NO_WISH,
         hang_seconds: float = HANG_SECONDS,
     ) -> None:
         self._switchboard, self._target, self._access, self._drive = switchboard, target, access, drive
-        self._hang_seconds = hang_seconds
+        self._wish, self._hang_seconds = wish, hang_seconds
+        self._may_act = True
         self.files = static_files()
         self._recordings = RecordingTable(switchboard)
         self._page = page_text()
@@ -101,8 +113,12 @@ class PageServer:
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=END_SECONDS)
         await runner.setup()
         following = [
-            asyncio.create_task(VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run()),
-            asyncio.create_task(self._recordings.follow(self.feed)),
+            asyncio.create_task(self._guarded(work))
+            for work in (
+                VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run(),
+                self._recordings.follow(self.feed),
+                AuditTail(self._switchboard, person_name(PROGRAM)).follow(self.feed),
+            )
         ]
         try:
             await web.SockSite(runner, listening).start()
@@ -116,6 +132,13 @@ class PageServer:
             await self._send_away()
             await runner.cleanup()
 
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what goes on beside the pages; a fault of ours there is told, and they go on."""
+        try:
+            await work
+        except Exception as error:
+            self.feed.note("broker", bug(error))
+
     async def _send_away(self) -> None:
         """Close all sockets; those that do not take it are cut off."""
         for outbox in self._guests.values():
@@ -128,7 +151,10 @@ class PageServer:
 
     def why_not(self) -> str:
         """Return why a page may change nothing, empty if it may."""
-        if not self._switchboard.may_act:
+        if self._switchboard.welcome is not None:
+            # While the broker is away its last word counts.
+            self._may_act = self._switchboard.may_act
+        if not self._may_act:
             return WATCHES
         return "" if self._drive else LOOKS_ONLY
 
@@ -162,6 +188,9 @@ class PageServer:
             return web.Response(status=refused.status, text=f"{refused}\n")
         except web.HTTPException as error:
             return web.Response(status=error.status, text=f"{error.reason}\n")
+        except Exception as error:
+            # Whatever fails, the other requests go on.
+            return web.Response(status=500, text=f"{bug(error)}\n")
 
     def _exchange(self, request: web.Request) -> web.Response:
         answer = web.Response(status=303, headers={"Location": "/"})
@@ -202,7 +231,8 @@ class PageServer:
 
         async def come(outbox: Outbox) -> Guest:
             if rank is not None:
-                return PageSeat(self._switchboard.another(), rank, mode, outbox, self.why_not())
+                own = self._switchboard.another()
+                return PageSeat(own, rank, mode, outbox, wish=self._wish, why_not=self.why_not())
             outbox.say(Ended(sentence="there is no such rank any more", went_on=False))
             outbox.finish(NO_RANK, "no such rank")
             return NoSeat()
@@ -213,6 +243,8 @@ class PageServer:
         """Serve a socket, which must come from our page: a browser says so, and nothing else has the cookie."""
         if request.headers.get("Origin") is None:
             raise NotAdmitted("a WebSocket without an Origin is of no page")
+        if len(self._guests) >= MAX_SOCKETS:
+            raise NotAdmitted(f"{MAX_SOCKETS} pages and terminals are open at this server; close one", 503)
         task = asyncio.current_task()
 
         async def register(outbox: Outbox) -> Guest:
@@ -259,13 +291,13 @@ async def served_page(
     target = None
     if settings.target is not None:
         target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
-    switchboard = switchboard_to(broker.address, broker.timeout, program="web")
+    switchboard = switchboard_to(broker.address, broker.timeout, program=PROGRAM)
     await switchboard.open()
     try:
         listening = listen(settings.port)
         port = int(listening.getsockname()[1])
         access = Access(port, lambda token: say(f"For another browser: {address_of(port, token)}") if again else None)
-        server = PageServer(switchboard, target, access, drive=settings.drive)
+        server = PageServer(switchboard, target, access, drive=settings.drive, wish=settings.wish)
         async with server.serving(listening):
             address = address_of(port, access.new_token())
             for line in announcement(address, port, server.why_not(), ends, os.environ):
@@ -278,8 +310,13 @@ async def served_page(
 
 async def serve_web(settings: Web) -> int:
     """Serve until the command is ended; return the exit status. Raises DbgError."""
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Under nohup the end of the terminal is ignored, and stays so.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, ended.set)
     async with served_page(settings, tell, ends="Ctrl-C ends the page, and ranks stay as they are"):
-        await asyncio.Event().wait()
+        await ended.wait()
     return 0
 
 

@@ -26,7 +26,6 @@ from dbg_client.faces.web.messages import (
     read_from_terminal,
 )
 from dbg_client.views.status_line import Others, count_others, missing_on_the_way, render, status_of
-from dbg_client.words.config import Wish
 from dbg_wire.errors import DbgError, PeerError
 from dbg_wire.messages import Mode, PromptInfo
 from dbg_wire.sequences import QueryFilter, TextFilter
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from dbg_client.core.link import Event
     from dbg_client.core.switchboard import Switchboard
     from dbg_client.faces.web.outbox import Outbox
+    from dbg_client.words.config import Wish
     from dbg_wire.records.ranks import RankInfo
 
 COLORS = 256
@@ -63,13 +63,15 @@ class NoSeat:
 class PageSeat:
     """One seat of a page: keys and lines come in, what the debugger shows goes out; it ends with the socket.
 
-    ``why_not`` says why the page may not type, and is empty if it may.
+    ``wish`` is the debugger to open. ``why_not`` says why the page may not type, and is empty if it may.
     """
 
-    def __init__(self, switchboard: Switchboard, rank: RankInfo, mode: Mode, outbox: Outbox, why_not: str) -> None:
+    def __init__(
+        self, switchboard: Switchboard, rank: RankInfo, mode: Mode, outbox: Outbox, *, wish: Wish, why_not: str
+    ) -> None:
         self._switchboard, self._rank, self._outbox = switchboard, rank, outbox
         self._mode = Mode.WATCH if why_not else mode
-        self._why_not = why_not
+        self._wish, self._why_not = wish, why_not
         self._driving: Driving | None = None
         self._opening: asyncio.Task[None] | None = None
         self._screen, self._log = QueryFilter(), TextFilter()
@@ -115,11 +117,12 @@ class PageSeat:
             driving.perform(driving.attachment.resize(size.rows, size.columns, driving.now()))
 
     def _attachment(self, mode: Mode, size: tuple[int, int]) -> Attachment:
-        return Attachment(self._rank, mode, size, colors=COLORS, wish=Wish(None, None))
+        return Attachment(self._rank, mode, size, colors=COLORS, wish=self._wish)
 
     async def _open(self, driving: Driving) -> None:
         try:
-            await self._switchboard.open()
+            # The seat need not wait for the list of all ranks, which comes as well.
+            await self._switchboard.dial()
             driving.begin()
         except DbgError as error:
             self.finished(error)

@@ -47,7 +47,7 @@ class TimeLine:
             ranks=format_ranks({rank.rank for rank in ranks}),
             count=len(ranks),
             text=printable(text, MAX_TEXT),
-            who=who,
+            who=printable(who, MAX_TEXT),
         )
         self.events.append(event)
         return event

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
+import msgspec
+import pytest
+from yarl import URL
+
+from dbg_client.faces.web.messages import Link
+from dbg_client.faces.web.rows import row_of
 from dbg_wire.messages import Change, Gone
-from dbg_wire.records.ranks import Coordinate, RankState
+from dbg_wire.records.ranks import Coordinate, RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
-from tests.support.pages import browser_at, opened, run, served
+from tests.support.pages import Browser, browser_at, opened, run, served
 from tests.support.rank_infos import changed
 
 
@@ -55,6 +62,25 @@ def test_all_pages_get_the_same_text_and_a_page_that_has_gone_none(broker: FakeB
     run(work)
 
 
+def test_a_row_is_made_once_for_all_pages(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counting(rank: RankInfo) -> msgspec.Raw:
+        made.append(rank.rank)
+        return row_of(rank)
+
+    monkeypatch.setattr("dbg_client.faces.web.rows.row_of", counting)
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as one, browser.live() as two:
+            await asyncio.gather(one.rows(), two.rows())
+            broker.tell(Change(rank=changed(make_rank(5), watchers=3)))
+            await asyncio.gather(one.until("change"), two.until("change"))
+            assert sorted(made) == [5, 5, 6, 7]
+
+    run(work)
+
+
 def test_a_target_shows_its_ranks_alone(broker: FakeBroker) -> None:
     async def work() -> None:
         async with opened(broker.environment, target="5-6") as browser, browser.live() as live:
@@ -78,3 +104,47 @@ def test_the_broker_that_goes_and_comes_back_is_told(broker: FakeBroker) -> None
             assert (await live.answer(1, "where"))["type"] == "answer"
 
     run(work)
+
+
+def test_a_page_that_does_not_read_is_cut_off_and_the_others_go_on(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Beyond what the kernel's buffers of both ends take.
+    monkeypatch.setattr("dbg_client.faces.web.outbox.Outbox.__init__.__defaults__", (256 * 1024,))
+
+    async def work() -> None:
+        async with (
+            served(broker.environment) as (base, access, server),
+            browser_at(base, access.new_token()) as browser,
+            browser.live() as reads,
+        ):
+            await reads.rows()
+            silent = await handshake(browser)
+            while len(server.feed.pages) < 2:
+                await reads.answer(len(reads.said), "list 5")
+            while len(server.feed.pages) == 2:
+                server.feed.say(Link(up=True, reason="x" * 100_000))
+                await reads.until("link")
+            silent.close()
+            assert (await reads.answer(1_000_000, "where"))["type"] == "answer"
+
+    run(work)
+
+
+async def handshake(browser: Browser) -> socket.socket:
+    """Open the socket of a page that never reads what comes behind the answer."""
+    host, _, port = browser.base.removeprefix("http://").partition(":")
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(raw, (host, int(port)))
+    cookies = browser.session.cookie_jar.filter_cookies(URL(browser.base))
+    cookie = "; ".join(f"{one.key}={one.value}" for one in cookies.values())
+    head = {"Host": f"{host}:{port}", "Origin": browser.base, "Cookie": cookie, "Upgrade": "websocket"}
+    more = {"Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {**head, **more}.items())
+    await loop.sock_sendall(raw, f"GET /live HTTP/1.1\r\n{lines}\r\n".encode())
+    answer = await loop.sock_recv(raw, 64)
+    assert answer.startswith(b"HTTP/1.1 101")
+    return raw

@@ -157,6 +157,19 @@ def test_again_and_again_until_it_is_given_up(broker: FakeBroker) -> None:
     run(work)
 
 
+def test_an_answer_that_lasts_says_what_it_waits_for(broker: FakeBroker) -> None:
+    broker.silent = {Question}
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as live:
+            await live.say("ask", id=4, line="where")
+            said = await live.until("progress")
+            assert said["id"] == 4
+            assert said["text"].startswith("3 ranks asked, waiting for their answers (")
+
+    run(work)
+
+
 def test_too_much_at_once_and_a_number_in_use_are_refused(broker: FakeBroker) -> None:
     broker.silent = {Question}
 

@@ -153,6 +153,30 @@ def test_sockets_are_closed_when_the_server_ends(broker: FakeBroker) -> None:
     run(work)
 
 
+def test_a_fault_of_ours_is_told_and_the_server_goes_on(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with opened(broker.environment) as browser:
+            with monkeypatch.context() as patched:
+                patched.setattr("dbg_client.faces.web.serve.content_policy", lambda nonce: 1 / 0)
+                assert await browser.text("/") == "a bug of dbg-attach: ZeroDivisionError: division by zero\n"
+            assert await browser.status("/") == 200
+
+    run(work)
+
+
+def test_there_is_a_bound_on_pages(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbg_client.faces.web.serve.MAX_SOCKETS", 1)
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as live:
+            await live.rows()
+            with pytest.raises(WSServerHandshakeError) as refused:
+                await browser.session.ws_connect(f"{browser.base}/live", origin=browser.base)
+            assert refused.value.status == 503
+
+    run(work)
+
+
 def test_a_port_that_is_taken_is_told() -> None:
     taken = listen(0)
     port = taken.getsockname()[1]

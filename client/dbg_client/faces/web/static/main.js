@@ -2,17 +2,18 @@
 import { Panel } from "./answers/panel.js";
 import { answerView } from "./answers/groups.js";
 import { Why } from "./answers/verdict.js";
+import { countsView, legendOf } from "./grid/counts.js";
 import { factsOf } from "./grid/facts.js";
 import { Grid } from "./grid/grid.js";
 import { List } from "./grid/list.js";
-import { lookOfCondition, looksOfGroups } from "./grid/marks.js";
+import { lookOfCondition, looksOfGroups, MISSING } from "./grid/marks.js";
 import { Dock, listenToKeys, showHelp } from "./job/dock.js";
-import { button, byId, h, oncePerFrame, swatch } from "./job/dom.js";
+import { button, byId, h, oncePerFrame } from "./job/dom.js";
 import { Happened } from "./job/happened.js";
 import { Live } from "./job/link.js";
-import { conditionOf, duration, placeOf, Ranks } from "./job/ranks.js";
+import { conditionOf, duration, Ranks } from "./job/ranks.js";
 import { download, savedPage } from "./job/save.js";
-import { BadSet, formatRows, parseSet } from "./job/sets.js";
+import { addressed, formatRows, parseSearch } from "./job/sets.js";
 import { Panes } from "./terminals/panes.js";
 import { Recordings } from "./terminals/player.js";
 
@@ -39,7 +40,7 @@ class Page {
     this.missing = [];
     this.draw = oncePerFrame(() => this.paint());
     this.live = new Live((message) => this.take(message), (up) => this.connected(up));
-    this.dock = new Dock();
+    this.dock = new Dock(() => this.draw());
     this.grid = new Grid({
       hover: (row, x, y) => this.hover(row, x, y), select: (keys, add) => this.select(keys, add),
       point: (row) => this.inspect(row), open: (row) => this.open(row),
@@ -118,7 +119,9 @@ class Page {
   /** @param {boolean} up */
   connected(up) {
     if (!up) this.panel.disconnected();
-    this.tellLink(up ? "" : this.wasUp ? "no connection to the server; dialling again" : "connecting…");
+    const isLong = this.live.failures > 4;
+    const gone = isLong ? "no server; if the command has ended, open a new link" : "no connection to the server";
+    this.tellLink(up ? "" : this.wasUp || isLong ? gone : "connecting…");
     this.wasUp ||= up;
   }
 
@@ -145,8 +148,10 @@ class Page {
     } else if (message.type === "event") {
       this.happened.add(/** @type {any} */ (message));
       this.draw();
-    } else if (message.type === "verdict") this.why.take(message);
-    else if (message.type === "recordings") this.recordings.show(message.recordings);
+    } else if (message.type === "verdict") {
+      this.why.take(message);
+      this.draw();
+    } else if (message.type === "recordings") this.recordings.show(message.recordings);
     else this.panel.take(message);
   }
 
@@ -164,6 +169,7 @@ class Page {
     role.title = hello.drive ? "This page may type and change ranks." : hello.why_not;
     role.className = hello.drive ? "chip drives" : "chip";
     this.panel.allow(hello.drive);
+    this.panel.connected();
     if (isFirst) this.panes.restore();
     if (isFirst && this.panes.panes.length) this.dock.open("terminals");
     this.draw();
@@ -189,7 +195,10 @@ class Page {
   look() {
     const { shown } = this.panel.history;
     const byState = this.fields().colours.value === "state" || !shown?.groups.length;
-    if (byState) return (row) => lookOfCondition(conditionOf(row));
+    if (byState) {
+      const awaited = this.why.missing;
+      return (row) => (awaited.has(row.key) ? MISSING : lookOfCondition(conditionOf(row)));
+    }
     const looks = looksOfGroups(shown.groups);
     /** @type {Map<string, Look>} */
     const byKey = new Map();
@@ -208,8 +217,10 @@ class Page {
     const shownAxes = axes.value ? JSON.parse(axes.value) : null;
     const sameAxes = JSON.stringify(shownAxes) === JSON.stringify(this.grid.shown.axes);
     const { selected, found } = this;
-    this.grid.show({ rows, looks: rows.map(look), selected, found, ...(sameAxes ? {} : { axes: shownAxes }) });
+    const awaited = this.why.missing;
+    this.grid.show({ rows, looks: rows.map(look), selected, found, awaited, ...(sameAxes ? {} : { axes: shownAxes }) });
     if (this.isListed || performance.now() - this.listedAt > 2000) this.paintList(look);
+    this.paintInspected();
     this.paintCounts();
     this.paintLegend();
     this.paintWhom();
@@ -226,11 +237,8 @@ class Page {
   }
 
   paintCounts() {
-    byId("counts", HTMLElement).replaceChildren(...[...this.ranks.counts()].map(([condition, count]) =>
-      h("li", {}, button({ title: `Select those ${condition}`, onclick: () => {
-        this.select(this.ranks.rows.filter((row) => conditionOf(row) === condition).map((row) => row.key), false);
-      } }, swatch(lookOfCondition(condition)), h("b", {}, String(count)), ` ${condition}`))),
-    ...this.missing.map((one) => h("li", { class: "never" }, `${one.ranks}: ${one.text}`)));
+    byId("counts", HTMLElement).replaceChildren(
+      ...countsView(this.ranks, this.why.missing, this.missing, (keys) => this.select(keys, false)));
   }
 
   paintLegend() {
@@ -238,12 +246,7 @@ class Page {
     const byAnswer = this.fields().colours.value === "answer" && shown?.groups.length;
     // The counts on top are the legend of states.
     document.body.classList.toggle("by-answer", Boolean(byAnswer));
-    const looks = byAnswer ? [...looksOfGroups(shown.groups)].map(([id, look]) => {
-      const group = shown.groups.find((one) => one.id === id);
-      return { look, text: `${id} ${(group?.text ?? group?.ranks ?? "").slice(0, 40)}` };
-    }) : [...this.ranks.counts().keys()].map((one) => ({ look: lookOfCondition(one), text: one }));
-    byId("legend", HTMLElement).replaceChildren(...looks.slice(0, 12).map(({ look, text }) =>
-      h("span", {}, swatch(look), text)), looks.length > 12 ? h("span", {}, `and ${looks.length - 12} more`) : "");
+    byId("legend", HTMLElement).replaceChildren(...(byAnswer ? legendOf(shown.groups) : []));
     const counts = [...this.ranks.counts()].map(([one, count]) => `${count} ${one}`).join(", ");
     this.grid.element.setAttribute("aria-label", `${counts}. The list has the ranks as a table.`);
   }
@@ -262,11 +265,8 @@ class Page {
 
   whom() {
     const chosen = this.ranks.rows.filter((row) => this.selected.has(row.key));
-    if (!chosen.length) return { keys: [], text: this.hello.target || "all ranks" };
-    const text = formatRows(chosen, this.ranks.rows);
-    const plural = chosen.length > 1 ? "s" : "";
-    const name = text === "all" ? "all ranks" : text.length > 40 ? `${chosen.length} ranks` : `rank${plural} ${text}`;
-    return { keys: chosen.map((row) => row.key), text: name };
+    if (!chosen.length) return { keys: [], ranks: "", text: this.hello.target || "all ranks" };
+    return addressed(chosen, this.ranks.rows);
   }
 
   /** @param {string[]} keys */
@@ -286,8 +286,14 @@ class Page {
     const row = keys.length === 1 ? this.ranks.byKey.get(keys[0]) : undefined;
     const sum = selected.size ? `${selected.size} selected: ${this.name([...selected])}` : "";
     if (row && selected.size === 1) this.inspect(row);
-    else byId("inspector", HTMLElement).replaceChildren(h("span", {}, sum));
+    else this.tellSelected(sum);
     this.draw();
+  }
+
+  /** @param {string} text */
+  tellSelected(text) {
+    this.inspected = null;
+    byId("inspector", HTMLElement).replaceChildren(...(text ? [h("span", {}, text)] : []));
   }
 
   clear() {
@@ -310,27 +316,25 @@ class Page {
     this.found = null;
     if (text.trim()) {
       const { shown } = this.panel.history;
-      const fits = this.reading(text, (id) => new Set(shown?.answer?.members[id]));
+      const fits = parseSearch(text, (id) => new Set(shown?.answer?.members[id]));
       this.found = new Set(this.ranks.rows.filter(fits).map((row) => row.key));
-      byId("inspector", HTMLElement).replaceChildren(h("span", {}, `${this.found.size} found; Enter selects them`));
+      this.tellSelected(`${this.found.size} found; Enter selects them`);
     }
     this.draw();
   }
 
-  /** @param {string} text @param {(id: string) => Set<string>} group @returns {(row: Row) => boolean} */
-  reading(text, group) {
-    try {
-      return parseSet(text, group);
-    } catch (error) {
-      if (!(error instanceof BadSet)) throw error;
-      const part = text.trim().toLowerCase();
-      return (row) => [row.address, row.state, row.reason, row.detail, row.driver, placeOf(row), row.where?.function]
-        .some((one) => one?.toLowerCase().includes(part));
-    }
+  /** @type {Row | null} the rank that is told below the grid */
+  inspected = null;
+
+  /** Tell what has changed about that rank. */
+  paintInspected() {
+    const row = this.inspected && this.ranks.byKey.get(this.inspected.key);
+    if (row && row !== this.inspected) this.inspect(row);
   }
 
   /** @param {Row} row */
   inspect(row) {
+    this.inspected = row;
     const actions = [button({ onclick: () => this.open(row) }, this.hello.drive ? "Open" : "Look")];
     if (this.hello.drive) actions.push(button({ onclick: () => this.open(row, "watch") }, "Look"));
     byId("inspector", HTMLElement).replaceChildren(...factsOf(row, this.now), ...actions);

@@ -21,8 +21,8 @@ const DEEDS = ["command n", "continue", "interrupt"];
 export class Panel {
   /**
    * @param {Live} live
-   * @param {On & {whom: () => {keys: string[], text: string}, shown: () => void}} on `whom`: the selected ranks;
-   *   `shown` is told when another answer is shown
+   * @param {On & {whom: () => {keys: string[], ranks: string, text: string}, shown: () => void}} on
+   *   `whom`: the selected ranks, by keys or as a target; `shown` is told when another answer is shown
    */
   constructor(live, on) {
     this.live = live;
@@ -73,12 +73,14 @@ export class Panel {
   /** Put a question to the selected ranks. A line that is no verb is an expression. @param {string} line */
   ask(line) {
     if (!line.trim()) return;
-    const { keys, text } = this.on.whom();
+    const whom = this.on.whom();
+    const { keys, text } = whom;
     const every = this.every.value ? Number(this.every.value) : null;
     const words = line.trim().split(" ");
     const asked = VERBS.has(words[0]) ? line.trim() : `eval ${line.trim()}`;
-    const ranks = !keys.length && (words.length === 1 || words[0] === "command") ? USUAL[words[0]] : undefined;
-    this.put({ line: asked, keys, every, ...(ranks ? { ranks } : {}) }, ranks ?? text);
+    const isSelected = keys.length > 0 || whom.ranks !== "";
+    const usual = !isSelected && (words.length === 1 || words[0] === "command") ? USUAL[words[0]] : undefined;
+    this.put({ line: asked, keys, every, ranks: usual ?? whom.ranks }, usual ?? text);
     this.line.value = "";
     this.past = 0;
   }
@@ -113,6 +115,16 @@ export class Panel {
       entry.done = true;
     } else if (message.type === "confirm") {
       entry.confirm = message.question;
+    }
+    this.draw();
+  }
+
+  /** Ask on what was asked again and again when the connection ended. */
+  connected() {
+    for (const entry of this.history.entries.filter((one) => one.isBroken)) {
+      entry.id = this.live.ask(entry.question) ?? entry.id;
+      entry.isBroken = false;
+      entry.done = false;
     }
     this.draw();
   }

@@ -65,6 +65,11 @@ export class Why {
     this.draw();
   }
 
+  /** @returns {Set<string>} the keys of the ranks for which others wait */
+  get missing() {
+    return new Set([...this.told.values()].flatMap((message) => message.missing ?? []));
+  }
+
   /** Leave the room to something else: the sentence stays. */
   fold() {
     for (const details of this.element.querySelectorAll("details")) details.open = false;
@@ -88,9 +93,12 @@ export class Why {
   job(message) {
     const [first, ...others] = message.document.verdicts.filter((/** @type {Verdict} */ one) => one.kind !== "busy");
     const source = h("div", { class: "sources" });
-    for (const place of (message.places ?? []).slice(0, 2)) {
-      this.on.source(place).then((lines) => {
-        source.append(sourceView(lines.file, lines.first, lines.lines, place.where.line));
+    /** @type {{key: string, where: Place}[]} */
+    const places = message.places ?? [];
+    const lines = new Map(places.map((place) => [`${place.where.file}:${place.where.line}`, place]));
+    for (const place of [...lines.values()].slice(0, 2)) {
+      this.on.source(place).then((told) => {
+        source.append(sourceView(told.file, told.first, told.lines, place.where.line));
       }, () => {});
     }
     const since = first.age ? String(message.at - first.age) : "";
@@ -120,15 +128,16 @@ export function tableOfVerb(document) {
   /** @type {Record<string, unknown>[]} */
   const rows = Array.isArray(document.groups) ? document.groups : [];
   if (!rows.length || !("collective" in rows[0])) return null;
-  const columns = COLUMNS.filter((name) => rows.some((row) => cell(row[name])));
+  const columns = COLUMNS.filter((name) => rows.some((row) => cell(name, row[name])));
   const notes = /** @type {string[]} */ (Array.isArray(document.notes) ? document.notes : []);
   return h("div", {}, h("table", { class: "table" },
     h("thead", {}, h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...columns.map((name) => h("td", {}, cell(row[name]))))))),
+    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...columns.map((name) => h("td", {}, cell(name, row[name]))))))),
   ...notes.map((note) => h("p", { class: "muted" }, note)));
 }
 
-/** @param {unknown} value */
-function cell(value) {
+/** @param {string} name @param {unknown} value */
+function cell(name, value) {
+  if (name === "age" && typeof value === "number") return duration(value);
   return value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
 }

@@ -4,7 +4,8 @@
  * @typedef {import("../job/ranks.js").Row} Row
  * @typedef {import("./marks.js").Look} Look
  * @typedef {{rows: Row[], looks: Look[], selected: ReadonlySet<string>, found: ReadonlySet<string> | null,
- *   axes: import("./layout.js").Axes}} Shown `found`: what the search has; others are pale
+ *   awaited: ReadonlySet<string>, axes: import("./layout.js").Axes}} Shown
+ *   `found`: what the search has, others are pale; `awaited`: those for which others wait, framed in every colouring
  */
 import { byId, oncePerFrame } from "../job/dom.js";
 import { layOut, neighbour, rankAt, ranksIn } from "./layout.js";
@@ -30,7 +31,7 @@ export class Grid {
     this.canvas = byId("cells", HTMLCanvasElement);
     this.drag = byId("drag", HTMLElement);
     /** @type {Shown} */
-    this.shown = { rows: [], looks: [], selected: new Set(), found: null, axes: null };
+    this.shown = { rows: [], looks: [], selected: new Set(), found: null, awaited: new Set(), axes: null };
     this.layout = layOut([], null, 1, 1);
     /** The rank at which the keys are. */
     this.cursor = 0;
@@ -147,10 +148,13 @@ export class Grid {
       const { mark } = looks[index];
       if ((mark === "none" && !numbers) || this.isPale(index)) continue;
       const [x, y] = this.corner(index);
-      if (mark === "none") {
-        context.fillStyle = this.colour("on-calm");
+      if (numbers) {
+        // A marked cell has its number below the mark.
+        const middle = mark === "none" ? 0.52 : 0.75;
+        context.fillStyle = this.colour(mark === "none" ? "on-calm" : "on-mark");
         context.font = `${rows[index].rank > 999 ? 9 : 11}px ${this.colour("sans")}`;
-        context.fillText(String(rows[index].rank), x + edge / 2, y + edge / 2 + 0.5, edge - 2);
+        context.fillText(String(rows[index].rank), x + edge / 2, y + edge * middle, edge - 2);
+        if (mark !== "none") this.paintMark(context, mark, x + edge * 0.22, y + edge * 0.04, edge * 0.56);
       } else if (edge < MARKED - 1) {
         context.fillStyle = this.colour("on-mark");
         const hole = Math.max(2, Math.floor(edge / 3));
@@ -186,22 +190,31 @@ export class Grid {
 
   /** Frame what is selected, and where the keys are. @param {CanvasRenderingContext2D} context */
   paintFrames(context) {
-    const { rows, selected } = this.shown;
+    const { rows, selected, awaited } = this.shown;
     const edge = this.layout.pitch - this.gap;
-    context.strokeStyle = this.colour("text");
-    context.lineWidth = this.layout.pitch < 12 ? 1.5 : 2;
-    const frames = new Path2D();
-    for (let index = 0; selected.size && index < rows.length; index++) {
-      if (!selected.has(rows[index].key)) continue;
-      const [x, y] = this.corner(index);
-      frames.rect(x - 0.5, y - 0.5, edge + 1, edge + 1);
-    }
-    context.stroke(frames);
+    this.paintFramesOf(context, awaited, this.colour("missing"), 3.5);
+    this.paintFramesOf(context, selected, this.colour("text"), this.layout.pitch < 12 ? 1.5 : 2);
     if (!rows.length || document.activeElement !== this.element) return;
     const [x, y] = this.corner(this.cursor);
     context.strokeStyle = this.colour("accent");
     context.lineWidth = 2;
     context.strokeRect(x - 1.5, y - 1.5, edge + 3, edge + 3);
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {ReadonlySet<string>} keys @param {string} colour
+   * @param {number} line */
+  paintFramesOf(context, keys, colour, line) {
+    const { rows } = this.shown;
+    const edge = this.layout.pitch - this.gap;
+    const frames = new Path2D();
+    for (let index = 0; keys.size && index < rows.length; index++) {
+      if (!keys.has(rows[index].key)) continue;
+      const [x, y] = this.corner(index);
+      frames.rect(x - 0.5, y - 0.5, edge + 1, edge + 1);
+    }
+    context.strokeStyle = colour;
+    context.lineWidth = line;
+    context.stroke(frames);
   }
 
   // ------------------------------------------------------------------------------------------------ mouse and keys

@@ -16,7 +16,7 @@ export const MARKS = /** @type {Record<string, string>} */ ({
   dash: "M2.5 6H9.5",
   wedge: "M6 2.4L9.8 9.2H2.2Z",
   slash: "M2.5 9.5L9.5 2.5",
-  dot: "M6 4.6A1.4 1.4 0 1 1 6 7.4A1.4 1.4 0 1 1 6 4.6",
+  dot: "M6 5.2A.8 .8 0 1 1 6 6.8A.8 .8 0 1 1 6 5.2",
   plus: "M6 2.5V9.5M2.5 6H9.5",
   ring: "M6 2.6A3.4 3.4 0 1 1 6 9.4A3.4 3.4 0 1 1 6 2.6",
   post: "M6 2.5V9.5",
@@ -34,6 +34,9 @@ const CONDITIONS = {
   lost: { colour: "lost", mark: "slash", name: "lost" },
   exited: { colour: "exited", mark: "none", name: "exited" },
 };
+
+/** A rank for which others wait in a collective: the verdict on top of the page names it. @type {Look} */
+export const MISSING = { colour: "missing", mark: "ring", name: "not come to a collective" };
 
 /** Groups after the first: five colours, and marks that come round in another rhythm. */
 const COLOURS = ["group-2", "group-3", "group-4", "group-5", "group-6"];

@@ -16,7 +16,9 @@ const KEYS = [
 ];
 
 export class Dock {
-  constructor() {
+  /** @param {() => void} opened */
+  constructor(opened) {
+    this.opened = opened;
     this.element = byId("dock", HTMLElement);
     this.fold = byId("fold", HTMLButtonElement);
     this.grip = byId("grip", HTMLElement);
@@ -35,7 +37,7 @@ export class Dock {
     });
     this.height = 0;
     const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
-    this.setHeight(kept.height ?? 34);
+    this.setHeight(kept.height ?? 46);
     this.setFolded(kept.folded ?? true);
   }
 
@@ -67,6 +69,7 @@ export class Dock {
       byId(tab, HTMLElement).hidden = tab !== name;
     }
     this.setFolded(false);
+    this.opened();
   }
 }
 

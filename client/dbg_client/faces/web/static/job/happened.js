@@ -30,7 +30,9 @@ export class Happened {
   add(event) {
     // After a new connection the server tells the last ones again.
     if (this.events.some((known) => known.number === event.number && known.at === event.at)) return;
-    this.events.push(event);
+    // What the broker's log tells comes later than what was seen.
+    const later = this.events.findLastIndex((known) => known.at <= event.at);
+    this.events.splice(later + 1, 0, event);
     if (this.events.length > MAX_EVENTS) this.events.shift();
   }
 

@@ -25,6 +25,8 @@ export class Entry {
     /** The question that the user has to agree to. */
     this.confirm = "";
     this.done = false;
+    /** Whether it was asked again and again when the connection ended. */
+    this.isBroken = false;
     this.size = 0;
   }
 
@@ -66,6 +68,12 @@ export function textOf(group) {
   const places = /** @type {import("./ranks.js").Place[]} */ (group.frames ?? []);
   const inner = places.at(-1);
   return inner ? `${inner.function} ${inner.file}:${inner.line}` : group.kind;
+}
+
+/** Return the same for a legend. @param {Group} group */
+export function briefOf(group) {
+  const text = textOf(group);
+  return (group.text === undefined ? text.replace(/ \S*\//, " ") : text).slice(0, 40);
 }
 
 export class History {
@@ -110,6 +118,7 @@ export class History {
     for (const entry of this.entries) {
       if (entry.done) continue;
       entry.done = true;
+      entry.isBroken = Boolean(entry.question.every && entry.answer);
       entry.failure ||= entry.answer ? "" : "The connection to the server ended before the answer came.";
       entry.progress = entry.confirm = "";
     }

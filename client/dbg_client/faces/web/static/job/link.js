@@ -54,8 +54,8 @@ export class Live {
       this.socket = null;
       for (const { reject } of this.waiting.values()) reject(new Error("The connection to the server has ended."));
       this.waiting.clear();
-      this.changed(false);
       this.timer = setTimeout(() => this.dial(), backOff(this.failures++));
+      this.changed(false);
     };
   }
 

@@ -6,7 +6,7 @@
  * @typedef {import("./ranks.js").Row} Row
  * @typedef {(row: Row) => boolean} Fits
  */
-import { conditionOf } from "./ranks.js";
+import { conditionOf, placeOf } from "./ranks.js";
 
 const MAX_NUMBER = 10_000_000;
 const NUMBERS = /^(\d{1,8})(?:-(\d{1,8})(?:\/(\d{1,8}))?|:(\d{1,8})(?::(\d{1,8}))?)?$/;
@@ -81,6 +81,18 @@ export function formatRows(rows, all) {
     else numbered.set(job, [...(numbered.get(job) ?? []), row.rank]);
   }
   return [...[...numbered].map(([job, numbers]) => job + formatNumbers(numbers)), ...others].join(",");
+}
+
+/** Ranks that a question names by their keys: those of very many would make a text that the server does not take. */
+const MAX_KEYS = 1000;
+
+/** Return how a question names ranks, and how people are told of them.
+ * @param {Row[]} rows @param {Row[]} all @returns {{keys: string[], ranks: string, text: string}} */
+export function addressed(rows, all) {
+  const ranks = formatRows(rows, all);
+  const short = ranks.length > 40 ? `${rows.length} ranks` : `rank${rows.length > 1 ? "s" : ""} ${ranks}`;
+  const text = ranks === "all" ? "all ranks" : short;
+  return rows.length > MAX_KEYS ? { keys: [], ranks, text } : { keys: rows.map((row) => row.key), ranks: "", text };
 }
 
 /** Divide at commas that stand in no bracket. @param {string} text */
@@ -191,4 +203,17 @@ function spelled(inside) {
     if (!first || !(count >= 1 && count <= 100_000)) throw new BadSet(`The numbers “[${inside}]” can't be read.`);
     return Array.from({ length: count }, (_, index) => String(Number(first) + index).padStart(first.length, "0"));
   }).join("|");
+}
+
+/** Read what is searched for: a set, or else a part of what is known of a rank.
+ * @param {string} text @param {(name: string) => ReadonlySet<string> | undefined} group @returns {Fits} */
+export function parseSearch(text, group) {
+  try {
+    return parseSet(text, group);
+  } catch (error) {
+    if (!(error instanceof BadSet)) throw error;
+    const part = text.trim().toLowerCase();
+    return (row) => [row.address, row.state, row.reason, row.detail, row.driver, placeOf(row), row.where?.function]
+      .some((one) => one?.toLowerCase().includes(part));
+  }
 }

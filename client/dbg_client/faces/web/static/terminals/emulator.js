@@ -2,11 +2,12 @@
 import { FitAddon } from "../vendor/addon-fit.mjs";
 import { Terminal } from "../vendor/xterm.mjs";
 
+/** Dark in both schemes, as the themes of PuDB are made for; its blue and cyan are wide backgrounds. */
 const THEME = {
   background: "#15181c", foreground: "#d7dce2", cursor: "#e6b450", selectionBackground: "#3a5a7a",
-  black: "#15181c", red: "#e06c60", green: "#7fb974", yellow: "#e0b050", blue: "#6aa5dc", magenta: "#c58ac9",
-  cyan: "#59b6b9", white: "#d7dce2", brightBlack: "#6b7480", brightRed: "#f08b80", brightGreen: "#9ed293",
-  brightYellow: "#f2cb74", brightBlue: "#8fc0ee", brightMagenta: "#dca8df", brightCyan: "#7fd0d2",
+  black: "#15181c", red: "#c9463d", green: "#3f9c58", yellow: "#cfa52c", blue: "#1d4a82", magenta: "#97489c",
+  cyan: "#14676f", white: "#ccd2d9", brightBlack: "#a1abb6", brightRed: "#f2776c", brightGreen: "#74d08d",
+  brightYellow: "#f6da73", brightBlue: "#68a7f2", brightMagenta: "#d68ddc", brightCyan: "#5fcbd3",
   brightWhite: "#ffffff",
 };
 
@@ -31,6 +32,8 @@ stampStyles();
 export function openTerminal(place, { columns, rows } = {}) {
   const terminal = new Terminal({
     theme: THEME, fontSize: 13, fontFamily: "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace",
+    // Nothing that a rank draws is a link: a click would lead away from the page.
+    linkHandler: { activate: () => {} },
     scrollback: 5000, disableStdin: columns !== undefined, ...(columns && rows ? { cols: columns, rows } : {}),
   });
   const fitting = new FitAddon();

@@ -17,10 +17,14 @@ export function commonBeginning(matches) {
 }
 
 export class LinePrompt {
-  /** @param {(message: object) => void} send @param {(prompt: string, line: string) => void} echo */
-  constructor(send, echo) {
+  /**
+   * @param {{send: (message: object) => void, echo: (prompt: string, line: string) => void,
+   *   isPrefixed: (event: KeyboardEvent) => boolean}} on `isPrefixed` handles keys that are the page's own
+   */
+  constructor({ send, echo, isPrefixed }) {
     this.send = send;
     this.echo = echo;
+    this.isPrefixed = isPrefixed;
     /** @type {Prompt} */
     this.prompt = { number: -1, text: "", state: "command", held: 0 };
     /** @type {string[]} */
@@ -73,6 +77,7 @@ export class LinePrompt {
   /** @param {KeyboardEvent} event */
   pressed(event) {
     const { input } = this;
+    if (this.isPrefixed(event)) return;
     const isControl = event.ctrlKey && !event.altKey && !event.metaKey && !event.shiftKey;
     if (event.key === "Enter") {
       this.matches.replaceChildren();

@@ -3,7 +3,7 @@
  *
  * @typedef {"watch" | "drive" | "take"} Mode
  * @typedef {{close: (pane: Pane) => void, next: (pane: Pane, by: number) => void, leave: (to: "grid" | "ask") => void,
- *   help: () => void, canDrive: () => boolean}} On
+ *   again: (pane: Pane, mode: Mode) => void, help: () => void, canDrive: () => boolean}} On
  */
 import { sourceView } from "../answers/verdict.js";
 import { button, h } from "../job/dom.js";
@@ -33,11 +33,17 @@ export class Pane {
     /** @type {WebSocket | null} */
     this.socket = null;
     this.encoder = new TextEncoder();
-    this.lines = new LinePrompt((message) => this.say(message), (prompt, line) => this.echo(prompt, line));
+    this.lines = new LinePrompt({
+      send: (message) => this.say(message), echo: (prompt, line) => this.echo(prompt, line),
+      isPrefixed: (event) => this.prefixed(event),
+    });
     this.standing = h("span", { class: "standing" });
     this.driver = h("span", { class: "driver" });
     this.notice = h("p", { class: "notice", role: "status" });
     this.keyboard = button({ class: "keyboard", onclick: () => this.toggleKeyboard() });
+    const again = (/** @type {Mode} */ wanted, /** @type {string} */ text) =>
+      button({ onclick: () => this.on.again(this, wanted) }, text);
+    this.again = h("span", { hidden: true }, again("watch", "Look"), on.canDrive() ? again("take", "Take") : "");
     this.screen = h("div", { class: "screen" });
     this.around = h("div", { class: "around", hidden: true });
     this.element = this.build();
@@ -54,7 +60,7 @@ export class Pane {
 
   build() {
     return h("section", { class: "pane", "aria-label": `Terminal of ${this.address}` },
-      h("header", {}, h("b", {}, this.address), this.standing, this.driver, this.keyboard,
+      h("header", {}, h("b", {}, this.address), this.standing, this.driver, this.again, this.keyboard,
         button({ class: "quiet", "aria-label": `Detach from ${this.address}`,
           title: "Detach (Ctrl-] d); the rank stays as it is", onclick: () => this.on.close(this) }, "×")),
       h("div", { class: "screens" }, this.screen, this.around), this.lines.element, this.notice);
@@ -185,6 +191,7 @@ export class Pane {
     this.element.classList.toggle("driving", Boolean(driving));
     this.keyboard.hidden = !this.on.canDrive() || this.isOver;
     this.keyboard.textContent = driving ? "Release" : comes ? "Asked…" : driver ? "Take" : "Drive";
+    this.again.hidden = !this.isOver;
     this.lines.element.hidden = kind !== "lines" || this.isOver;
     if (kind !== "lines") this.around.hidden = true;
     this.lines.allow(Boolean(driving));
@@ -208,19 +215,8 @@ export class Pane {
    * @param {KeyboardEvent} event */
   pressed(event) {
     if (event.type !== "keydown") return true;
+    if (this.prefixed(event)) return false;
     const isControl = event.ctrlKey && !event.altKey && !event.metaKey;
-    if (this.isPrefixed && !["Control", "Shift", "Alt", "Meta"].includes(event.key)) {
-      this.isPrefixed = false;
-      event.preventDefault();
-      this.command(event.key);
-      return false;
-    }
-    if (isControl && event.key === "]") {
-      this.isPrefixed = true;
-      this.tell("Ctrl-]: d detach · w keyboard · n p next stopped · r ranks · : ask · ] itself");
-      event.preventDefault();
-      return false;
-    }
     if (isControl && event.key.toLowerCase() === "c" && this.terminal.hasSelection()) {
       void navigator.clipboard?.writeText(this.terminal.getSelection());
       this.terminal.clearSelection();
@@ -229,6 +225,24 @@ export class Pane {
     }
     // The browser pastes, and xterm takes it from there.
     return !(isControl && event.key.toLowerCase() === "v");
+  }
+
+  /** Handle the prefix and the key behind it; return whether this is one of them. @param {KeyboardEvent} event */
+  prefixed(event) {
+    if (this.isPrefixed && !["Control", "Shift", "Alt", "Meta"].includes(event.key)) {
+      this.isPrefixed = false;
+      event.preventDefault();
+      this.command(event.key);
+      return true;
+    }
+    // With AltGr, by which some keyboards have the bracket, Alt counts as pressed.
+    if (event.ctrlKey && !event.metaKey && event.key === "]") {
+      this.isPrefixed = true;
+      this.tell("Ctrl-]: d detach · w keyboard · n p next stopped · r ranks · : ask · ] itself");
+      event.preventDefault();
+      return true;
+    }
+    return false;
   }
 
   /** @param {string} key */

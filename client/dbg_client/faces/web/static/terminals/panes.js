@@ -31,7 +31,8 @@ export class Panes {
       if (this.panes.length >= MAX_PANES) this.close(this.panes[0]);
       pane = new Pane(rank.key, rank.address, this.on.canDrive() ? mode : "watch", {
         canDrive: this.on.canDrive, leave: this.on.leave, help: this.on.help,
-        close: (one) => this.close(one), next: (one, by) => this.next(one, by),
+        again: (one, wanted) => this.open(one, wanted), close: (one) => this.close(one),
+        next: (one, by) => this.next(one, by),
       });
       this.panes.push(pane);
       this.element.append(pane.element);
