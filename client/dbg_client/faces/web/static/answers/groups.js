@@ -33,7 +33,8 @@ export function answerView(entry, earlier, as, on) {
   }
   if (entry.groups.some((group) => group.frames)) {
     const stacks = as === "tree" ? treeView(entry, on) : as === "flame" ? flameView(entry, on) : null;
-    const rest = stacks ? entry.groups.filter((group) => !group.frames) : entry.groups;
+    // Below a flame graph all groups are named: the boxes of few ranks are too narrow for words.
+    const rest = as === "tree" ? entry.groups.filter((group) => !group.frames) : entry.groups;
     return [head, ...(stacks ? [stacks] : []), groupsView(entry, rest, on), ...missingView(document)];
   }
   if (entry.groups.length) {

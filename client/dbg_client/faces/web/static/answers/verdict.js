@@ -93,9 +93,12 @@ export class Why {
   job(message) {
     const [first, ...others] = message.document.verdicts.filter((/** @type {Verdict} */ one) => one.kind !== "busy");
     const source = h("div", { class: "sources" });
-    for (const place of (message.places ?? []).slice(0, 2)) {
-      this.on.source(place).then((lines) => {
-        source.append(sourceView(lines.file, lines.first, lines.lines, place.where.line));
+    /** @type {{key: string, where: Place}[]} */
+    const places = message.places ?? [];
+    const lines = new Map(places.map((place) => [`${place.where.file}:${place.where.line}`, place]));
+    for (const place of [...lines.values()].slice(0, 2)) {
+      this.on.source(place).then((told) => {
+        source.append(sourceView(told.file, told.first, told.lines, place.where.line));
       }, () => {});
     }
     const since = first.age ? String(message.at - first.age) : "";

@@ -1,6 +1,7 @@
 /** How many ranks are in which state: the legend of the grid, and a way to select them. */
 import { button, h, swatch } from "../job/dom.js";
 import { conditionOf } from "../job/ranks.js";
+import { briefOf } from "../job/history.js";
 import { lookOfCondition, looksOfGroups, MISSING } from "./marks.js";
 
 /**
@@ -30,9 +31,9 @@ const MAX_LEGEND = 12;
 /** Return what the colours and marks of an answer's groups mean. @param {import("../job/history.js").Group[]} groups */
 export function legendOf(groups) {
   const looks = looksOfGroups(groups);
-  const shown = groups.slice(0, MAX_LEGEND).map(({ id, text, ranks }) => {
-    const look = looks.get(id);
-    return h("span", {}, look ? swatch(look) : "", `${id} ${(text ?? ranks).slice(0, 40)}`);
+  const shown = groups.slice(0, MAX_LEGEND).map((group) => {
+    const look = looks.get(group.id);
+    return h("span", {}, look ? swatch(look) : "", `${group.id} ${briefOf(group)}`);
   });
   const rest = groups.length - shown.length;
   return rest > 0 ? [...shown, h("span", {}, `and ${rest} more`)] : shown;

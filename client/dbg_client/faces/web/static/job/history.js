@@ -70,6 +70,12 @@ export function textOf(group) {
   return inner ? `${inner.function} ${inner.file}:${inner.line}` : group.kind;
 }
 
+/** Return the same for a legend. @param {Group} group */
+export function briefOf(group) {
+  const text = textOf(group);
+  return (group.text === undefined ? text.replace(/ \S*\//, " ") : text).slice(0, 40);
+}
+
 export class History {
   constructor() {
     /** @type {Entry[]} the oldest first */
