@@ -28,16 +28,23 @@ from dbg_broker.home.issued import (
     save_issued,
 )
 from dbg_broker.home.tokens import make_throw_away_tokens
+from dbg_broker.hub.cluster.feed import mirrored
+from dbg_broker.hub.cluster.messages import CloseLeg, LegFrame, MirrorPage, decode, encode
+from dbg_broker.hub.cluster.mirror import record_of
 from dbg_broker.net.connection import PeerConnection, logger
 from dbg_broker.net.connections import Connections, Handlers
 from dbg_broker.net.http import Connected, admit
 from dbg_broker.net.places import Capacity
 from dbg_broker.net.transport import SocketTransport
+from dbg_broker.net.websocket import is_data, pack_text, payload_of
+from dbg_broker.ranks.registry import Registry
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.log import shown
-from dbg_wire.errors import BadSecretFile
+from dbg_wire.errors import BadSecretFile, PeerError
 from dbg_wire.limits import MAX_FRAME_BYTES
 from dbg_wire.messages import Audience
+from dbg_wire.records.ranks import SeatCounts, rank_document
+from tests.broker.peers import registration
 from tests.fuzz.target import Target, pieces_of, whole
 
 C = TypeVar("C", bound=ClassicSession)
@@ -226,6 +233,30 @@ def an_issued_list() -> bytes:
     return (home / ISSUED_FILE).read_bytes()
 
 
+def between(data: bytes) -> None:
+    """Take bytes as what another broker tells: of its ranks, or on the leg of a terminal."""
+    with suppress(PeerError):
+        message = decode(data)
+        assert decode(encode(message)) == message
+        if isinstance(message, MirrorPage):
+            registry = Registry()
+            for told in message.ranks:
+                rank = record_of(told, "one", 100.0)
+                registry.mirror(rank)
+                rank_document(rank.info(epoch=0.0, seats=told.seats))
+                registry.orphaned(rank, 101.0)
+        elif isinstance(message, LegFrame):
+            is_data(message.frame)
+            payload_of(message.frame)
+
+
+def a_page() -> bytes:
+    """Return a page of ranks as a broker tells it."""
+    rank = Registry().register(registration(0, secret="s" * 64), 90.0).rank
+    rank.fence, rank.waits_in = 7, "all_reduce"
+    return encode(MirrorPage(ranks=(mirrored(rank, SeatCounts(driver="me@h"), 100.0),), gone=("job/other",)))
+
+
 def masked(opcode: Opcode, payload: bytes, *, fin: bool = True) -> bytes:
     """Return a frame as ranks and terminals send it."""
     return Frame(opcode, payload, fin).serialize(mask=True)
@@ -257,5 +288,14 @@ TARGETS = (
     ),
     Target("strangers", strangers, (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b"(Pdb) ")),
     Target("audit", audit, (ENTRY,)),
+    Target(
+        "between",
+        between,
+        (
+            a_page(),
+            encode(LegFrame(leg=1, frame=pack_text(b'{"type":"gone","key":"job/1"}'))),
+            encode(CloseLeg(leg=1, by_terminal=True, code=1001, reason="it ends")),
+        ),
+    ),
     Target("issued", issued, (an_issued_list(),)),
 )

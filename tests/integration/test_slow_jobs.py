@@ -20,7 +20,7 @@ from tests.support.broker import running_broker
 from tests.support.cpu_quota import cpu_quota
 from tests.support.launchers import mpirun, torch_job, torchrun
 from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, wait_until_states
+from tests.support.ranks import attach, attach_list, wait_until_states
 from tests.support.requirements import needs_mpi4py, needs_mpirun, needs_torch
 from tests.support.time_unit import seconds
 
@@ -187,6 +187,12 @@ def test_a_rank_whose_loader_is_slow_is_seen_there(processes: Processes, home: P
 @needs_torch
 def test_a_rank_that_is_throttled_is_told_so(processes: Processes, home: Path, tmp_path: Path) -> None:
     with cpu_quota(0.06) as group:
+        if group is None:
+            # No control group can be made here: the test throttles the rank, and only whose quota it is is not told.
+            torch(processes, home, tmp_path, "stopped")
+            with stopped_now_and_then(pid_of_the_late_rank(home), 0.006, 0.094):
+                assert_late(*slow(home))
+            return
         job = torch(processes, home, tmp_path, "throttled", str(group))
         verdict, status = slow(home)
         assert_late(verdict, status)
@@ -199,22 +205,27 @@ def test_a_rank_that_is_throttled_is_told_so(processes: Processes, home: Path, t
 @needs_torch
 def test_a_rank_that_is_stopped_again_and_again_is_told_so(processes: Processes, home: Path, tmp_path: Path) -> None:
     torch(processes, home, tmp_path, "stopped")
-    (pid,) = [one["pid"] for one in json.loads(attach(home, "list", "--json").stdout)["ranks"] if one["rank"] == LATE]
-    with stopped_now_and_then(pid):
+    with stopped_now_and_then(pid_of_the_late_rank(home)):
         verdict, status = slow(home)
     assert_late(verdict, status)
     assert any(line.startswith("nothing of it ran for") for line in verdict["evidence"]), verdict
 
 
+def pid_of_the_late_rank(home: Path) -> int:
+    """Return the process of the rank that is to be late."""
+    (pid,) = [int(one["pid"]) for one in attach_list(home) if one["rank"] == LATE]
+    return pid
+
+
 @contextmanager
-def stopped_now_and_then(pid: int) -> Iterator[None]:
+def stopped_now_and_then(pid: int, runs: float = 0.3, stands: float = 0.7) -> Iterator[None]:
     """Stop a process for most of the time."""
     over = threading.Event()
 
     def run() -> None:
-        while not over.wait(0.3):
+        while not over.wait(runs):
             os.kill(pid, signal.SIGSTOP)
-            over.wait(0.7)
+            over.wait(stands)
             os.kill(pid, signal.SIGCONT)
 
     thread = threading.Thread(target=run)

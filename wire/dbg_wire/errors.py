@@ -6,6 +6,7 @@
     ├── BadInput                 2   what the user typed or set
     │   ├── BadTarget                a target or rank set that can't be read
     │   ├── BadEndpoint              a broker address that can't be read
+    │   ├── NeedsExtra               something for which a package of an extra is missing
     │   ├── BadSecretFile            a token or rendezvous file that can't be used
     │   └── NeedsAnswer              a question without a terminal, and no -y
     ├── AmbiguousTarget          2   a target that fits ranks of several live jobs

@@ -184,7 +184,7 @@ def does(pid: int) -> Waited:
     if told is not None:
         return told
     if call is not None and call.name.startswith("futex"):
-        return WaitKind.LOCK, "waits for a lock or for another of its threads"
+        return WaitKind.LOCK, "waits for a lock or a thread"
     if call is not None:
         return WaitKind.UNKNOWN, f"is in the system call {call.name}"
     if state == "R":
@@ -254,9 +254,10 @@ def _nobody(is_reading: bool) -> str:
 
 
 def _polled(process: str, descriptors: list[int]) -> Waited:
-    kind, text, *_ = _subject("waits for", Descriptor(process, descriptors[0]))
+    found = _subject("waits for", Descriptor(process, descriptors[0]))
     more = len(descriptors) - 1
-    return kind, f"{text} and {more} more" if more else text
+    text = f"{found[1]} and {more} more" if more else found[1]
+    return (found[0], text, found[2]) if len(found) == 3 else (found[0], text)
 
 
 def _child(call: SystemCall) -> Waited:

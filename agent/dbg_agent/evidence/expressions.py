@@ -2,12 +2,13 @@
 
 The instructions before the one that runs are read backward until all operands of the call are accounted for, so no
 source is needed, and none is read. An expression of names, attributes and items with a constant or a variable as key is
-resolved to its value; of any other one, as of a call's result, nothing is known.
+resolved to its value, and so are sums and products of such; of any other one, as of a call's result, nothing is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from opcode import opname
 from types import BuiltinFunctionType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
@@ -30,6 +31,9 @@ _GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _CALLS = ("CALL", "PRECALL", *WITH, "IMPORT", "WITH_EXCEPT", "FOR_ITER", "BINARY", "STORE_ATTR", "STORE_SUBSCR")
 """Beginnings of instructions in which C code may run for long."""
+
+_MAX_WHOLE = 1 << 63
+"""Size of a whole number with which nothing is worked out: any number of a rank, a tag or a count is smaller."""
 
 _MAX_TEXT = 200
 """Characters of an expression."""
@@ -97,8 +101,8 @@ def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
     operands = operands_of(frame.f_code, instructions, index)
     if operands is None:
         return CallSite(_method(frame, instructions[:index]), positional=(UNKNOWN,), is_whole=False)
-    positional = tuple(_value(frame, one, reads) for one in operands.positional)
-    named = {name: _value(frame, one, reads) for name, one in operands.named.items()}
+    positional = tuple(worked_out(frame, one, reads) for one in operands.positional)
+    named = {name: worked_out(frame, one, reads) for name, one in operands.named.items()}
     called = _plain(frame, operands.called, reads)
     expression = (
         _bound(called) if called else _method(frame, [one for one in operands.called if one.name not in NO_LOADS][-1:])
@@ -106,9 +110,62 @@ def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
     return CallSite(expression, False, positional, named, operands.is_whole)
 
 
-def _value(frame: FrameType, instructions: Sequence[Instruction], reads: bool) -> Any:
-    found = _plain(frame, instructions, reads)
-    return found.value if found is not None else UNKNOWN
+Step = Callable[[Instruction, list[Any]], bool]
+"""Does to a stack of values what an instruction does, if it is one that the caller knows."""
+
+
+def worked_out(
+    frame: FrameType, instructions: Sequence[Instruction], reads: bool, *, also: Step = lambda _one, _stack: False
+) -> Any:
+    """Return the value that these instructions make of names, attributes, items and whole numbers, as a stack machine.
+
+    No code of the program runs. UNKNOWN if one of them is none of these, and none that ``also`` knows.
+    """
+    stack: list[Any] = []
+    try:
+        for one in instructions:
+            if not also(one, stack):
+                _do(frame, one, stack, reads)
+        return stack.pop()
+    except (IndexError, TypeError, ValueError, ArithmeticError):
+        return UNKNOWN
+
+
+def _do(frame: FrameType, one: Instruction, stack: list[Any], reads: bool) -> None:
+    if one.name in NO_LOADS:
+        return
+    if one.name in _ATTRIBUTES:
+        owner = stack.pop()
+        stack.append(attribute(owner, name_in(frame.f_code, one)) if owner is not UNKNOWN else UNKNOWN)
+    elif one.name == "BINARY_SUBSCR":
+        key = stack.pop()
+        stack.append(item(stack.pop(), key))
+    elif one.name == "UNARY_NEGATIVE":
+        stack.append(0 - _whole_number(stack.pop()))
+    elif (operation := _OPERATIONS.get(one.argument if one.name == "BINARY_OP" else one.name)) is not None:
+        last = _whole_number(stack.pop())
+        stack.append(_whole_number(operation(_whole_number(stack.pop()), last)))
+    else:
+        found = loaded(frame, one, reads)
+        if found is None:
+            raise ValueError(one.name)
+        stack.append(found.value)
+
+
+_OPERATIONS: Mapping[object, Callable[[int, int], int]] = {
+    **dict.fromkeys((0, "BINARY_ADD"), operator.add),
+    **dict.fromkeys((2, "BINARY_FLOOR_DIVIDE"), operator.floordiv),
+    **dict.fromkeys((5, "BINARY_MULTIPLY"), operator.mul),
+    **dict.fromkeys((6, "BINARY_MODULO"), operator.mod),
+    **dict.fromkeys((10, "BINARY_SUBTRACT"), operator.sub),
+}
+"""Operations with two numbers, by the argument of BINARY_OP, and by their own name before Python 3.11."""
+
+
+def _whole_number(value: Any) -> int:
+    if type(value) is not int or abs(value) >= _MAX_WHOLE:
+        raise ValueError
+    return value
 
 
 def _method(frame: FrameType, instructions: Sequence[Instruction]) -> Expression:

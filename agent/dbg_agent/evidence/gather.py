@@ -83,7 +83,7 @@ def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tu
     """
     records: list[EvidenceRecord] = [*collectives_seen(is_still=is_still)]
     if look in (Look.EVIDENCE, Look.CODE):
-        waits = threads_seen(halted)
+        waits = threads_seen(halted, is_still=is_still)
         records += [*waits, *processes_seen(waits), _with_gradients(process_seen()), code_seen()]
     if look is Look.CODE:
         records += code_parts()

@@ -24,7 +24,10 @@ _SHIFTS_ATTRIBUTE = sys.version_info >= (3, 12)
 """Whether the lowest bit of an argument is no part of the name's index."""
 
 _HAS_JUMP_CACHE = sys.version_info >= (3, 13)
-"""Whether a jump back has a cache behind it, which its argument counts as well."""
+"""Whether a jump back, or one that a value decides, has a cache behind it, which its argument counts as well."""
+
+_HAS_LOOP_CACHE = sys.version_info >= (3, 12)
+"""Whether the head of a `for` loop has one."""
 
 _TWO_LOADS = frozenset({"LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"})
 """Instructions of Python 3.13 that stand for two."""
@@ -80,6 +83,17 @@ def jumps_back_to(one: Instruction) -> int:
     if not _HAS_ONE_ARRAY and one.name.startswith(("JUMP_ABSOLUTE", "POP_JUMP_IF")) and 2 * one.argument < one.at:
         return 2 * one.argument
     return MAX_CODE
+
+
+def jumps_on_to(one: Instruction) -> int:
+    """Return the offset to which an instruction may jump on, as behind a loop from its head; 0 if it does not."""
+    if one.name == "FOR_ITER":
+        return one.at + (4 if _HAS_LOOP_CACHE else 2) + 2 * one.argument
+    if not one.name.startswith("POP_JUMP") or "BACKWARD" in one.name:
+        return 0
+    if not _HAS_ONE_ARRAY:
+        return 2 * one.argument
+    return one.at + (4 if _HAS_JUMP_CACHE else 2) + 2 * one.argument
 
 
 def index_of(instructions: Sequence[Instruction], at: int) -> int | None:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.descriptors import STATES, held_by, lock_holders, looked_up, openers
+from dbg_agent.evidence.descriptors import STATES, held_by, lock_holders, looked_up, openers, waits_in
 from dbg_agent.evidence.ended_threads import duration, who_used
 from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import import_lock_owner
-from dbg_agent.evidence.process import command_of, state_of
-from dbg_agent.evidence.stacks import SeenThread, module_of
+from dbg_agent.evidence.pools import busy_pool, replaced_workers, worker_for
+from dbg_agent.evidence.process import command_of, has_ended, state_of, system_call
+from dbg_agent.evidence.stacks import SeenThread, module_of, short_place
 from dbg_agent.evidence.variables import UNKNOWN, attribute, is_a, item, local
 from dbg_agent.stop.stacks import is_users_file
 from dbg_wire.errors import printable
@@ -74,6 +75,9 @@ class Inside(NamedTuple):
 
 
 Rule = Callable[[Inside], "Wait | None"]
+
+Ask = Callable[[], "tuple[str, int | None] | None"]
+"""Asks the kernel for a text and the holder; None if it does not tell."""
 
 
 def library_wait(thread: SeenThread, threads: Sequence[SeenThread]) -> Wait | None:
@@ -141,9 +145,9 @@ def _shutdown(inside: Inside) -> Wait:
     awaited = [one for one in inside.threads if not one.is_daemon and not one.is_main]
     names = ", ".join(one.name for one in awaited[:MAX_WORKERS])
     if not awaited:
-        return Wait(WaitKind.LOCK, "is at the end of the program, and waits for other threads")
+        return Wait(WaitKind.LOCK, "has ended its program, and waits for other threads")
     what = "thread" if len(awaited) == 1 else "threads"
-    text = f"is at the end of the program, and waits for the end of {what} {names}"
+    text = f"has ended its program but for {what} {names}"
     return Wait(WaitKind.LOCK, text, frozenset(one.ident for one in awaited), is_sure=True)
 
 
@@ -158,18 +162,36 @@ def _import(inside: Inside) -> Wait:
 def _popen(inside: Inside) -> Wait:
     # Without pipes, and once they have ended, communicate() waits in wait().
     within = {frame.f_code.co_name for frame in inside.thread.frames[: inside.at + 1]}
-    verb = "waits for" if "wait" in within else "reads the output of"
-    return _of_process(verb, attribute(inside.local("self"), "pid"))
+    pid = attribute(inside.local("self"), "pid")
+    if "wait" in within:
+        return _of_process("waits for", pid)
+    native = inside.thread.native
+    return _of_process("reads the output of", pid, lambda: _left_pipe(pid, native))
+
+
+def _left_pipe(pid: int, native: int | None) -> tuple[str, int | None] | None:
+    """Say which process has the pipe of one that has ended, of which it is a child; None if it isn't known."""
+    call = system_call(native) if native is not None and has_ended(pid) else None
+    told = waits_in(call) if call is not None else None
+    holder = told[2] if told is not None and len(told) == 3 else None
+    if holder is None or holder == pid:
+        return None
+    return f"reads a pipe that the process {pid} has left to the process {command_of(holder)}", holder
 
 
 def _process(inside: Inside) -> Wait:
     return _of_process("waits for the end of", attribute(attribute(inside.local("self"), "_popen"), "pid"))
 
 
-def _of_process(verb: str, pid: Any) -> Wait:
+def _of_process(verb: str, pid: Any, other: Ask | None = None) -> Wait:
     if type(pid) is not int:
         return Wait(WaitKind.CHILD, f"{verb} a child process")
-    return Wait(WaitKind.CHILD, f"{verb} the process {pid}", ask=lambda: (f"{verb} the process {command_of(pid)}", pid))
+
+    def ask() -> tuple[str, int | None]:
+        found = other() if other is not None else None
+        return found or (f"{verb} the process {pid if has_ended(pid) else command_of(pid)}", pid)
+
+    return Wait(WaitKind.CHILD, f"{verb} the process {pid}", ask=ask)
 
 
 def _loader(inside: Inside) -> Wait:
@@ -212,22 +234,30 @@ def _future(inside: Inside) -> Wait:
     state = attribute(future, "_state")
     told = f", which is {printable(state.lower())}" if type(state) is str else ""
     text = f"waits for the result of the future{inside.named}"
-    worker = next((one for one in inside.threads if _works_for(one, future)), None)
-    if worker is None or inside.local("timeout") is not None:
+    if future is UNKNOWN or inside.local("timeout") is not None:
         return Wait(WaitKind.LOCK, f"{text}{told}")
-    return Wait(WaitKind.LOCK, f"{text} in thread {worker.name}", frozenset({worker.ident}), is_sure=True)
+    worker = worker_for(future, inside.threads)
+    if worker is not None:
+        return Wait(WaitKind.LOCK, f"{text} in thread {worker.name}", frozenset({worker.ident}), is_sure=True)
+    busy = busy_pool(future, inside.threads)
+    if not busy:
+        return Wait(WaitKind.LOCK, f"{text}{told}")
+    count = "whose only thread waits" if len(busy) == 1 else f"whose {len(busy)} threads all wait"
+    text = f"waits for work in the queue of a pool {count} for such work"
+    return Wait(WaitKind.LOCK, text, frozenset(one.ident for one in busy), is_sure=True)
 
 
-def _works_for(thread: SeenThread, future: object) -> bool:
-    """Tell whether a thread of a pool runs the work whose result a future will have."""
-    if future is UNKNOWN or not thread.is_readable:
-        return False
-    return any(
-        frame.f_code.co_name == "run"
-        and module_of(frame) == "concurrent.futures.thread"
-        and attribute(local(frame, "self"), "future") is future
-        for frame in thread.frames
-    )
+def _pool_result(inside: Inside) -> Wait:
+    text = "waits for a result of a pool of processes"
+
+    def ask() -> tuple[str, int | None]:
+        replaced, count = replaced_workers(inside.local("self"))
+        if not replaced:
+            return text, None
+        ended = "has ended" if count == 1 else "have ended"
+        return f"waits for a result of a pool, {replaced} of whose {count} processes {ended} and been replaced", None
+
+    return Wait(WaitKind.CHILD, text, ask=ask)
 
 
 def _file_lock(inside: Inside) -> Wait:
@@ -271,13 +301,16 @@ def _nobodys(age: float | None) -> str:
     return f"{old}, open in no process here"
 
 
+def _pdb(inside: Inside) -> Wait:
+    return Wait(WaitKind.FILE, f"stands in pdb ({short_place(inside.thread.frames)}), and waits for a person to type")
+
+
 _EVENT = _says(WaitKind.LOCK, "waits for the event{} to be set")
 _CONDITION = _says(WaitKind.LOCK, "waits for the condition{} to be notified")
 _SEMAPHORE = _says(WaitKind.LOCK, "waits for the semaphore{}; which threads have it is not known")
 _GET = _of_queue("waits for an item of the queue{}")
 _PUT = _of_queue("waits for room in the queue{}")
 _MESSAGE = _says(WaitKind.CHILD, "waits for a message of the connection{} to another process")
-_POOL_RESULT = _says(WaitKind.CHILD, "waits for a result of a pool of processes")
 
 _RULES: dict[tuple[str, str], Rule] = {
     ("threading", "wait"): _of_class(("Event", _EVENT), ("Condition", _CONDITION), ("Barrier", _barrier)),
@@ -293,9 +326,9 @@ _RULES: dict[tuple[str, str], Rule] = {
     ("concurrent.futures.thread", "_worker"): _innermost(WaitKind.DATA, "waits for work of its pool of threads"),
     ("multiprocessing.queues", "get"): _GET,
     ("multiprocessing.queues", "put"): _PUT,
-    ("multiprocessing.pool", "get"): _POOL_RESULT,
-    ("multiprocessing.pool", "wait"): _POOL_RESULT,
-    ("multiprocessing.pool", "next"): _POOL_RESULT,
+    ("multiprocessing.pool", "get"): _pool_result,
+    ("multiprocessing.pool", "wait"): _pool_result,
+    ("multiprocessing.pool", "next"): _pool_result,
     ("multiprocessing.connection", "recv"): _MESSAGE,
     ("multiprocessing.connection", "recv_bytes"): _MESSAGE,
     ("multiprocessing.connection", "poll"): _MESSAGE,
@@ -308,6 +341,7 @@ _RULES: dict[tuple[str, str], Rule] = {
     ("torch.utils.file_baton", "wait"): _baton,
     ("filelock._api", "acquire"): _file_lock,
     ("filelock._core._lock", "acquire"): _file_lock,  # from release 4 on
+    ("pdb", "interaction"): _pdb,
     ("selectors", "select"): _loop,
     ("importlib._bootstrap", "acquire"): _import,
     ("_frozen_importlib", "acquire"): _import,

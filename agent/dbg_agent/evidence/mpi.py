@@ -15,9 +15,10 @@ from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
 
-from dbg_agent.evidence.expressions import UNRESOLVED, CallSite, call_site
+from dbg_agent.evidence.expressions import UNRESOLVED, CallSite, Expression, call_site
 from dbg_agent.evidence.variables import UNKNOWN, class_of, is_a, is_traced, is_traced_within, local
 from dbg_agent.stop.stacks import all_frames, outward
+from dbg_wire.errors import printable
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records.record import fitted
 from dbg_wire.targets.rank_set import format_ranks
@@ -84,21 +85,26 @@ def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
         yield from thread_seen(mpi, frame, may_ask=may_ask)
 
 
-def is_in_mpi(innermost: FrameType, owner: object) -> bool:
-    """Tell whether a thread is in mpi4py, whose waits keep a processor busy; ``owner`` is whose method it calls."""
+def mpi_wait(innermost: FrameType, called: Expression, place: str) -> str:
+    """Return what a thread does in mpi4py, whose waits keep a processor busy; empty for another call."""
     mpi = sys.modules.get(MODULE)
     if mpi is None:
-        return False
+        return ""
     kinds = (vars(mpi).get(name) for name in ("Comm", "Request"))
-    is_of_mpi = owner is mpi or class_of(owner)[0] == MODULE
-    is_derived = any(isinstance(kind, type) and is_a(owner, kind) for kind in kinds)
-    return is_of_mpi or is_derived or _call_of(mpi, innermost) is not None
+    is_of_mpi = called.owner is mpi or class_of(called.owner)[0] == MODULE
+    is_derived = any(isinstance(kind, type) and is_a(called.owner, kind) for kind in kinds)
+    if not (is_of_mpi or is_derived or _call_of(mpi, innermost) is not None):
+        return ""
+    if called.name in _WAITS:
+        # The request may be of any send, receive or collective, and does not tell of which.
+        return f"waits for a request of MPI ({printable(called.text or called.name)}, {place})"
+    return f"is in MPI ({printable(called.text or called.name)}, {place})"
 
 
 def thread_seen(mpi: ModuleType, innermost: FrameType, *, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
     """Yield the call that a thread is in, by its innermost frame, and the call's communicator; nothing without one."""
     call = _call_of(mpi, innermost)
-    if call is not None:
+    if call is not None and call.called.name not in _WAITS:
         yield from _call_seen(mpi, call, may_ask)
 
 

@@ -12,24 +12,18 @@ from collections.abc import Iterator, Sequence
 from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.expressions import loaded
+from dbg_agent.evidence.expressions import worked_out
 from dbg_agent.evidence.instructions import (
     CALLS,
     CALLS_WITH_NAMES,
-    NO_LOADS,
     Instruction,
     instructions_of,
-    jumps_back_to,
     name_in,
     operands_of,
     tried,
 )
-from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, item, method
-from dbg_agent.stop.stacks import is_users_file
-from dbg_wire.errors import printable
-
-MAX_HELPERS = 1
-"""Functions between the loop and the sleep: in a longer chain the loop is hardly one that looks for a file."""
+from dbg_agent.evidence.loops import MAX_HELPERS, innermost_loop
+from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, method
 
 MAX_PATH = 4096
 """Characters of a path that is worked out."""
@@ -39,12 +33,6 @@ _TESTS = frozenset({"exists", "lexists", "isfile", "isdir", "is_file", "is_dir",
 
 _USES = frozenset({"stat", "lstat", "getsize", "getmtime", "open", "read_text", "read_bytes"})
 """Those that raise where there is none, so that they look for a file within a `try` alone."""
-
-_NAMED_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_DEREF"})
-"""Instructions that load a function by its name."""
-
-MAX_TRIES, MAX_NAME = 3, 40
-"""Calls of a loop that are told, and characters of a name."""
 
 _JOINS = frozenset({"BINARY_ADD", "BINARY_TRUE_DIVIDE", "BINARY_OP"})
 _ADD, _DIVIDE = 0, 11
@@ -74,43 +62,11 @@ def polled_file(frames: Sequence[FrameType], *, reads: bool) -> str | None:
     """
     for frame in frames[: 1 + MAX_HELPERS]:
         instructions = instructions_of(frame.f_code)
-        loops = _loops_around(frame, instructions)
-        if loops:
-            found = _looked_for(frame, instructions, *max(loops), reads)
+        loop = innermost_loop(frame, instructions)
+        if loop is not None:
+            found = _looked_for(frame, instructions, *loop, reads)
             return next(found, None)
     return None
-
-
-def retried(frames: Sequence[FrameType]) -> str:
-    """Return ``post_metrics: urlopen``, the function whose loop sleeps between tries and what it tries, or nothing.
-
-    A try is a call in the loop within a ``try`` in which the sleep is not.
-    """
-    for frame in frames[: 1 + MAX_HELPERS]:
-        code = frame.f_code
-        instructions = instructions_of(code)
-        loops = _loops_around(frame, instructions)
-        if not loops:
-            continue
-        if not is_users_file(code.co_filename):
-            # The loop of a pool's thread looks the same, and tries nothing again.
-            return ""
-        start, end = max(loops)
-        names = []
-        for index, one in enumerate(instructions):
-            if start <= one.at <= end and one.name in CALLS and tried(code, instructions, one.at, frame.f_lasti):
-                operands = operands_of(code, instructions, index)
-                loads = [load for load in operands.called if load.name in _NAMED_LOADS] if operands is not None else []
-                names += [name_in(code, loads[-1])] if loads else []
-        told = ", ".join(printable(name[:MAX_NAME]) for name in list(dict.fromkeys(names))[:MAX_TRIES])
-        return f"{printable(code.co_name[:MAX_NAME])}: {told}" if told else ""
-    return ""
-
-
-def _loops_around(frame: FrameType, instructions: Sequence[Instruction]) -> list[tuple[int, int]]:
-    return [
-        (start, one.at) for one in instructions for start in [jumps_back_to(one)] if start <= frame.f_lasti <= one.at
-    ]
 
 
 def _looked_for(
@@ -184,30 +140,19 @@ def _operands(frame: FrameType, instructions: Sequence[Instruction], index: int,
 
 
 def _worked_out(frame: FrameType, instructions: Sequence[Instruction], reads: bool) -> Any:
-    stack: list[Any] = []
-    try:
-        for one in instructions:
-            _run(frame, one, stack, reads)
-        return stack.pop()
-    except (IndexError, TypeError, ValueError):
-        return UNKNOWN
+    return worked_out(frame, instructions, reads, also=lambda one, stack: _of_paths(frame, one, stack))
 
 
-def _run(frame: FrameType, one: Instruction, stack: list[Any], reads: bool) -> None:
-    """Do to a stack of values what an instruction does, apart from what would run code of the program."""
+def _of_paths(frame: FrameType, one: Instruction, stack: list[Any]) -> bool:
+    """Do what an instruction does with a text, a path or a method, apart from what would run code of the program."""
     name, count = one.name, one.argument
-    if name in NO_LOADS:
-        return
     if name in ("LOAD_ATTR", "LOAD_METHOD"):
         owner, label = stack.pop(), name_in(frame.f_code, one)
         value = attribute(owner, label) if owner is not UNKNOWN else UNKNOWN
         if value is UNKNOWN and owner is not UNKNOWN:
             value = method(owner, label) if not isinstance(owner, _Path) and not is_path(owner) else UNKNOWN
         stack.append(_Method(owner, label) if value is UNKNOWN else value)
-    elif name == "BINARY_SUBSCR":
-        key = stack.pop()
-        stack.append(item(stack.pop(), key))
-    elif name in _JOINS:
+    elif name in _JOINS and type(stack[-1]) is not int:
         last = stack.pop()
         stack.append(_joined(name, count, stack.pop(), last))
     elif name == "FORMAT_SIMPLE" or (name == "FORMAT_VALUE" and count == 0):
@@ -224,10 +169,8 @@ def _run(frame: FrameType, one: Instruction, stack: list[Any], reads: bool) -> N
         given = [stack.pop() for _ in range(count)][::-1]
         stack.append(_called(stack.pop(), given))
     else:
-        expression = loaded(frame, one, reads)
-        if expression is None:
-            raise ValueError(name)
-        stack.append(expression.value)
+        return False
+    return True
 
 
 def _joined(name: str, argument: int, first: Any, second: Any) -> Any:

@@ -157,7 +157,11 @@ def _tracer(pid: str) -> str:
 
 def command_of(pid: int) -> str:
     """Return a process's number and command line, such as ``4711 (`sort big`)``; the number alone if it is gone."""
-    program, _, rest = read_proc(f"/proc/{pid}/cmdline", 1000).rstrip("\0").partition("\0")
+    line = read_proc(f"/proc/{pid}/cmdline", 1000)
+    if line and pid != os.getpid() and line == read_proc("/proc/self/cmdline", 1000):
+        # It is a fork, or another rank.
+        return f"{pid} (same program)"
+    program, _, rest = line.rstrip("\0").partition("\0")
     words = f"{program.rpartition('/')[2]} {rest}".replace("\0", " ").strip()
     if len(words) > MAX_COMMAND:
         words = f"{words[:MAX_COMMAND]}…"

@@ -125,7 +125,6 @@ _RULES: dict[tuple[str, str], tuple[WaitKind, str]] = {
     ("asyncio.queues", "get"): (WaitKind.DATA, "waits for an item of the queue{}"),
     ("asyncio.queues", "put"): (WaitKind.DATA, "waits for room in the queue{}"),
     ("asyncio.queues", "join"): (WaitKind.DATA, "waits until all items of the queue{} are done"),
-    ("asyncio.locks", "acquire"): (WaitKind.LOCK, "waits for the lock{}"),
     ("asyncio.tasks", "sleep"): (WaitKind.SLEEP, "sleeps"),
     ("asyncio.tasks", "wait"): (WaitKind.LOCK, "waits for other tasks"),
     ("asyncio.streams", "read"): (WaitKind.SOCKET, "reads the stream{}"),
@@ -147,7 +146,7 @@ def _wait(frames: Sequence[FrameType], waiter: Any, awaits: Sequence[Any], kind:
         module, function = module_of(frame), frame.f_code.co_name
         if not module.startswith("asyncio"):
             continue
-        if (module, function) == ("asyncio.locks", "wait"):
+        if module == "asyncio.locks" and function in ("wait", "acquire"):
             return (
                 WaitKind.LOCK,
                 f"waits for {_of_class(local(frame, 'self'))}{_named(frames[at - 1], function) if at else ''}",
@@ -166,7 +165,8 @@ def _wait(frames: Sequence[FrameType], waiter: Any, awaits: Sequence[Any], kind:
 
 def _of_class(value: Any) -> str:
     module = sys.modules.get("asyncio.locks")
-    known = {"Event": "the event", "Condition": "the condition", "Barrier": "the barrier"}
+    names = ("Event", "Condition", "Barrier", "Lock", "Semaphore")
+    known = {name: f"the {name.lower()}" for name in names}
     found = (what for name, what in known.items() if is_a(value, vars(module).get(name, Any)))
     return next(found, "an object of asyncio") if module is not None else "an object of asyncio"
 

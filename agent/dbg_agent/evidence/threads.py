@@ -6,21 +6,23 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from dbg_agent.evidence.descriptors import does, waits_in
-from dbg_agent.evidence.ended_threads import ended_threads, handled_exceptions, who_used
+from dbg_agent.evidence.ended_threads import ended_threads, handled_exceptions, kept_exceptions, who_used
 from dbg_agent.evidence.expressions import CallSite, call_site, is_calling
 from dbg_agent.evidence.library_waits import Wait, library_wait
 from dbg_agent.evidence.locks import Holders, owner_of, wanted_lock
-from dbg_agent.evidence.mpi import is_in_mpi
-from dbg_agent.evidence.polled_files import polled_file, retried
+from dbg_agent.evidence.loops import loops_seen, retried, retries
+from dbg_agent.evidence.mpi import mpi_wait
+from dbg_agent.evidence.polled_files import polled_file
 from dbg_agent.evidence.process import system_call
 from dbg_agent.evidence.stacks import SeenThread, places_of, seen_threads, short_place
 from dbg_agent.evidence.variables import UNKNOWN, class_of
-from dbg_agent.stop.stacks import all_frames
+from dbg_agent.stop.stacks import all_frames, is_users_file
 from dbg_wire.errors import printable
-from dbg_wire.records.evidence import MAX_AWAITED, MAX_WAIT_FRAMES, OtherProcess, ThreadWait, WaitKind
+from dbg_wire.records.evidence import MAX_AWAITED, MAX_WAIT_FRAMES, LoopSeen, OtherProcess, ThreadWait, WaitKind
 from dbg_wire.records.record import fitted
 from dbg_wire.tables.collectives import collective_of
 
@@ -35,6 +37,12 @@ _STORES = frozenset(
 )
 """torch's stores, by module and name: `get` waits until some rank has set the key."""
 
+_TRIES = frozenset({WaitKind.SOCKET, WaitKind.CHILD, WaitKind.FILE, WaitKind.NATIVE, WaitKind.PYTHON})
+"""What a thread may be in that tries something again and again."""
+
+MAX_KEEPERS, MAX_KEPT = 12, 2
+"""Innermost frames of the user's code whose variables are looked at for exceptions, and such that are told."""
+
 MAX_NAMED_TASKS = 3
 """Tasks of a loop that one sentence names."""
 
@@ -45,21 +53,23 @@ MAX_FRAMES_TEXT = 300_000
 """Characters of the frames of all threads, as JSON: an answer may have three times as many."""
 
 
-def threads_seen(halted: int | None) -> list[ThreadWait]:
+def threads_seen(halted: int | None, *, is_still: bool = False) -> list[ThreadWait]:
     """Return what each thread and task is in, the main thread first; ``halted`` is the thread that stands in a stop.
 
-    It is for the link's thread. It takes no lock and runs no code of the program.
+    ``is_still`` says that the main thread has not moved since an earlier look. It is for the link's thread. It takes
+    no lock and runs no code of the program.
     """
     threads = seen_threads(halted)
     holders = Holders(threads)
     by_frames = {thread.ident: _by_frames(thread, threads, holders, halted) for thread in threads}
     until = time.monotonic() + MAX_SECONDS
     waits = {thread.ident: _by_kernel(thread, by_frames[thread.ident], until) for thread in threads}
+    waits |= {one.ident: _with_retries(one, waits[one.ident]) for one in threads if one.is_main and not is_still}
     numbers = {thread.ident: number for number, thread in enumerate(threads, 1)}
     tasks = list(_tasks(threads, waits, len(threads)))
     told = [_record(thread, waits[thread.ident], numbers) for thread in threads]
     told = [_of_loop(one, tasks, waits[thread.ident]) for one, thread in zip(told, threads, strict=True)]
-    return [*_bounded([*told, *(task for _, _, task in tasks)]), *_ended(), *_handled(threads)]
+    return [*_bounded([*told, *(task for _, _, task in tasks)]), *_ended(), *_handled(threads), *_kept(threads)]
 
 
 def _tasks(
@@ -140,6 +150,18 @@ def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
     ]
 
 
+def _kept(threads: Sequence[SeenThread]) -> list[ThreadWait]:
+    """Return the exceptions that the main thread has caught and keeps: they may tell why it has left something out."""
+    main = next((one for one in threads if one.is_main and one.is_readable), None)
+    own = [frame for frame in main.frames if is_users_file(frame.f_code.co_filename)][:MAX_KEEPERS] if main else []
+    try:
+        kept = list(islice(kept_exceptions(own), MAX_KEPT))
+    except Exception:
+        # The program may change its variables meanwhile.
+        return []
+    return [fitted(ThreadWait, thread="MainThread", kind=WaitKind.KEPT, text=f"keeps {one}") for one in kept]
+
+
 def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:
     """Return the threads without the frames that one answer has no room for: who waits for others needs it most."""
     left = MAX_FRAMES_TEXT
@@ -169,9 +191,9 @@ def _by_frames(
         if not is_calling(thread.frames[0]):
             return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
         site = call_site(thread.frames[0], reads=thread.is_readable)
-        if site is not None and is_in_mpi(thread.frames[0], site.called.owner):
-            called = printable(site.called.text or site.called.name)
-            return Wait(WaitKind.COLLECTIVE, f"is in MPI ({called}, {short_place(thread.frames)})")
+        in_mpi = mpi_wait(thread.frames[0], site.called, short_place(thread.frames)) if site is not None else ""
+        if in_mpi:
+            return Wait(WaitKind.COLLECTIVE, in_mpi)
         return (_in_lock(thread, threads, holders, site) or site) if site is not None else None
     except Exception as error:
         # Frames may be of code that no compiler has made.
@@ -253,10 +275,20 @@ def _sleeping(thread: SeenThread, site: CallSite) -> Wait:
     if polled is None:
         tries = retried(thread.frames)
         if tries:
-            return Wait(WaitKind.SLEEP, f"loops in {tries}, sleep ({short_place(thread.frames)})")
+            return Wait(WaitKind.SLEEP, f"loops in {tries}, sleep")
         return Wait(WaitKind.SLEEP, f"sleeps ({_call_text(site)})")
     what = f"the file {printable(polled[:200])}" if polled else "a file"
     return Wait(WaitKind.FILE, f"looks for {what} again and again ({_call_text(site)} between)")
+
+
+def _with_retries(thread: SeenThread, wait: Wait) -> Wait:
+    """Return the wait of a thread that may move as the loop that it is in, if that sleeps between its tries."""
+    try:
+        tries = retries(thread.frames) if wait.kind in _TRIES else ""
+    except Exception:
+        # Frames may be of code that no compiler has made.
+        return wait
+    return Wait(WaitKind.SLEEP, f"loops in {tries}, sleep") if tries else wait
 
 
 def _is_sleep(site: CallSite) -> bool:
@@ -283,4 +315,13 @@ def _record(thread: SeenThread, wait: Wait, numbers: Mapping[int, int]) -> Threa
         is_sure=wait.is_sure,
         holder=wait.holder,
         frames=thread.places[-MAX_WAIT_FRAMES:],
+        loops=_loops(thread) if thread.is_main else (),
     )
+
+
+def _loops(thread: SeenThread) -> tuple[LoopSeen, ...]:
+    try:
+        return loops_seen(thread.frames, MAX_WAIT_FRAMES)
+    except Exception:
+        # Frames may be of code that no compiler has made.
+        return ()

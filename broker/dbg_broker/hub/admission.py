@@ -11,7 +11,7 @@ from functools import partial
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import departures
-from dbg_broker.hub.links import RankLink, TerminalLink
+from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connection import PeerConnection
@@ -219,9 +219,7 @@ class Admission:
         for link in tuple(self._hub.links.values()):
             # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
             # until then, as its stop must not be lost.
-            # So does another broker, which has no token.
-            is_broker = isinstance(link, TerminalLink) and bool(link.broker) and not link.bearer.digest
-            stays = is_broker or (isinstance(link, RankLink) and not link.bearer.name)
+            stays = isinstance(link, RankLink) and not link.bearer.name
             if not stays and not self._tokens.still_know(link.bearer):
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
                 link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")

@@ -59,7 +59,7 @@ def note_failure(hub: Hub, rank: RankRecord) -> None:
 
 def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
     rank = hub.ranks.registry.find(key)
-    if rank is None or rank.state is not RankState.LOST:
+    if rank is None or rank.owner or rank.state is not RankState.LOST:
         return
     if is_dead(rank.process.pid):
         hub.ranks.registry.found_dead(rank, now)
@@ -119,9 +119,9 @@ def drop_silent(meters: Meters, connection: Channel) -> None:
 
 def settle(hub: Hub, key: str, answer: Answer) -> None:
     """Give the answer of a rank or its guard to all questions that it is for."""
-    text = passed_on(key, answer)
-    for number in hub.ranks.glances.answered(key, answer.request, text, hub.timers.clock()):
-        finished = hub.ranks.questions.answer(key, number, text)
+    body = passed_on(answer)
+    for number in hub.ranks.glances.answered(key, answer.request, body, hub.timers.clock()):
+        finished = hub.ranks.questions.answer(key, number, body)
         bound_answers(hub)
         if finished is not None:
             hub.deliver(finished)

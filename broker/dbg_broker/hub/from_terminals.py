@@ -194,7 +194,7 @@ def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
     keys = hub.ranks.registry.keys()
     hub.connections.charge(link.connection, link.rate, len(keys) * LISTED_COST)
     # A page leaves out what the terminal may not see.
-    link.changes.subscribe(keys, once=message.once)
+    link.changes.subscribe(keys, once=message.once, fold=message.fold)
     hub.terminals.listing.supply(link)
     hub.terminals.log_listeners.set(link.number, wants=message.logs)
     if hub.cluster is not None:

@@ -92,14 +92,15 @@ class PendingChanges:
         self._snapshot: list[str] = []
         self._in_snapshot = False
         self._changed: dict[str, None] = {}
-        self.subscribed = False
+        self.subscribed = self.folds = False
+        """Whether changes follow the snapshot, and whether its ranks come folded."""
 
-    def subscribe(self, keys: Iterable[str], *, once: bool) -> None:
+    def subscribe(self, keys: Iterable[str], *, once: bool, fold: bool = False) -> None:
         """Begin a snapshot of these ranks; unless ``once`` changes follow it, in place of an earlier subscription."""
         # Reversed, as taking from the end of a list is cheap.
         self._snapshot = list(keys)[::-1]
         self._in_snapshot = True
-        self.subscribed = not once
+        self.subscribed, self.folds = not once, fold
         if self.subscribed:
             self._changed.clear()
 

@@ -112,6 +112,7 @@ class Hub:
             uptime=self.timers.clock() - self._started,
             certificate_expires=None if ends is None else ends - self.timers.wall(),
             recorded=self.journal.recorded.figures(),
+            cluster=None if self.cluster is None else self.cluster.figures(),
         )
 
     def note_certificate_end(self, ends: float) -> None:
@@ -138,6 +139,7 @@ class Hub:
             role=role,
             max_lease=self.max_lease,
             brokers=() if self.cluster is None else self.cluster.addresses.all(),
+            nats_silent=None if self.cluster is None else self.cluster.nats_silent,
         )
         connection.send_message(message)
 

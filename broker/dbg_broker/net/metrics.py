@@ -109,6 +109,23 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFigures:
+    """What one broker of a cluster has to do with the others; ``sent`` and what follows only grow.
+
+    ``nats_silent`` is for how many seconds NATS has not answered. ``claims_waiting`` are claims of ranks that it has
+    not taken, ``refused`` messages that it could not be given, and ``gaps`` how often messages of others were missing.
+    """
+
+    brokers: int
+    nats_silent: float
+    claims_waiting: int
+    sent: int
+    received: int
+    refused: int
+    gaps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
     """The present numbers; ``uptime`` and ``certificate_expires`` are in seconds, the latter None without TLS."""
 
@@ -122,6 +139,8 @@ class Gauges:
     certificate_expires: float | None = None
     recorded: Recorded | None = None
     """None if nothing is recorded."""
+    cluster: ClusterFigures | None = None
+    """None for one broker alone."""
 
 
 def metrics(meters: Meters, gauges: Gauges, times: LoopTimes) -> str:
@@ -131,6 +150,7 @@ def metrics(meters: Meters, gauges: Gauges, times: LoopTimes) -> str:
         _counters(meters),
         _audited(meters.audit_lost()),
         _recorded(gauges.recorded),
+        _of_cluster(gauges.cluster),
         _histograms(times),
     )
     return "".join(f"{line}\n" for part in parts for line in part)
@@ -182,6 +202,18 @@ def _recorded(recorded: Recorded | None) -> Iterable[str]:
     yield from _one("recorded_bytes_total", "counter", "Bytes written to recordings.", recorded.bytes)
     yield from _one("recording_lost_bytes_total", "counter", "Output that no recording has.", recorded.lost)
     yield from _one("recordings_removed_total", "counter", "Old recordings removed to make room.", recorded.removed)
+
+
+def _of_cluster(found: ClusterFigures | None) -> Iterable[str]:
+    if found is None:
+        return
+    yield from _one("cluster_brokers", "gauge", "Brokers of the cluster, this one included.", found.brokers)
+    yield from _one("nats_silent_seconds", "gauge", "Seconds without an answer of NATS.", round(found.nats_silent, 3))
+    yield from _one("claims_waiting", "gauge", "Ranks whose claim NATS has not taken.", found.claims_waiting)
+    yield from _one("cluster_sent_total", "counter", "Messages to other brokers.", found.sent)
+    yield from _one("cluster_received_total", "counter", "Messages from other brokers.", found.received)
+    yield from _one("cluster_refused_total", "counter", "Messages that NATS could not be given.", found.refused)
+    yield from _one("cluster_gaps_total", "counter", "Gaps in what other brokers say.", found.gaps)
 
 
 def _histograms(times: LoopTimes) -> Iterable[str]:

@@ -5,12 +5,13 @@ Pure: time is an argument. A rank that does not answer is named in the answers a
 
 from __future__ import annotations
 
-import json
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from sys import getsizeof
+
+import msgspec
 
 from dbg_broker.quotas import ByteBudget, TokenBucket
 from dbg_wire import limits
@@ -32,6 +33,13 @@ LONG_BYTES = 4 * limits.KIB
 
 RANK_COST = 300
 """Bytes that a rank costs a question beside its key and what it says: an entry, an answer and its empty parts."""
+
+FOLDED_KEYS = 256
+"""Ranks of one folded answer: their keys are some ten KiB."""
+
+_OTHERS = b',"also":['
+_NO_OTHERS = _OTHERS + b"]}"
+"""How the JSON text of a RankAnswer ends that is of several ranks, or of one."""
 
 MAX_TERMINAL_BYTES = 128 * limits.MIB
 """Bytes of answers that wait for one terminal, as they lie in memory: gathered for a question that is open, or not read
@@ -63,7 +71,10 @@ class TooMuchWaits(Exception):
 
 @dataclass(slots=True)
 class _OpenQuestion:
-    """One open question; ``answers`` are the texts of answers, in the order in which the ranks were named."""
+    """One open question; ``answers`` are the bodies of answers, in the order in which the ranks were named.
+
+    A body is kept once in ``bodies``, however many ranks have answered it.
+    """
 
     question: Question
     client: int
@@ -72,6 +83,7 @@ class _OpenQuestion:
     answers: dict[str, bytes | None]
     missing: int
     size: int
+    bodies: dict[bytes, bytes] = field(default_factory=dict)
     elsewhere: list[tuple[dict[str, None], Progress]] = field(default_factory=list)
     """How far other brokers are with it, each with the ranks of which they have not told the answers."""
 
@@ -83,7 +95,10 @@ class Finished:
     client: int
     question: Question
     said: Mapping[str, bytes | None] = field(repr=False)
-    """What each rank has answered as a JSON text, in the order in which they were named; None if it did not."""
+    """The body of what each rank has answered, in the order in which they were named; None if it did not.
+
+    A body is the JSON text of a RankAnswer behind its key.
+    """
     seconds: float = 0.0
     """Seconds that the ranks had."""
     size: int = 0
@@ -95,14 +110,32 @@ class Finished:
         """Return the answers as texts of `answers` messages, PAGE_BYTES each or one answer; the last one says so."""
         page: list[bytes] = []
         size = 0
-        for key, answer in self.said.items():
-            text = answer or text_of(RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {self.seconds:g} s"))
+        for keys, body in self._folded() if self.question.fold else self._each():
+            text = with_keys(keys, body)
             if page and (size + len(text) > PAGE_BYTES - 1024 or len(page) == PAGE_ANSWERS):
                 yield self._page(page, "false")
                 page, size = [], 0
             page.append(text)
             size += len(text)
         yield self._page(page, "true")
+
+    def _each(self) -> Iterator[tuple[Sequence[str], bytes]]:
+        silent = b"" if all(self.said.values()) else self._silent()
+        for key, body in self.said.items():
+            yield (key,), body or silent
+
+    def _folded(self) -> Iterator[tuple[Sequence[str], bytes]]:
+        """Yield each answer with the ranks that have given it, FOLDED_KEYS of them at most."""
+        silent = b"" if all(self.said.values()) else self._silent()
+        keys: dict[bytes, list[str]] = {}
+        for key, body in self.said.items():
+            keys.setdefault(body or silent, []).append(key)
+        for body, same in keys.items():
+            for first in range(0, len(same), FOLDED_KEYS):
+                yield same[first : first + FOLDED_KEYS], body
+
+    def _silent(self) -> bytes:
+        return body_of(RankAnswer(key="", kind=Kind.SILENT, text=f"no answer in {self.seconds:g} s"))
 
     def _page(self, answers: list[bytes], last: str) -> bytes:
         request = self.question.request
@@ -186,7 +219,7 @@ class OpenQuestions:
 
     def answer_for_rank(self, number: int, answer: RankAnswer) -> Finished | None:
         """Enter what the broker says itself of a rank that is waited for; return the question if it was the last."""
-        return self._settle(number, answer.key, text_of(answer))
+        return self._settle(number, answer.key, body_of(answer))
 
     def deadline(self, number: int) -> float:
         """Return when a question ends at the latest."""
@@ -221,33 +254,35 @@ class OpenQuestions:
             if progress is not None:
                 question.elsewhere.append((keys, progress))
 
-    def answer(self, key: str, number: int, text: bytes) -> Finished | None:
+    def answer(self, key: str, number: int, body: bytes) -> Finished | None:
         """Take a rank's answer as :func:`passed_on` returns it, and return the question if that was the last one.
 
         Late and foreign ones are ignored.
         """
         question = self._open.get(number)
-        if question is None or question.answers.get(key, text) is not None:
+        if question is None or question.answers.get(key, body) is not None:
             return None
-        size = len(text)
+        size = len(body) + len(key)
         if size > MAX_ANSWER_BYTES:
-            text = _left_out(key, f"an answer of {size} bytes, above {MAX_ANSWER_BYTES}")
+            body = _left_out(f"an answer of {size} bytes, above {MAX_ANSWER_BYTES}")
+        elif body in question.bodies:
+            pass
         elif size > LONG_BYTES and (why := self._lacks_memory()):
-            text = _left_out(key, f"an answer of {size} bytes is left out: {why}")
+            body = _left_out(f"an answer of {size} bytes is left out: {why}")
         elif self._count(question.client, size):
             question.size += size
         else:
-            text = _left_out(
-                key, f"left out, as answers above {MAX_TERMINAL_BYTES} bytes wait for this terminal; ask fewer ranks"
+            body = _left_out(
+                f"left out, as answers above {MAX_TERMINAL_BYTES} bytes wait for this terminal; ask fewer ranks"
             )
-        return self._settle(number, key, text)
+        return self._settle(number, key, body)
 
     def rank_ended(self, key: str, text: str, but: Collection[int] = ()) -> list[Finished]:
         """Note that a rank's connection ended, and return the questions that this completes.
 
         The questions ``but`` are those that its guard still answers.
         """
-        answer = text_of(RankAnswer(key=key, kind=Kind.LOST, text=text))
+        answer = body_of(RankAnswer(key=key, kind=Kind.LOST, text=text))
         numbers = sorted(number for number in self._asked.get(key, ()) if number not in but)
         finished = (self._settle(number, key, answer) for number in numbers)
         return [question for question in finished if question is not None]
@@ -290,9 +325,9 @@ class OpenQuestions:
         self.budget.add(client, size)
         return True
 
-    def _settle(self, number: int, key: str, answer: bytes) -> Finished | None:
+    def _settle(self, number: int, key: str, body: bytes) -> Finished | None:
         question = self._open[number]
-        question.answers[key] = answer
+        question.answers[key] = question.bodies.setdefault(body, body)
         question.missing -= 1
         self._forget(number, key)
         return self.finish(number) if question.missing == 0 else None
@@ -329,20 +364,33 @@ class AskRates:
         self._buckets.pop(key, None)
 
 
-def passed_on(key: str, answer: Answer) -> bytes:
-    """Return the text of the RankAnswer that a rank's answer is: the same fields behind the rank's key.
+def passed_on(answer: Answer) -> bytes:
+    """Return the body of the RankAnswer that a rank's answer is: the same fields.
 
     The text is made anew and once: that of the rank may hold what no terminal can read, such as a second key, or an
     unknown field with a thousand lists in one another.
     """
     _, _, fields = encode(answer).split(",", 2)
-    return b'{"key":%s,%s' % (json.dumps(key).encode(), fields.encode())
+    return fields.encode()
 
 
-def text_of(answer: RankAnswer) -> bytes:
-    """Return an answer that the broker gives itself as it stands in a page."""
-    return encode_record(answer).encode()
+def body_of(answer: RankAnswer) -> bytes:
+    """Return the body of an answer that the broker gives itself."""
+    return body_in(encode_record(answer.replace(also=())).encode(), answer.key)
 
 
-def _left_out(key: str, text: str) -> bytes:
-    return text_of(RankAnswer(key=key, kind=Kind.ERROR, text=text))
+def body_in(text: bytes, key: str, *, is_folded: bool = False) -> bytes:
+    """Return the body of the JSON text of a RankAnswer, which is ``key``'s, and others' if it ``is_folded``."""
+    body = text.removeprefix(b'{"key":%s,' % msgspec.json.encode(key))
+    # No text in JSON has these characters, as its quotes are escaped.
+    return body[: body.rindex(_OTHERS)] + b"}" if is_folded or body.endswith(_NO_OTHERS) else body
+
+
+def with_keys(keys: Sequence[str], body: bytes) -> bytes:
+    """Return the JSON text of a RankAnswer of one rank or of several."""
+    text = b'{"key":%s,%s' % (msgspec.json.encode(keys[0]), body)
+    return text if len(keys) == 1 else b'%s,"also":%s}' % (text[:-1], msgspec.json.encode(keys[1:]))
+
+
+def _left_out(text: str) -> bytes:
+    return body_of(RankAnswer(key="", kind=Kind.ERROR, text=text))

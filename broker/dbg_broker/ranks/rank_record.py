@@ -200,7 +200,8 @@ class RankRecord:
     def listed_state(self) -> tuple[object, ...]:
         """Return what a report may change in the list; a report that changes none of it is no news there."""
         stop, session = self.report.stop, self.report.session
-        shown_stop = (stop.number, stop.reason, stop.where) if stop is not None and self.halted else None
+        # A time limit, such as a lease, is told anew once a minute, and oftener towards its end.
+        shown_stop = (stop.number, stop.reason, stop.where, stop.limit) if stop is not None and self.halted else None
         return self.state, shown_stop, session.engine if session else None, self.report.queued
 
     def weight(self) -> int:

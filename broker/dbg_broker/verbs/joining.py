@@ -45,33 +45,32 @@ def look_for_cluster(settings: ClusterSettings, site: str) -> Servers:
 
 
 async def _look(servers: Servers, site: str) -> None:
-    connection = await open_connection(servers, "that looks")
+    connection, until = await open_connection(servers, "that looks"), time.monotonic() + READY_SECONDS
     try:
-        await check_server(connection)
-        await _look_for_others(connection, site)
+        while (why := await _why_not_ready(connection, site)) is not None:
+            if time.monotonic() >= until:
+                raise CantJoin(
+                    f"NATS at {connection.url} can't keep what brokers share ({printable(why)})",
+                    "look whether more than half of its servers are up, and have memory for JetStream",
+                )
+            await asyncio.sleep(AGAIN_SECONDS)
     finally:
         await connection.close()
 
 
-async def _look_for_others(connection: NatsConnection, site: str) -> None:
-    """Raise CantJoin if brokers of another site are there, or if no bucket can be made."""
-    buckets, until = Buckets(), time.monotonic() + READY_SECONDS
-    await buckets.use(connection)
-    while True:
-        try:
-            await buckets.make()
-            found = await buckets.entries(BucketName.BROKERS)
-        except BusDown as error:
-            if time.monotonic() >= until:
-                raise CantJoin(
-                    f"NATS at {connection.url} can't keep what brokers share ({printable(error.why)})",
-                    "look whether more than half of its servers are up, and have memory for JetStream",
-                ) from None
-            await asyncio.sleep(AGAIN_SECONDS)
-        else:
-            break
+async def _why_not_ready(connection: NatsConnection, site: str) -> str | None:
+    """Return why NATS keeps nothing now, None if it does. Raise CantJoin if it never will, or is of another site."""
+    buckets = Buckets()
+    try:
+        await check_server(connection)
+        await buckets.use(connection)
+        await buckets.make()
+        found = await buckets.entries(BucketName.BROKERS)
+    except BusDown as error:
+        return error.why
     for entry in found.values():
         _refuse_other_site(entry.value, connection.url, site)
+    return None
 
 
 def _refuse_other_site(value: bytes, url: str, site: str) -> None:

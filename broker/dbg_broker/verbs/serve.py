@@ -53,7 +53,7 @@ from dbg_broker.verbs.listening import (
 )
 from dbg_broker.verbs.service import ServiceManager, start_log, status_line
 from dbg_dial.kernel import kernel_name
-from dbg_wire.errors import BadInput, BadSecretFile, DbgError, error_line, printable
+from dbg_wire.errors import BadSecretFile, DbgError, NeedsExtra, printable
 from dbg_wire.finding.endpoint import wrong_host_reason
 from dbg_wire.finding.rendezvous import Rendezvous
 from dbg_wire.records.ranks import LIVE_STATES, RankState
@@ -162,11 +162,8 @@ def _look_for_cluster(settings: ClusterSettings, credentials: Credentials) -> Se
     """Return the servers of the cluster, once this broker could join it. Raise DbgError."""
     try:
         from dbg_broker.verbs import joining
-    except ImportError as error:
-        raise BadInput(
-            f"--cluster needs the package nats-py, and it can't be loaded ({error_line(error)})",
-            "install it with pip install 'dbg-broker[cluster]'",
-        ) from None
+    except ImportError:
+        raise NeedsExtra("--cluster", "nats-py", "cluster") from None
     return joining.look_for_cluster(settings, credentials.tokens.site())
 
 
@@ -229,7 +226,6 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         ending.push_async_callback(server.stop)
         ending.push_async_callback(classic.stop)
         if hub.cluster is not None:
-            hub.cluster.tokens.use = lambda: reception.use(credentials.tokens)
             ending.callback(hub.cluster.leave)
         if setup.stock is not None:
             await classic.listen(setup.stock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
 from dbg_dial.kernel import user_name
@@ -46,14 +46,34 @@ def _document(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> dict[str
         "pid": welcome.pid,
         "release": welcome.release,
         "uptime": welcome.uptime,
+        **_cluster(welcome),
         "states": _by_state(ranks),
         "ranks": [rank_document(rank) for rank in ranks],
     }
 
 
+def _cluster(welcome: Welcome) -> dict[str, object]:
+    """Return what is known of the brokers of a cluster, nothing if the broker is alone."""
+    if not welcome.brokers:
+        return {}
+    urls = [broker.url for broker in welcome.brokers]
+    return {"cluster": {"brokers": urls, "nats_silent": welcome.nats_silent}}
+
+
+def _cluster_lines(welcome: Welcome) -> Iterator[str]:
+    if not welcome.brokers:
+        return
+    others = ", ".join(printable(broker.url) for broker in welcome.brokers[1:])
+    yield f"brokers: {len(welcome.brokers)}{f' (with {others})' if others else ''}"
+    if welcome.nats_silent is not None:
+        silent = _duration(welcome.nats_silent)
+        yield f"NATS has not answered for {silent}: ranks of other brokers can't be reached, and new tokens stay here"
+
+
 def _lines(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> list[str]:
     who = f"pid {welcome.pid} on {printable(welcome.host)}, release {printable(welcome.release)}"
     lines = [f"up at {url} ({who}) for {_duration(welcome.uptime)}"]
+    lines.extend(_cluster_lines(welcome))
     states = ", ".join(f"{count} {state}" for state, count in _by_state(ranks).items() if count)
     lines.append(f"ranks: {len(ranks)}{f' ({states})' if states else ''}")
     lines.extend(_rank_line(rank) for rank in sorted(ranks, key=_order))

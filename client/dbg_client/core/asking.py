@@ -99,6 +99,7 @@ class Asker:
             frame=frame,
             look=look,
             asked=_answering(ranks, live=live),
+            fold=True,
         )
         _require_sendable(question, text)
         return await self._put(question, ranks)
@@ -155,7 +156,7 @@ async def _answers(line: QuestionLine, open_requests: set[int], open_answers: Op
         if isinstance(event, Refusal):
             raise Declined(event.text)
         if isinstance(event, Answers):
-            answers.update((answer.key, answer) for answer in event.answers)
+            answers.update((each.key, each) for answer in event.answers for each in answer.each())
             if event.last:
                 open_requests.discard(event.request)
                 open_answers.ended(event.request)

@@ -59,7 +59,15 @@ class PendingCollective:
     @property
     def has_peer(self) -> bool:
         """Return whether it is a send or receive."""
-        return self.is_receive or self.peer is not None
+        return self.is_receive or self.peer is not None or any(map(has_peer, self.calls.values()))
+
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether a library has recorded who called it; otherwise the ranks' stacks tell."""
+        counts = any(member.seen.completed is not None for member in self.group.members.values())
+        return not self.group.is_inferred and (
+            (counts and not self.has_peer) or all(call.timeout is not None for call in self.calls.values())
+        )
 
     @cached_property
     def roots(self) -> dict[int, list[int]]:
@@ -94,7 +102,7 @@ class PendingCollective:
     @property
     def label(self) -> str:
         """Return what it is called with its group, as in ``all_reduce #3172 of dp_0``."""
-        return f"{self.call} of {self.group.label}" if self.group.label else self.call
+        return f"{self.call} of {self.group.title}" if self.group.label else self.call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -193,7 +193,7 @@ class BrokerLink:
         self._connection = connection
         if connection.welcome is not None:
             self._learn(connection.welcome)
-        connection.send(Subscribe(logs=self._logs))
+        connection.send(Subscribe(logs=self._logs, fold=True))
         self._up_since = asyncio.get_running_loop().time()
         self._watching = asyncio.create_task(self._watch(connection))
 

@@ -14,6 +14,9 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 from dbg_wire.tables.collectives import collective_of
 from dbg_wire.targets.rank_set import format_ranks, parse_ranks
 
+UNKNOWN = "unknown"
+"""Stands in place of a library for calls of a group of which their rank tells nothing."""
+
 STACKS = "stacks"
 """Stands in place of a library for the group that is inferred from stacks, where no library tells of groups."""
 
@@ -128,6 +131,11 @@ class ProcessGroup:
     members: Mapping[int, Member]
 
     @property
+    def title(self) -> str:
+        """Return its label for a sentence, in which torch's number of a group without a name would be no word."""
+        return f"group {self.label}" if self.label.isdecimal() else self.label
+
+    @property
     def is_inferred(self) -> bool:
         """Return whether stacks alone tell of it, so that neither its members nor its calls are certain."""
         return self.library == STACKS
@@ -188,7 +196,7 @@ def _told_by(evidence: Evidence) -> Iterable[tuple[GroupSeen, tuple[CollectiveSe
     for group in evidence.groups:
         yield group, tuple(calls.pop(group.name, ()))
     for name, unplaced in calls.items():
-        yield GroupSeen(library="unknown", name=name, title=name), tuple(unplaced)
+        yield GroupSeen(library=UNKNOWN, name=name, title=name), tuple(unplaced)
 
 
 def _with_ages(calls: tuple[CollectiveSeen, ...], one: RankEvidence) -> tuple[CollectiveSeen, ...]:
@@ -247,7 +255,8 @@ class _Numbers:
 
 
 def _title(members: Iterable[Member]) -> str:
-    titles = Counter(member.seen.title or member.seen.name or member.seen.library for member in members)
+    seen = [member.seen for member in members]
+    titles = Counter(one.title or one.name or one.library.removeprefix(UNKNOWN) for one in seen)
     return min(titles, key=lambda title: (-titles[title], title))[:MAX_TITLE]
 
 

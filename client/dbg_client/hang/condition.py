@@ -20,6 +20,9 @@ MAX_TEXT = 300
 MAX_NAME, MAX_THREADS = 40, 4
 """Characters of the name of a thread, and threads of a deadlock, in one sentence."""
 
+LOOPS = "loops in "
+"""How a rank tells that it tries something again and again, as in ``loops in post_metrics (a.py): urlopen, sleep``."""
+
 _WAITS: Mapping[WaitKind, VerdictKind] = {
     **dict.fromkeys(
         (WaitKind.LOCK, WaitKind.DATA, WaitKind.FILE, WaitKind.SOCKET, WaitKind.CHILD, WaitKind.SLEEP, WaitKind.LOOP),
@@ -50,8 +53,15 @@ class Condition:
     """Threads that an exception has ended, as in ``thread pump ended by OSError (data.py:7)``."""
     handles: str = ""
     """The exception that the main thread handles, as in ``handles OSError: disk full (save.py:9)``."""
+    kept: tuple[str, ...] = ()
+    """The exceptions that the main thread has caught and keeps, as in ``keeps OSError: full (save.py:9) in error``."""
     is_age_told: bool = False
     """Whether the text tells the age itself."""
+
+    @property
+    def is_loop(self) -> bool:
+        """Return whether the rank tries something again and again: of such it is told at each look, wherever it is."""
+        return self.text.startswith(LOOPS)
 
 
 def condition_of(one: RankEvidence, now: float) -> Condition:
@@ -65,7 +75,8 @@ def condition_of(one: RankEvidence, now: float) -> Condition:
         if wait.kind is WaitKind.ENDED
     )
     handles = next((printable(wait.text, MAX_TEXT) for wait in waits if wait.kind is WaitKind.HANDLED), "")
-    return replace(_condition(one, now), note=note, ended=ended[-MAX_THREADS:], handles=handles)
+    kept = tuple(printable(wait.text, MAX_TEXT) for wait in waits if wait.kind is WaitKind.KEPT)
+    return replace(_condition(one, now), note=note, ended=ended[-MAX_THREADS:], handles=handles, kept=kept)
 
 
 def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], text: str, *, is_sure: bool) -> Condition:
@@ -128,7 +139,10 @@ def _of_live(one: RankEvidence, since: float | None) -> Condition:
         said = text if text.startswith("suspended") else "suspended"
         return Condition(kind=VerdictKind.SUSPENDED, text=f"is {said}", age=age, is_still=True, is_age_told=True)
     if text.startswith("stuck"):
-        said = f"is {text}{_caller(one.answer.frames)}"
+        # Who computes lets no other thread run Python code either, and may get on all the same.
+        computes = process is not None and process.state == "R"
+        text = text.replace("stuck", "computes", 1) if computes else f"is {text}"
+        said = f"{text}{_caller(one.answer.frames)}"
         return Condition(kind=VerdictKind.STUCK, text=said, age=age, is_still=True, is_age_told=True)
     if one.rank.state is RankState.UNRESPONSIVE:
         ago = f" for {show_age(since)}" if since is not None else ""
@@ -167,7 +181,8 @@ def _end(rank: RankInfo, since: float | None) -> str:
         # No goodbye, and no signal that its guard has seen.
         return f"ended without a word{f' {show_age(since)} ago' if since is not None else ''}: os._exit, or a kill"
     verb = "" if how == "died" else "was " if how.startswith("killed") else "has "
-    ago = f" {show_age(since)} ago" if since is not None else ""
+    comma = "," if how[-1:].isdecimal() else ""
+    ago = f"{comma} {show_age(since)} ago" if since is not None else ""
     told, _, more = rank.detail.partition("; ")
     if told and told in how:
         return f"{verb}{how}{ago}{f'; {printable(more, MAX_TEXT)}' if more else ''}"

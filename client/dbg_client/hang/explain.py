@@ -15,9 +15,11 @@ from dbg_client.core.process_groups import RankEvidence, rosters, world_size
 from dbg_client.core.roll_call import Run
 from dbg_client.hang import sentences
 from dbg_client.hang.code_differences import code_table
-from dbg_client.hang.condition import Condition, condition_of
-from dbg_client.hang.moving import Movement, last_of, movement, what_moved
-from dbg_client.hang.roots import Root, awaited_ranks, find_roots, is_certain_conflict
+from dbg_client.hang.condition import Condition, condition_of, main_wait
+from dbg_client.hang.conflicts import is_certain
+from dbg_client.hang.lines import last_call
+from dbg_client.hang.moving import Movement, last_of, movement, what_moved, with_duration
+from dbg_client.hang.roots import Root, awaited_ranks, find_roots
 from dbg_client.hang.scene import set_scene
 from dbg_client.hang.sentences import PATIENT_SECONDS
 from dbg_client.hang.verdict import HARMLESS, IN_COLLECTIVES, Certainty, NamedRanks, Verdict, VerdictKind, worst_first
@@ -44,6 +46,10 @@ STANDING_STILL = (RankState.STOPPED, RankState.HELD)
 
 _NAMES_CULPRITS = frozenset({*IN_COLLECTIVES, VerdictKind.DEADLOCK}) - {VerdictKind.ORDER, VerdictKind.MISMATCH}
 """Kinds that tell what their ranks do by themselves as well."""
+
+
+_MAY_MOVE = frozenset({WaitKind.NATIVE, WaitKind.PYTHON})
+"""What a rank may compute in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,17 +221,19 @@ class _RunVerdicts:
             return verdict
         # Who is waited for says more than what has moved.
         rest = tuple(note for note in verdict.evidence if note != working[0])
-        return replace(verdict, sentence=working[0], evidence=(verdict.sentence, *rest))
+        moves = (verdict.sentence,) if verdict.kind is VerdictKind.BUSY else ()
+        return replace(verdict, sentence=working[0], evidence=(*moves, *rest))
 
     def _aged(self, one: RankEvidence, condition: Condition, before: RankEvidence | None) -> Condition:
         """Return a condition as old as the looks: who polls is at one instruction for a moment alone."""
         number = one.rank.rank
-        if number in self._moved.loops and not condition.is_still:
-            text = self._moved.loops[number]
+        loop = self._moved.loops.get(number) or (condition.text if condition.is_loop else "")
+        if loop and not condition.is_still:
+            before_it = last_call(one, None)
             return replace(
                 condition,
                 kind=VerdictKind.WAITING,
-                text=text,
+                text=with_duration(loop, before_it.age if before_it is not None else None, self._seconds),
                 is_sure=False,
                 age=max(condition.age or 0.0, self._seconds),
             )
@@ -244,11 +252,17 @@ class _RunVerdicts:
             elif self._may_work(verdict, standings):
                 self._note_work(judged, root, verdict, standings)
             else:
-                judged.certain.append(verdict)
+                judged.certain.append(replace(verdict, is_settled=self._has_two or not self._may_move(verdict)))
         return judged
 
+    def _may_move(self, verdict: Verdict) -> bool:
+        """Tell whether one look can't say if those that others wait for work or are stuck."""
+        mains = [main_wait(one) for n in verdict.ranks if (one := self._matched.roster.get(n)) is not None]
+        may = any(main is not None and main.kind in _MAY_MOVE for main in mains)
+        return may and verdict.kind in (VerdictKind.MISSING, VerdictKind.PARTNER)
+
     def _is_old(self, standing: PendingCollective, verdict: Verdict) -> bool:
-        if is_certain_conflict(standing):
+        if is_certain(standing):
             return True
         if self._has_two and _key(standing) not in self._seen:
             # Calls may be enqueued long before their turn comes: what was finished meanwhile counts for more.

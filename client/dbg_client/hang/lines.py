@@ -54,7 +54,8 @@ def lines_about(
         if number in scene.conditions:
             condition = scene.conditions[number]
             lines += thread_lines(condition)
-            notes = [condition.note, *condition.ended]
+            handles = [condition.handles] if condition.is_loop else []
+            notes = [condition.note, *condition.ended, *handles, *condition.kept]
             lines += [f"rank {number}: {note}" for note in notes if note and note not in told]
     return lines
 
@@ -151,7 +152,7 @@ def last_finished(one: RankEvidence, group: ProcessGroup | None) -> str:
     if last is None:
         return ""
     number = f" #{last.sequence}" if last.sequence is not None else ""
-    label = f" of {group.label}" if group is not None and group.label else ""
+    label = f" of {group.title}" if group is not None and group.label else ""
     return printable(f"{last.name}{number}{label}", MAX_TEXT)
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from dbg_client.core.collective_matching import Matched
 from dbg_client.core.process_groups import ProcessGroup, RankEvidence, Roster
+from dbg_client.hang.condition import LOOPS, MAX_TEXT, main_wait
 from dbg_client.views.tree import is_library
+from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ProcessSeen, WaitKind
 from dbg_wire.records.ranks import Place
@@ -22,8 +24,10 @@ SLEEP = "sleep"
 MAX_CALLS = 3
 """Calls of a loop that a sentence names."""
 
-COMPUTING_IN_C = 0.02
-"""The same of a thread that is in C code, and in no wait that is known: a busy host leaves it little."""
+LEAST_COMPUTING = 0.02
+"""The same of a thread that is in no wait that is known: a busy host leaves it little."""
+
+_COMPUTES = frozenset({WaitKind.NATIVE, WaitKind.PYTHON})
 
 MOVED_BYTES = 1 << 20
 """Bytes read or written between two looks that are more than what the looks themselves cost."""
@@ -95,16 +99,16 @@ def movement(before: Matched, now: Matched, seconds: float, between: Sequence[Ro
 
 
 def _share(one: RankEvidence) -> float:
-    """Return the part of the time above which a main thread computes: a call of C code that waits uses none."""
-    waits = one.evidence.waits if one.evidence is not None else ()
-    is_in_c = any(wait.is_main and wait.kind is WaitKind.NATIVE for wait in waits)
-    return COMPUTING_IN_C if is_in_c else COMPUTING
+    """Return the part of the time above which a main thread computes: one that waits uses none."""
+    main = main_wait(one)
+    return LEAST_COMPUTING if main is not None and main.kind in _COMPUTES else COMPUTING
 
 
 def _loop(looks: Sequence[Roster], number: int) -> str:
     """Return ``loops in post_metrics (metrics.py): urlopen, sleep`` of a rank that sleeps between tries, or nothing.
 
-    One function of the user's is on the stack at each look, what it calls differs, and one of that is a sleep.
+    One function of the user's is on the stack at each look, what it calls differs, and one of that is a sleep. Or the
+    rank has told of its loop at one look, and is in it at the others.
     """
     seen = [one for look in looks if (one := look.get(number)) is not None and one.answer.frames]
     own = [_own(one) for one in seen]
@@ -113,13 +117,28 @@ def _loop(looks: Sequence[Roster], number: int) -> str:
         depth += 1
     if not depth:
         return ""
+    loops = [text for one in seen if (text := _told_loop(one))]
+    if loops and any(loops[-1].startswith(f"{LOOPS}{_function(place)[1]} ") for place in own[-1][:depth]):
+        return loops[-1]
     does = dict.fromkeys(_called_in(one, frames[depth - 1]) for one, frames in zip(seen, own, strict=True))
     if SLEEP not in does or len(does) < 2:
         return ""
     names = [*(name for name in does if name and name != SLEEP), SLEEP]
     place = own[-1][depth - 1]
     file = printable(place.file.rpartition("/")[2], 60)
-    return f"loops in {printable(place.function, 60)} ({file}): {', '.join(names[:MAX_CALLS])}"
+    return f"{LOOPS}{printable(place.function, 60)} ({file}): {', '.join(names[:MAX_CALLS])}"
+
+
+def _told_loop(one: RankEvidence) -> str:
+    main = main_wait(one)
+    return printable(main.text, MAX_TEXT) if main is not None and main.text.startswith(LOOPS) else ""
+
+
+def with_duration(loop: str, most: float | None, least: float) -> str:
+    """Return a loop with for how long it goes round: the rank has done something else before, or was seen in it."""
+    what, colon, names = loop.partition(": ")
+    told = f" for up to {show_age(most)}" if most is not None and most >= 1 else ""
+    return f"{what}{told or (f' for at least {show_age(least)}' if least >= 1 else '')}{colon}{names}"
 
 
 def _function(place: Place) -> tuple[str, str]:

@@ -14,15 +14,13 @@ from dataclasses import dataclass, field
 from dbg_client.core.collective_matching import Matched, PendingCollective
 from dbg_client.core.process_groups import has_peer
 from dbg_client.hang.condition import Condition
+from dbg_client.hang.conflicts import difference_of
 from dbg_client.hang.graph import Node, NodeKind, collective_node, rank_node
 from dbg_client.hang.scene import Scene
 from dbg_client.hang.verdict import VerdictKind
 
 _GONE = frozenset({VerdictKind.DEAD, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
 """Conditions in which a rank that has told nothing can't have come."""
-
-_ALIKE = frozenset({"allreduce", "broadcast", "reduce", "allgather", "allgatherbase", "reducescatter", "bcast"})
-"""Collectives whose inputs have one size and type in all ranks; those of others may differ."""
 
 
 class RootKind(enum.Enum):
@@ -96,28 +94,6 @@ def _in_order(scene: Scene, ranks: Sequence[int]) -> list[int]:
     return path
 
 
-def named_differently(standing: PendingCollective) -> bool:
-    """Return whether ranks call it by different names."""
-    return len({call.name for call in standing.all_calls.values() if call.name}) > 1
-
-
-def is_certain_conflict(standing: PendingCollective) -> bool:
-    """Return whether ranks call it by different names and their library records name and number together.
-
-    Its age makes no difference then. A rank's count and its stack are read one after the other, and may not agree.
-    """
-    is_recorded = all(call.timeout is not None and call.sequence is not None for call in standing.all_calls.values())
-    return is_recorded and not standing.has_peer and named_differently(standing)
-
-
-def payload(standing: PendingCollective, number: int) -> tuple[str, int | str]:
-    """Return what must be equal in all ranks: the types, and the size or else the shapes; nothing for a free one."""
-    call = standing.all_calls[number]
-    if call.name.lower().replace("_", "").strip() not in _ALIKE:
-        return "", ""
-    return call.types, call.size if call.size is not None else call.shapes
-
-
 def _suspects(standing: PendingCollective, conditions: Mapping[int, Condition]) -> tuple[int, ...]:
     """Return the ranks without which a collective does not go on; of two ranks of which one waits it is the other."""
     gone = [n for n in standing.unheard if n not in conditions or conditions[n].kind in _GONE]
@@ -129,7 +105,7 @@ def _suspects(standing: PendingCollective, conditions: Mapping[int, Condition]) 
 
 def _own_kind(matched: Matched, standing: PendingCollective, suspects: Sequence[int]) -> RootKind | None:
     """Return what a collective's own calls tell; None if it waits for others, or if nothing is wrong with it."""
-    if _is_conflict(standing):
+    if difference_of(standing) is not None:
         return RootKind.CONFLICT
     if _is_lonely(standing, matched):
         return RootKind.LONELY
@@ -141,14 +117,6 @@ def _own_kind(matched: Matched, standing: PendingCollective, suspects: Sequence[
         return RootKind.DOUBTFUL
     is_whole = standing.has_peer or set(standing.came) == set(standing.calls)
     return RootKind.COMPLETE if is_whole else None
-
-
-def _is_conflict(standing: PendingCollective) -> bool:
-    if standing.has_peer:
-        return False
-    # A library may let ranks finish that have passed less data than others, which then wait for the rest.
-    payloads = {payload(standing, number) for number in standing.all_calls} - {("", "")}
-    return named_differently(standing) or len(payloads) > 1
 
 
 def _is_lonely(standing: PendingCollective, matched: Matched) -> bool:
@@ -285,7 +253,10 @@ class _Finding:
             if not following:
                 break
             index = min(following, key=lambda other: _weight(self._standings[other]))
-        return walked[walked.index(index) :]
+        circle = walked[walked.index(index) :]
+        # Ages that are nearly equal would begin it at another place each time.
+        first = min(range(len(circle)), key=lambda at: self._standings[circle[at]].waiting)
+        return [*circle[first:], *circle[:first]]
 
     def _find_those_behind(self) -> None:
         reached = self._scene.graph.leading_to(self._nodes)

@@ -12,7 +12,7 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.condition import MAX_NAME, MAX_TEXT, Condition, deadlocked, main_wait
 from dbg_client.hang.graph import Node, NodeKind, WaitGraph, collective_node, process_node, rank_node, thread_node
 from dbg_client.hang.moving import Movement
-from dbg_client.hang.verdict import NamedRanks, VerdictKind
+from dbg_client.hang.verdict import Certainty, NamedRanks, VerdictKind
 from dbg_client.views.tree import is_library
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait, WaitKind
@@ -49,10 +49,11 @@ class Scene:
         node = rank_node(number)
         while said[0] and condition.kind is not VerdictKind.DEADLOCK and len(said) < links:
             following = [one for one in self.graph.awaited(node) if one.kind is not NodeKind.COLLECTIVE]
-            texts = {self._does(one) for one in following}
-            if len(texts) != 1 or "" in texts:
+            texts = list(dict.fromkeys(map(self._does, following)))
+            if not texts or "" in texts:
                 break
-            said.append(f"{'each of ' * (len(following) > 1)}which {texts.pop()}")
+            several = "" if len(following) == 1 else "each of " if len(texts) == 1 else "one of "
+            said.append(f"{several}which {texts[0]}")
             node = following[0]
             if node.kind is NodeKind.RANK:
                 # What keeps a rank that others wait for is a verdict of its own.
@@ -89,6 +90,18 @@ class Scene:
         """Tell whether it is known, not made from stacks, what each of these ranks does."""
         return all(self.conditions[number].is_sure for number in numbers if number in self.conditions)
 
+    def certainty(self, numbers: Iterable[int]) -> Certainty:
+        """Return how it is known what these ranks do by themselves."""
+        return Certainty.SURE if self.is_sure(numbers) else Certainty.LIKELY
+
+    def ended_in(self, standings: Sequence[PendingCollective]) -> tuple[int, str] | None:
+        """Return a rank of a circle of which a thread has ended, with that; None if there is none."""
+        if all(standing.has_peer for standing in standings):
+            return None
+        awaited = sorted({number for standing in standings for number in standing.missing})
+        found = [number for number in awaited if number in self.conditions and self.conditions[number].ended]
+        return (found[0], self.conditions[found[0]].ended[-1]) if found else None
+
     def place(self, number: int) -> str:
         """Return where a rank is in the user's code: `` in data.py:17 wait_for_shard``; empty if it has not told."""
         own = [place for place in self.matched.roster[number].answer.frames if not is_library(place.file)]
@@ -112,7 +125,7 @@ class Scene:
         one = self.matched.roster.get(holder) if holder is not None else None
         if one is None:
             return text
-        return re.sub(rf"(?:the )?process {one.rank.pid}\b(?: \(`[^`]*`\))?", f"rank {holder}", text)
+        return re.sub(rf"(?:the )?process {one.rank.pid}\b(?: \((?:`[^`]*`|same program)\))?", f"rank {holder}", text)
 
 
 def set_scene(
@@ -136,16 +149,8 @@ def set_scene(
             if not told[number].is_still:
                 graph.wait(rank_node(number), node)
         for number in suspects:
-            graph.wait(node, rank_node(number), is_sure=is_recorded(matched.standings[index]))
+            graph.wait(node, rank_node(number), is_sure=matched.standings[index].is_recorded)
     return Scene(matched=matched, conditions=told, names=names, graph=graph, texts=texts, moved=moved)
-
-
-def is_recorded(standing: PendingCollective) -> bool:
-    """Tell whether a library has recorded who called it; otherwise the ranks' stacks tell."""
-    counts = any(member.seen.completed is not None for member in standing.group.members.values())
-    return not standing.group.is_inferred and (
-        (counts and not standing.has_peer) or all(call.timeout is not None for call in standing.calls.values())
-    )
 
 
 class _Processes:
@@ -206,7 +211,8 @@ def _with_circles(matched: Matched, graph: WaitGraph, conditions: Mapping[int, C
         ):
             continue
         waits = _threads_of(matched.roster[number], component)
-        threads = tuple(waits) if len(component) > 1 and len(waits) == len(component) else ()
+        is_told_by_main = len(component) == 1 and rank_node(number) in component
+        threads = tuple(waits) if len(waits) == len(component) and not is_told_by_main else ()
         text = "" if threads or not told[number].text else _of_itself(told[number].text, component)
         told[number] = deadlocked(told[number], threads or tuple(waits), text, is_sure=graph.is_sure(component))
     return told

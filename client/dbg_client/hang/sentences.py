@@ -7,30 +7,28 @@ from stacks says so by one word, `likely`.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections import defaultdict
 from collections.abc import Sequence
 
 from dbg_client.core.collective_matching import PendingCollective
 from dbg_client.hang.condition import MAX_TEXT, main_wait
-from dbg_client.hang.lines import last_call
+from dbg_client.hang.conflicts import (
+    Difference,
+    certainty_of_difference,
+    difference_of,
+    loop_left,
+    sides,
+    went_on,
+)
+from dbg_client.hang.fitting import clipped, fitted, hedged
 from dbg_client.hang.moving import Movement
-from dbg_client.hang.roots import Root, is_certain_conflict, named_differently, payload
-from dbg_client.hang.scene import Scene, is_recorded
-from dbg_client.hang.verdict import Certainty, VerdictKind, short_name, show_bytes, since
-from dbg_client.views.waits import show_age, tag_of
+from dbg_client.hang.roots import Root
+from dbg_client.hang.scene import Scene
+from dbg_client.hang.verdict import Certainty, VerdictKind, certainty_of, short_name, since
+from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import RankState
-
-COLUMNS = 100
-"""Columns of a line, of which a sentence takes two."""
-
-WORDS = (50, 24)
-"""Characters of one word, such as a path, in a sentence, and in one that is too long."""
-
-LEAST_WORDS = 3
-"""Words of a part of a sentence that are kept in any case."""
 
 MAX_REASONS = 2
 """Reasons of several missing ranks that a sentence names."""
@@ -57,74 +55,6 @@ _SEVERAL_IN = {
 """What several ranks do that are all in one of these states."""
 
 
-def _fitted(scene: Scene, subjects: Sequence[str], verb: str, reason: str = "", rest: str = "") -> str:
-    """Join the parts of a sentence, with the first subject that leaves room, and as much of the reason as fits."""
-    for longest in WORDS:
-        verb, reason = (_shortened(text, longest) for text in (verb, reason))
-        for subject in subjects:
-            sentence = f"{subject} {verb}{f': {reason}' if reason else ''}{rest}"
-            if fits(scene.job, sentence):
-                return sentence
-    if reason:
-        return _clipped(scene, f"{subjects[-1]} {verb}: ", reason, rest)
-    return _clipped(scene, f"{subjects[-1]} ", verb, rest)
-
-
-def fits(job: str, sentence: str) -> bool:
-    """Tell whether a sentence behind its job's name takes two lines at most; of a very long name it need not."""
-    line = f"{job[: COLUMNS // 2]}: {sentence}"
-    return len(line) <= COLUMNS or len(textwrap.wrap(line, COLUMNS, subsequent_indent="    ")) <= 2
-
-
-def _clipped(scene: Scene, begin: str, text: str, rest: str = "") -> str:
-    """Return a sentence whose middle is cut between words until it fits, or else its end."""
-    words = text.split(" ")
-    while len(words) > LEAST_WORDS and not fits(scene.job, f"{begin}{' '.join(words)}…{rest}"):
-        words.pop()
-    short = " ".join(words).rstrip(" ,;:")
-    sentence = f"{begin}{short}{'…' if short != text else ''}{rest}"
-    return sentence if fits(scene.job, sentence) else f"{sentence[:COLUMNS]}…"
-
-
-def _shortened(text: str, longest: int) -> str:
-    """Return a text with its long words and commands shortened, so that what comes after them stays."""
-    if longest == min(WORDS):
-        text = _COMMAND.sub(r"`\1…`", text)
-    return " ".join(_short(word, longest) for word in text.split(" "))
-
-
-_COMMAND = re.compile(r"`([^`]{16})[^` ]*[^`]+`")
-"""The command line of a process that has more than the name of its program."""
-
-
-def _short(word: str, longest: int) -> str:
-    """Return a word, such as a path, of which the end says most."""
-    if len(word) <= longest:
-        return word
-    _, slash, name = word.rpartition("/")
-    return f"…/{name}" if slash and len(name) <= longest else f"…{word[1 - longest :]}"
-
-
-def _hedged(verb: str, certainty: Certainty | None) -> str:
-    """Return a verb with its certainty: ``has likely not come``."""
-    if certainty is not Certainty.LIKELY:
-        return verb
-    for auxiliary in ("has not", "have not"):
-        if verb.startswith(auxiliary):
-            return f"{auxiliary.removesuffix('not')}likely not{verb.removeprefix(auxiliary)}"
-    return f"likely {verb}"
-
-
-def certainty_of(standings: Sequence[PendingCollective]) -> Certainty:
-    """Return how it is known who has called these collectives, and who has not."""
-    return Certainty.SURE if all(map(is_recorded, standings)) else Certainty.LIKELY
-
-
-def of_ranks(scene: Scene, numbers: Sequence[int]) -> Certainty:
-    """Return how it is known what these ranks do by themselves."""
-    return Certainty.SURE if scene.is_sure(numbers) else Certainty.LIKELY
-
-
 # --------------------------------------------------------------------------------------------------------- collectives
 
 
@@ -137,10 +67,10 @@ def missing(scene: Scene, root: Root, certainty: Certainty) -> str:
     if all(scene.conditions[n].text.startswith("stands in") if n in scene.conditions else False for n in culprits):
         stands = scene.conditions[culprits[0]].text if len(culprits) == 1 else "stand in the debugger"
         count = f"{len(standing.calls)} rank{'s wait' if len(standing.calls) > 1 else ' waits'}"
-        return _fitted(scene, subjects, stands, rest=f"; {count} for {them} in {what}{since(standing.age)}")
+        return fitted(scene.job, subjects, stands, rest=f"; {count} for {them} in {what}{since(standing.age)}")
     have = "has" if len(culprits) == 1 else "have"
-    verb = _hedged(f"{have} not come to {what}", certainty)
-    return _fitted(scene, subjects, verb, _why(scene, culprits, standing), f"; {_who_waits(standing)}")
+    verb = hedged(f"{have} not come to {what}", certainty)
+    return fitted(scene.job, subjects, verb, _why(scene, culprits, standing), f"; {_who_waits(standing)}")
 
 
 def _who_waits(standing: PendingCollective) -> str:
@@ -174,15 +104,20 @@ def _reason(scene: Scene, number: int, standing: PendingCollective | None) -> st
     condition = scene.conditions.get(number)
     if condition is None or condition.is_still:
         return text
-    if condition.handles:
+    if condition.handles and not condition.is_loop:
         text = f"{text}, while it {condition.handles}" if text else condition.handles
     if number not in scene.moved.working:
-        return text or (f"its {condition.ended[-1]}" if condition.ended else "")
+        return text or (f"its {condition.ended[-1]}" if condition.ended else _runs(scene, number))
     moves = number in scene.moved.moved | scene.moved.data | scene.moved.within
     does = _work_of(scene, number)
     age = standing.age if standing is not None else None
     hope = "; no hang so far" if moves or (age or 0.0) < PATIENT_SECONDS else ""
     return f"{does}{', moves' * moves}{hope}"
+
+
+def _runs(scene: Scene, number: int) -> str:
+    main = main_wait(scene.matched.roster[number])
+    return printable(main.text, MAX_TEXT) if main is not None and main.kind is WaitKind.PYTHON else ""
 
 
 def _work_of(scene: Scene, number: int) -> str:
@@ -203,9 +138,9 @@ def no_partner(scene: Scene, root: Root, certainty: Certainty) -> str:
     elsewhere = scene.pending_of(peer)
     why = f"it is in {short_name(elsewhere)}" if elsewhere is not None else _why(scene, [peer], standing)
     subjects = [scene.names.described([peer]), scene.names.ranks([peer])]
-    verb = _hedged(lacks_half(standing, waiter), certainty)
+    verb = hedged(lacks_half(standing, waiter), certainty)
     place = f" in {short_name(standing)}" if standing.group.label or standing.sequence is not None else ""
-    return _fitted(scene, subjects, verb, why, f"; rank {waiter} waits{place}{since(standing.age)}")
+    return fitted(scene.job, subjects, verb, why, f"; rank {waiter} waits{place}{since(standing.age)}")
 
 
 def lacks_half(standing: PendingCollective, waiter: int) -> str:
@@ -230,62 +165,37 @@ def held(scene: Scene, root: Root, certainty: Certainty) -> str:
     if len(texts) == 1:
         each = "each of " * (len(culprits) > 1)
         subjects = [f"{each}{scene.names.described(culprits)}", f"{each}{scene.names.ranks(culprits)}"]
-        return _fitted(scene, subjects, _hedged(texts[0], certainty), rest=rest)
+        return fitted(scene.job, subjects, hedged(texts[0], certainty), rest=rest)
     said = [f"rank {number} {scene.reason(number, 1)}" for number in culprits]
-    wait = _hedged("wait for what others have", certainty)
-    return _fitted(scene, [scene.names.ranks(culprits)], wait, "; ".join(said), rest)
+    wait = hedged("wait for what others have", certainty)
+    return fitted(scene.job, [scene.names.ranks(culprits)], wait, "; ".join(said), rest)
 
 
 def conflict(scene: Scene, standing: PendingCollective) -> str:
-    """Say who calls another collective than most, or with other data."""
+    """Say who calls another collective than most, or with another root or other data."""
     (usual, others), *unusual = sides(standing)
     what, numbers = unusual[0]
-    group = f" of {printable(standing.group.label, 100)}" if standing.group.label else ""
+    group = f" of {printable(standing.group.title, 100)}" if standing.group.label else ""
     ago = f" {show_age(standing.age)} ago" if standing.age is not None and standing.age >= 1 else ""
     call = f"called {what} as collective #{standing.sequence}{group}"
-    if not named_differently(standing):
+    if difference_of(standing) is not Difference.NAME:
         call, usual = f"passed {what} to {printable(standing.call, 80)}{group}", f"passed {usual}"
     elif went_on(scene, standing, usual):
         before = f"{usual} #{(standing.sequence or 0) - 1}{group}"
-        call, usual = f"went on to {what} after {before}", f"called {usual} again"
+        call, usual = f"went on to {what} after {before}", f"called {usual} #{standing.sequence}"
     else:
         call = call if standing.sequence is not None else f"called {what}{group}"
         usual = f"called {usual}"
     subjects = [scene.names.described(numbers), scene.names.ranks(numbers)]
     first = scene.conditions.get(numbers[0])
-    if first is not None and first.handles and len(numbers) == 1:
+    loop = loop_left(scene, numbers, others)
+    if loop:
+        call = f"left the loop at {loop} early, and {call}"
+    elif first is not None and first.handles and len(numbers) == 1:
         call = f"{call} while it {first.handles}"
     more = "".join(f", {scene.names.ranks(some)} {other}" for other, some in unusual[1:MAX_SIDES])
     rest = f", where {scene.names.ranks(others)} {usual}{more}{ago}"
-    return _fitted(scene, subjects, _hedged(call, conflict_certainty(standing)), rest=rest)
-
-
-def went_on(scene: Scene, standing: PendingCollective, usual: str) -> bool:
-    """Tell whether all ranks have finished the usual call just before, which most of them repeat."""
-    if standing.sequence is None or len(sides(standing)) != 2 or not named_differently(standing):
-        return False
-    before = [last_call(scene.matched.roster[number], standing.group) for number in standing.calls]
-    return all(call is not None and call.name == usual and call.sequence == standing.sequence - 1 for call in before)
-
-
-def conflict_certainty(standing: PendingCollective) -> Certainty:
-    """Return how it is known that calls differ."""
-    return Certainty.SURE if is_certain_conflict(standing) or is_recorded(standing) else Certainty.LIKELY
-
-
-def sides(standing: PendingCollective) -> list[tuple[str, list[int]]]:
-    """Return the different calls of one collective with their ranks, the usual one first."""
-    by_name = named_differently(standing)
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for number, call in sorted(standing.all_calls.items()):
-        what = call.name or "another collective"
-        if not by_name:
-            if payload(standing, number) == ("", ""):
-                continue
-            size = [show_bytes(call.size)] if call.size is not None else []
-            what = " ".join(filter(None, [", ".join(filter(None, [call.types[:60], *size])), call.shapes[:80]]))
-        found[printable(what, 120)].append(number)
-    return sorted(found.items(), key=lambda side: (-len(side[1]), side[1][0]))
+    return fitted(scene.job, subjects, hedged(call, certainty_of_difference(standing)), rest=rest)
 
 
 def lonely(scene: Scene, standing: PendingCollective) -> str:
@@ -293,12 +203,12 @@ def lonely(scene: Scene, standing: PendingCollective) -> str:
     number = standing.waiting[0]
     subjects = [scene.names.described([number]), scene.names.ranks([number])]
     verb = f"waits in {short_name(standing)}{since(standing.age)}, a group that no other rank has made"
-    return _fitted(scene, subjects, _hedged(verb, certainty_of([standing])))
+    return fitted(scene.job, subjects, hedged(verb, certainty_of([standing])))
 
 
 def circle(scene: Scene, standings: Sequence[PendingCollective], certainty: Certainty) -> str:
     """Say which ranks wait for each other in which collectives, or for a thread that has ended."""
-    told = ended_in(scene, standings)
+    told = scene.ended_in(standings)
     age = since(max((one.age or 0.0 for one in standings), default=None))
     if told is not None:
         number, text = told
@@ -306,26 +216,17 @@ def circle(scene: Scene, standings: Sequence[PendingCollective], certainty: Cert
         who = scene.names.ranks(awaiting.waiting)
         wait = "waits" if len(awaiting.waiting) == 1 else "wait"
         who_waits = f"{who} likely {wait} for it in {short_name(awaiting)}{age}"
-        return _fitted(scene, [f"{scene.names.ranks([number])}'s"], text, rest=f"; {who_waits}")
+        return fitted(scene.job, [f"{scene.names.ranks([number])}'s"], text, rest=f"; {who_waits}")
     first, *others = standings
     wait = "waits" if len(first.calls) == 1 else "wait"
     begin = f"{wait} in {short_name(first)} for {scene.names.ranks(_awaited(standings, 0))}"
-    pieces = [_hedged(begin, certainty)]
+    pieces = [hedged(begin, certainty)]
     for index, standing in enumerate(others[: MAX_SIDES - 1], 1):
         wait = "waits" if len(standing.calls) == 1 else "wait"
         pieces.append(f"which {wait} in {short_name(standing)} for {scene.names.ranks(_awaited(standings, index))}")
     if len(standings) > MAX_SIDES:
         pieces.append(f"and so on through {len(standings)} collectives")
-    return _fitted(scene, [scene.names.ranks(first.waiting)], f"{', '.join(pieces)}{age}{_circles_end(standings)}")
-
-
-def ended_in(scene: Scene, standings: Sequence[PendingCollective]) -> tuple[int, str] | None:
-    """Return a rank of a circle of which a thread has ended, with that; None if there is none."""
-    if all(standing.has_peer for standing in standings):
-        return None
-    awaited = sorted({number for standing in standings for number in standing.missing})
-    found = [number for number in awaited if number in scene.conditions and scene.conditions[number].ended]
-    return (found[0], scene.conditions[found[0]].ended[-1]) if found else None
+    return fitted(scene.job, [scene.names.ranks(first.waiting)], f"{', '.join(pieces)}{age}{_circles_end(standings)}")
 
 
 def _awaited(standings: Sequence[PendingCollective], index: int) -> list[int]:
@@ -348,7 +249,7 @@ def peerless(scene: Scene, standing: PendingCollective) -> str:
     subjects = [scene.names.described(numbers), scene.names.ranks(numbers)]
     other = "sends" if standing.is_receive else "receives"
     verb = f"waits in {short_name(standing)}{since(standing.age)}, and no rank of the group {other}"
-    return _fitted(scene, subjects, _hedged(verb, certainty_of([standing])), rest="; who should is not known")
+    return fitted(scene.job, subjects, hedged(verb, certainty_of([standing])), rest="; who should is not known")
 
 
 def doubtful(scene: Scene, standing: PendingCollective) -> str:
@@ -356,7 +257,7 @@ def doubtful(scene: Scene, standing: PendingCollective) -> str:
     silent = standing.unheard
     verb = f"did not tell of {short_name(standing)}, so that who is missing can't be told"
     subjects = [scene.names.described(silent), scene.names.ranks(silent)]
-    return _fitted(scene, subjects, verb, rest=f"; {_who_waits(standing)}")
+    return fitted(scene.job, subjects, verb, rest=f"; {_who_waits(standing)}")
 
 
 def complete(scene: Scene, standing: PendingCollective, ranks: Sequence[int]) -> str:
@@ -367,11 +268,13 @@ def complete(scene: Scene, standing: PendingCollective, ranks: Sequence[int]) ->
     are = "is" if len(ranks) == 1 else "are"
     if standing.group.is_inferred:
         end = ", as their stacks say; which call of which group it is they do not tell"
+    elif standing.sequence is None and not standing.has_peer:
+        end = "; nobody is seen to be missing, but which of several equal calls each is in is not known"
     elif len(ranks) == 1:
         end = "; it is the only one in the group, so that nobody is missing"
     else:
         end = "; nobody is missing, so that it is the network or a device that does not go on"
-    return _fitted(scene, [who], f"{are} in {short_name(standing)}{since(standing.age)}{end}")
+    return fitted(scene.job, [who], f"{are} in {short_name(standing)}{since(standing.age)}{end}")
 
 
 # -------------------------------------------------------------------------------------------------- ranks by themselves
@@ -382,16 +285,16 @@ def own(scene: Scene, kind: VerdictKind, numbers: Sequence[int], certainty: Cert
     if len(numbers) == 1:
         subjects = [scene.names.described(numbers), scene.names.ranks(numbers)]
         verb = f"{scene.reason(numbers[0])}{_how_long(scene, numbers[0])}"
-        return _fitted(scene, subjects, _hedged(verb, certainty))
+        return fitted(scene.job, subjects, hedged(verb, certainty))
     states = {scene.matched.roster[number].rank.state for number in numbers}
     do = _SEVERAL_IN.get(next(iter(states))) if len(states) == 1 else None
-    texts = {scene.reason(number) for number in numbers}
-    if do is None and kind is not VerdictKind.DEAD:
-        if len(texts) == 1:
-            return _fitted(scene, [f"each of {scene.names.ranks(numbers)}"], _hedged(texts.pop(), certainty))
-        reasons = _why(scene, numbers, None)
-        return _fitted(scene, [scene.names.ranks(numbers)], _hedged(_SEVERAL[kind], certainty), reasons)
-    return _fitted(scene, [scene.names.ranks(numbers)], do or _SEVERAL[kind])
+    if do is not None and states != {RankState.EXITED}:
+        return fitted(scene.job, [scene.names.ranks(numbers)], do)
+    texts = {_AGO.sub("", scene.reason(number)) for number in numbers}
+    if len(texts) == 1:
+        return fitted(scene.job, [f"each of {scene.names.ranks(numbers)}"], hedged(texts.pop(), certainty))
+    reasons = _why(scene, numbers, None)
+    return fitted(scene.job, [scene.names.ranks(numbers)], hedged(do or _SEVERAL[kind], certainty), reasons)
 
 
 def _how_long(scene: Scene, number: int) -> str:
@@ -404,27 +307,30 @@ def _how_long(scene: Scene, number: int) -> str:
     return "" if condition.is_age_told else f"{comma} for {show_age(condition.age)}"
 
 
+_AGO = re.compile(r",? (?:\d+ \S+ )+ago")
+"""The time of a death: those of one cause differ by a moment."""
+
 _CLAUSE = re.compile(r" that |\bwhich ")
 
 
 def rank_circle(scene: Scene, numbers: Sequence[int], certainty: Certainty) -> str:
     """Say which ranks each wait for what the next one has."""
     said = [f"rank {number} {scene.reason(number, 1)}" for number in numbers]
-    verb = _hedged("wait for each other", certainty)
-    return _fitted(scene, [scene.names.ranks(numbers)], verb, "; ".join(said))
+    verb = hedged("wait for each other", certainty)
+    return fitted(scene.job, [scene.names.ranks(numbers)], verb, "; ".join(said))
 
 
 def absent(scene: Scene, numbers: Sequence[int], world: int) -> str:
     """Say which ranks have never connected."""
     have = "has" if len(numbers) == 1 else "have"
     count = len(scene.matched.roster)
-    return _fitted(scene, [scene.names.ranks(numbers)], f"{have} never connected; {count} of {world} ranks have")
+    return fitted(scene.job, [scene.names.ranks(numbers)], f"{have} never connected; {count} of {world} ranks have")
 
 
 def silent(scene: Scene, numbers: Sequence[int]) -> str:
     """Say which ranks live and did not answer."""
     of = f"{len(numbers)} of {len(scene.matched.roster)} ranks did not answer"
-    return _clipped(scene, "", f"{of}, so that what they do can't be told: {scene.names.ranks(numbers)}")
+    return clipped(scene.job, "", f"{of}, so that what they do can't be told: {scene.names.ranks(numbers)}")
 
 
 def unmoved(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
@@ -444,7 +350,7 @@ def unmoved(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
     others = len(scene.matched.roster.keys() & moved.moved)
     if others:
         pieces.append(f"{others} other{'s move' if others > 1 else ' moves'}")
-    return _clipped(scene, "", "; ".join(pieces))
+    return clipped(scene.job, "", "; ".join(pieces))
 
 
 def _worked(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
@@ -468,8 +374,8 @@ def different(scene: Scene, others: Sequence[int], usual: Sequence[int], what: S
     """Say which ranks run other code than most."""
     run = "runs" if len(others) == 1 else "run"
     with_what = " and ".join(filter(None, [", ".join(what[:-1]), what[-1]]))
-    return _fitted(
-        scene,
+    return fitted(
+        scene.job,
         [scene.names.described(others), scene.names.ranks(others)],
         f"{run} with other {with_what} than {scene.names.ranks(usual)}",
     )
@@ -479,9 +385,4 @@ def working(scene: Scene, root: Root) -> str:
     """Say of ranks for which others wait, and which work, that it is no hang so far; or that a collective goes on."""
     if root.culprits:
         return missing(scene, root, certainty_of([root.standing]))
-    return _fitted(scene, [short_name(root.standing)], f"goes on{since(root.standing.age)}: its ranks exchange data")
-
-
-def tagged(standing: PendingCollective) -> bool:
-    """Tell whether a send or receive has a tag of its own."""
-    return bool(tag_of(standing))
+    return fitted(scene.job, [short_name(root.standing)], f"goes on{since(root.standing.age)}: its ranks exchange data")

@@ -80,6 +80,11 @@ class Certainty(str, enum.Enum):
     """It is made from stacks."""
 
 
+def certainty_of(standings: Sequence[PendingCollective]) -> Certainty:
+    """Return how it is known who has called these collectives, and who has not."""
+    return Certainty.SURE if all(one.is_recorded for one in standings) else Certainty.LIKELY
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """One thing that is wrong with the ranks of one job, or that nothing is.

@@ -12,13 +12,15 @@ from dbg_client.core.process_groups import RankEvidence, world_size
 from dbg_client.hang import sentences
 from dbg_client.hang.code_differences import code_table, code_versions, differing
 from dbg_client.hang.condition import Condition
+from dbg_client.hang.conflicts import Difference, certainty_of_difference, difference_of, sides
 from dbg_client.hang.lines import call_lines, lacks, lines_about, time_left
-from dbg_client.hang.roots import Root, RootKind, named_differently, rank_circles
+from dbg_client.hang.roots import Root, RootKind, rank_circles
 from dbg_client.hang.scene import Scene
-from dbg_client.hang.verdict import MAX_EVIDENCE, Certainty, Verdict, VerdictKind, short_name
+from dbg_client.hang.verdict import MAX_EVIDENCE, Certainty, Verdict, VerdictKind, certainty_of, short_name
+from dbg_client.views.waits import tag_of
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CodePart
-from dbg_wire.records.ranks import DIED, LIVE_STATES, RankState
+from dbg_wire.records.ranks import DIED, LIVE_STATES, WITHOUT_TRACEBACK, RankInfo, RankState
 
 OLD_SECONDS = 5.0
 """Seconds at one instruction, or in one collective, after which that is no part of usual work."""
@@ -77,7 +79,7 @@ def _missing(scene: Scene, root: Root) -> Verdict:
     standing, culprits = root.standing, root.culprits
     if standing.has_peer:
         return _no_partner(scene, root)
-    certainty = sentences.certainty_of([standing])
+    certainty = certainty_of([standing])
     if set(culprits) & set(standing.unheard) and scene.is_sure(culprits) and not _all_gone(scene, culprits):
         # All others have come, so it must be the one that told nothing.
         certainty = Certainty.LIKELY
@@ -106,7 +108,7 @@ def _all_gone(scene: Scene, numbers: Sequence[int]) -> bool:
 
 def _no_partner(scene: Scene, root: Root) -> Verdict:
     standing, peer = root.standing, root.culprits[0]
-    certainty = sentences.certainty_of([standing])
+    certainty = certainty_of([standing])
     does_not = sentences.lacks_half(standing, standing.waiting[0])
     sentence = sentences.no_partner(scene, root, certainty)
     evidence = [
@@ -119,7 +121,7 @@ def _no_partner(scene: Scene, root: Root) -> Verdict:
     verdict = _about(scene, VerdictKind.PARTNER, sentence, standing, [peer], certainty=certainty)
     # Of two tags, either may be the wrong one.
     names, both = scene.names, (standing.waiting[0], peer)
-    return _with(verdict, evidence, names.looking(both) if sentences.tagged(standing) else names.entering([peer]))
+    return _with(verdict, evidence, names.looking(both) if tag_of(standing) else names.entering([peer]))
 
 
 def _others(scene: Scene, root: Root) -> list[str]:
@@ -147,8 +149,8 @@ def _circle(scene: Scene, root: Root) -> Verdict:
     circle = root.circle
     ranks = sorted({number for standing in circle for number in standing.waiting})
     peers = all(standing.has_peer for standing in circle)
-    ended = sentences.ended_in(scene, circle)
-    certainty = Certainty.LIKELY if ended is not None else sentences.certainty_of(circle)
+    ended = scene.ended_in(circle)
+    certainty = Certainty.LIKELY if ended is not None else certainty_of(circle)
     sentence = sentences.circle(scene, circle, certainty)
     told = [ended[1]] if ended is not None else []
     evidence = [*lines_about(scene, ranks, told=told), *time_left(circle[0])]
@@ -159,7 +161,7 @@ def _circle(scene: Scene, root: Root) -> Verdict:
 
 def _held(scene: Scene, root: Root) -> Verdict:
     standing, culprits = root.standing, root.culprits
-    is_sure = scene.is_sure(culprits) and sentences.certainty_of([standing]) is Certainty.SURE
+    is_sure = scene.is_sure(culprits) and certainty_of([standing]) is Certainty.SURE
     certainty = Certainty.SURE if is_sure else Certainty.LIKELY
     sentence = sentences.held(scene, root, certainty)
     lines = _lines(scene, culprits, sentence, standing)
@@ -170,8 +172,8 @@ def _held(scene: Scene, root: Root) -> Verdict:
 
 def _conflict(scene: Scene, root: Root) -> Verdict:
     standing = root.standing
-    sides = sentences.sides(standing)
-    culprits = sorted(number for _, numbers in sides[1:] for number in numbers)
+    called = sides(standing)
+    culprits = sorted(number for _, numbers in called[1:] for number in numbers)
     evidence = lines_about(scene, standing.waiting, standing)
     finished = sorted(set(standing.finished) - set(standing.calls))
     if finished:
@@ -179,12 +181,11 @@ def _conflict(scene: Scene, root: Root) -> Verdict:
         evidence.append(f"{scene.names.ranks(finished)} {have} finished it and gone on")
     if standing.missing:
         evidence.append(f"{scene.names.described(standing.missing)} has come to neither")
-    by_name = named_differently(standing)
-    kind = VerdictKind.ORDER if by_name else VerdictKind.MISMATCH
-    certainty = sentences.conflict_certainty(standing)
+    kind = VerdictKind.ORDER if difference_of(standing) is Difference.NAME else VerdictKind.MISMATCH
+    certainty = certainty_of_difference(standing)
     verdict = _about(scene, kind, sentences.conflict(scene, standing), standing, culprits, certainty=certainty)
     others = tuple(number for number in sorted(standing.all_calls) if number not in culprits)
-    looked_at = [numbers[0] for _, numbers in sides[:2]]
+    looked_at = [numbers[0] for _, numbers in called[:2]]
     return _with(replace(verdict, others=others), [*evidence, *time_left(standing)], scene.names.looking(looked_at))
 
 
@@ -193,7 +194,7 @@ def _lonely(scene: Scene, root: Root) -> Verdict:
     number = standing.waiting[0]
     others = [other for other in standing.group.numbers if other != number]
     evidence = [*lines_about(scene, [number], standing), *lines_about(scene, others, standing), *call_lines(standing)]
-    certainty = sentences.certainty_of([standing])
+    certainty = certainty_of([standing])
     verdict = _about(
         scene, VerdictKind.ORDER, sentences.lonely(scene, standing), standing, [number], certainty=certainty
     )
@@ -203,7 +204,7 @@ def _lonely(scene: Scene, root: Root) -> Verdict:
 def _peerless(scene: Scene, root: Root) -> Verdict:
     standing = root.standing
     number = standing.waiting[0]
-    certainty = sentences.certainty_of([standing])
+    certainty = certainty_of([standing])
     verdict = _about(
         scene, VerdictKind.PARTNER, sentences.peerless(scene, standing), standing, [number], certainty=certainty
     )
@@ -295,7 +296,7 @@ def absent_verdict(scene: Scene, named: Collection[int]) -> list[Verdict]:
 
 def _circle_of_ranks(scene: Scene, circle: Sequence[int], waiting: Sequence[int]) -> Verdict:
     """Return the verdict on ranks each of which waits for what the next one has, such as the lock of a file."""
-    certainty = sentences.of_ranks(scene, circle)
+    certainty = scene.certainty(circle)
     followers = [n for n in waiting if n not in circle and scene.last_behind(n) in circle]
     verdict = Verdict(
         kind=VerdictKind.DEADLOCK,
@@ -316,13 +317,18 @@ def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list
     if any(rank.state is not RankState.EXITED for rank in ranks.values()):
         return list(numbers), []
     # Ranks whose collectives have lost one of them fail within milliseconds, with an exception.
-    killed = [number for number, rank in ranks.items() if (rank.exit or 0) < 0 and rank.exit != -signal.SIGTERM]
+    killed = [number for number, rank in ranks.items() if _ended_abruptly(rank)]
     by_themselves = killed or [number for number, rank in ranks.items() if rank.exit != -signal.SIGTERM]
     if not by_themselves:
         return list(numbers), []
     first = min(ranks[number].since for number in by_themselves)
     dead = [number for number in by_themselves if ranks[number].since <= first + AT_ONCE_SECONDS]
     return dead, [number for number in numbers if number not in dead]
+
+
+def _ended_abruptly(rank: RankInfo) -> bool:
+    is_killed = (rank.exit or 0) < 0 and rank.exit != -signal.SIGTERM
+    return is_killed or rank.detail == WITHOUT_TRACEBACK
 
 
 def _with_those_after(scene: Scene, verdict: Verdict, after: Sequence[int]) -> Verdict:
@@ -342,7 +348,7 @@ def _counts(scene: Scene, number: int, condition: Condition) -> bool:
 
 def _of_kind(scene: Scene, kind: VerdictKind, numbers: Sequence[int], followers: Sequence[int]) -> Verdict:
     first = scene.conditions[numbers[0]]
-    certainty = sentences.of_ranks(scene, numbers)
+    certainty = scene.certainty(numbers)
     sentence = sentences.own(scene, kind, numbers, certainty)
     evidence = _lines(scene, numbers, sentence)
     if followers:

@@ -21,6 +21,9 @@ from dbg_wire.records.record import fitted
 MAX_CHILDREN = 2
 """Processes that are asked for at once: a sentence names one, and the others most likely wait for the same."""
 
+FINALIZER = "_finalize_join"
+"""The function in which multiprocessing waits for the thread that writes a queue's items into its pipe."""
+
 CHILD_SECONDS = 2.0
 """Seconds that this may take; without an answer the kernel's word on the process stands alone."""
 
@@ -57,25 +60,34 @@ def _awaited(one: RankEvidence) -> OtherProcess | None:
     return next((other for other in one.evidence.others if other.pid == wait.holder), None)
 
 
-async def _ask(asker: Asker, one: RankEvidence, child: OtherProcess) -> Place | None:
-    """Return the innermost place of a process in code of the user; None if nobody may or can read it."""
+async def _ask(asker: Asker, one: RankEvidence, child: OtherProcess) -> Place | str | None:
+    """Return the innermost place of a process in code of the user; None if nobody may or can read it.
+
+    FINALIZER stands for the end of a process that has put something into a queue.
+    """
     try:
         inquiry = fitted(ChildProcess, pid=child.pid)
         (answer,) = await asker.ask(Action.NATIVE, [one.rank], inquiry=inquiry, seconds=CHILD_SECONDS)
     except DbgError:
         # A terminal that only looks may not ask this, and the verdict stands without it.
         return None
-    return next((place for place in reversed(answer.frames) if not is_library(place.file)), None)
+    if any(place.function.rpartition(".")[2] == FINALIZER for place in answer.frames):
+        return FINALIZER
+    own = (place for place in reversed(answer.frames) if not is_library(place.file) and not place.file.startswith("<"))
+    return next(own, None)
 
 
-def _with_place(one: RankEvidence, child: OtherProcess, place: Place) -> RankEvidence:
+def _with_place(one: RankEvidence, child: OtherProcess, place: Place | str) -> RankEvidence:
     """Return what a rank told with ``in data.py:17 load`` before what a process does, as long texts lose their ends."""
     if one.evidence is None:
         return one
-    # py-spy puts the class before a method's name, for which a sentence has no room.
-    function = place.function.rpartition(".")[2]
-    file = printable(place.file.rpartition("/")[2], MAX_NAME)
-    text = f"in {file}:{place.line} {printable(function, MAX_NAME)} {child.text}"
+    if isinstance(place, str):
+        text = "has ended but for a Queue that nobody reads"
+    else:
+        # py-spy puts the class before a method's name, for which a sentence has no room.
+        function = place.function.rpartition(".")[2]
+        file = printable(place.file.rpartition("/")[2], MAX_NAME)
+        text = f"in {file}:{place.line} {printable(function, MAX_NAME)} {child.text}"
     others = tuple(
         fitted(OtherProcess, pid=child.pid, text=text, holder=child.holder) if other is child else other
         for other in one.evidence.others

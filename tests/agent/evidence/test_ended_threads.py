@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import queue
+import re
+import sys
 import threading
+import urllib.error
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from dbg_agent.evidence import ended_threads
-from dbg_agent.evidence.ended_threads import MAX_ENDED, handled_exceptions, who_used
+from dbg_agent.evidence.ended_threads import MAX_ENDED, handled_exceptions, kept_exceptions, who_used
 from dbg_agent.evidence.threads import threads_seen
 from dbg_wire.records.evidence import WaitKind
 
@@ -155,3 +159,42 @@ def test_the_exception_that_a_thread_handles_is_told_without_running_its_code() 
     assert handled == f"Hostile: disk full (test_ended_threads.py:{line})"
     assert seen == f"handles {handled}"
     assert threading.get_ident() not in handled_exceptions()
+
+
+class Saver:
+    """Keeps an error that it has met, in an attribute."""
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+
+    def look(self) -> list[str]:
+        try:
+            raise Hostile("disk full")
+        except OSError as error:
+            self.failure = error
+            last = OSError("no space")
+            # What is handled is told as that.
+            assert list(kept_exceptions([sys._getframe()])) == ["OSError: no space in last"]
+        del last
+        return list(kept_exceptions([sys._getframe()]))
+
+
+def test_an_exception_that_was_caught_and_is_kept_is_told_and_one_that_is_not_leaves_nothing() -> None:
+    (kept,) = Saver().look()
+    assert re.fullmatch(r"Hostile: disk full \(test_ended_threads\.py:\d+\) in self\.failure", kept)
+
+    def forgets() -> list[str]:
+        with suppress(OSError):
+            raise OSError("disk full")
+        return list(kept_exceptions([sys._getframe()]))
+
+    assert forgets() == []
+
+
+def test_an_exception_that_was_made_of_another_one_is_told_with_it() -> None:
+    def wraps() -> list[str]:
+        failure = urllib.error.URLError(ConnectionRefusedError(111, "refused"))
+        assert failure
+        return list(kept_exceptions([sys._getframe()]))
+
+    assert wraps() == ["URLError: ConnectionRefusedError: refused in failure"]

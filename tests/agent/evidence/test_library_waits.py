@@ -47,10 +47,10 @@ def test_a_program_that_ends_names_the_threads_that_it_waits_for(tmp_path: Path)
         tmp_path,
         """
 threading.Thread(target=threading.Event().wait, name="flush").start()
-threading.Thread(target=look, args=("end of thread",), name="dbg-agent-look", daemon=True).start()
+threading.Thread(target=look, args=("ended its program",), name="dbg-agent-look", daemon=True).start()
 """,
     )
-    text = "is at the end of the program, and waits for the end of thread flush"
+    text = "has ended its program but for thread flush"
     assert found["MainThread"] == ("lock", "[2]", text)
 
 
@@ -81,7 +81,7 @@ next(loader)
     match = re.fullmatch(r"waits for DataLoader's worker 1 \(process (\d+)\)", text)
     assert match is not None, text
     assert found["process"][0] == match[1]
-    assert found["process"][2] in ("is suspended", "waits for a lock or for another of its threads"), found
+    assert found["process"][2] in ("is suspended", "waits for a lock or a thread"), found
 
 
 HOLDER = """

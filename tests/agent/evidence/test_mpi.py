@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dbg_agent.evidence import mpi
+from dbg_agent.evidence.expressions import UNRESOLVED, Expression
 from dbg_agent.evidence.variables import UNKNOWN
 from dbg_wire.records.evidence import CollectiveSeen, GroupSeen
 
@@ -97,6 +98,11 @@ def test_partners_are_ranks_of_the_whole_job(seen: SimpleNamespace) -> None:
     assert (seen.records[1].peer, seen.records[1].is_receive) == (3, False)
     seen.part.recv(source=0)
     assert (seen.records[1].peer, seen.records[1].is_receive) == (1, True)
+    size = 2
+    seen.part.Send(b"", (to + 3 * size - 1) % size)
+    assert seen.records[1].peer == 1
+    seen.part.recv(source=-(1 - size) - to // 1 * to)
+    assert seen.records[1].peer == 1
 
 
 def test_tags_and_roots_stand_in_the_call(seen: SimpleNamespace) -> None:
@@ -165,15 +171,19 @@ def test_a_telling_name_counts_even_if_the_object_is_unknown(seen: SimpleNamespa
 def test_any_call_of_mpi4py_is_one_that_keeps_a_processor_busy(seen: SimpleNamespace) -> None:
     window = type("Win", (), {"__module__": mpi.MODULE})()
     derived = type("MyComm", (Comm,), {})("mine")
-    here = sys._getframe()
-    assert [mpi.is_in_mpi(here, one) for one in (window, derived, Request(), seen.module)] == [True] * 4
-    assert not any(mpi.is_in_mpi(here, one) for one in (sys, UNKNOWN, "text", None))
+
+    def wait(owner: object, name: str = "Fence") -> str:
+        return mpi.mpi_wait(sys._getframe(), Expression(f"one.{name}", UNKNOWN, "one", owner, name), "a.py:3")
+
+    assert {wait(one) for one in (window, derived, Request(), seen.module)} == {"is in MPI (one.Fence, a.py:3)"}
+    assert not any(wait(one) for one in (sys, UNKNOWN, "text", None))
+    assert wait(Request(), "Wait") == "waits for a request of MPI (one.Wait, a.py:3)"
 
 
 def test_nothing_is_told_of_a_program_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, mpi.MODULE, raising=False)
     assert mpi.mpi_seen() == []
-    assert not mpi.is_in_mpi(sys._getframe(), None)
+    assert not mpi.mpi_wait(sys._getframe(), UNRESOLVED, "a.py:3")
 
 
 def test_the_source_says_what_it_lacks(seen: SimpleNamespace) -> None:

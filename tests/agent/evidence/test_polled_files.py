@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from dbg_agent.evidence.polled_files import polled_file, retried
+from dbg_agent.evidence.polled_files import polled_file
 
 FOLDER = "/none/run"
 
@@ -182,54 +182,3 @@ def test_the_file_that_a_loop_looks_for_is_named(loop: Callable[[Waiting], None]
         loop(program)
 
     assert program.found == file
-
-
-class Trying:
-    """A program whose loops try something again after a pause."""
-
-    def __init__(self) -> None:
-        self.found = ""
-
-    def pause(self) -> None:
-        self.found = retried([sys._getframe(1)])
-        raise Looked
-
-    def post_metrics(self) -> None:
-        while True:
-            try:
-                glob.glob(FOLDER)  # noqa: PTH207
-                int("none")
-                return
-            except ValueError:
-                self.pause()
-
-    def until_it_works(self) -> None:
-        for _ in range(5):
-            try:
-                return self.connect()
-            except OSError:
-                pass
-            self.pause()
-        return None
-
-    def connect(self) -> None:
-        raise OSError
-
-    def works(self) -> None:
-        while True:
-            self.connect_later()
-            self.pause()
-
-    def connect_later(self) -> None:
-        return None
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("post_metrics", "post_metrics: glob, int"), ("until_it_works", "until_it_works: connect"), ("works", "")],
-)
-def test_a_loop_that_tries_again_is_told_with_its_tries(name: str, told: str) -> None:
-    program = Trying()
-    with pytest.raises(Looked):
-        getattr(program, name)()
-    assert program.found == told

@@ -460,7 +460,7 @@ def cases(program: Any) -> dict[str, Case]:
             program.imports_as_well, "lock", "waits for thread imports to import the module slow_module"
         ),
         "imports": Case(program.imports, "sleep", r"sleeps \(time\.sleep\(3606\)\)"),
-        "joins_process": Case(program.joins_worker, "child", r"waits for the end of the process \d+ \(`python.*`\)"),
+        "joins_process": Case(program.joins_worker, "child", r"waits for the end of the process \d+ \(same program\)"),
         "receives": Case(program.receives, "socket", r"reads the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+"),
         "receives_in_time": Case(
             program.receives_in_time, "socket", r"waits for the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+"

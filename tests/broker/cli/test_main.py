@@ -18,8 +18,10 @@ import pytest
 
 from dbg_wire.messages import Goodbye
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
+from tests.broker.hub.cluster.brokers import join_cluster, presence
 from tests.broker.peers import registration, running_broker, trusting_context
 from tests.broker.processes import Serve, environment, run, tokens
+from tests.support.memory_bus import MemoryNats
 
 # --------------------------------------------------------------------------------------------------------- in general
 
@@ -246,6 +248,28 @@ async def test_status_tells_of_ranks_and_their_terminals(made_home: Path) -> Non
     assert status["states"]["stopped"] == 1
     assert status["ranks"][0]["driver"] == "ann@login1"
     assert status["ranks"][0]["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
+
+
+async def test_status_tells_of_the_other_brokers_and_of_nats_that_is_gone(made_home: Path) -> None:
+    nats = MemoryNats()
+    async with running_broker(made_home, tls=True) as broker:
+        place = {"DBG_BROKER": str(broker.endpoint).removeprefix("wss://"), "DBG_TOKEN": broker.tokens.watcher}
+        _, alone = await both(made_home, place)
+        cluster = join_cluster(broker.hub, nats, "one")
+        await cluster.begin()
+        cluster.members.saw(presence("two"))
+        shown, document = await both(made_home, place)
+        nats.go()
+        during, _ = await both(made_home, place)
+        await cluster.end()
+    assert "cluster" not in json.loads(alone.stdout)
+    assert json.loads(document.stdout)["cluster"] == {
+        "brokers": ["wss://one:6900", "wss://two:6900"],
+        "nats_silent": None,
+    }
+    assert "brokers: 2 (with wss://two:6900)\n" in shown.stdout
+    assert "NATS" not in shown.stdout
+    assert "NATS has not answered for 0 s: ranks of other brokers can't be reached" in during.stdout
 
 
 async def test_status_says_how_a_rank_ended_as_the_list_does_and_sorts(made_home: Path) -> None:

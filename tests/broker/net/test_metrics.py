@@ -8,7 +8,7 @@ from dataclasses import replace
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.net.http import PROMETHEUS, page
 from dbg_broker.net.loop import LoopTimes
-from dbg_broker.net.metrics import Budget, Gauges, Meters, Payer, Recorded, metrics
+from dbg_broker.net.metrics import Budget, ClusterFigures, Gauges, Meters, Payer, Recorded, metrics
 from dbg_wire.records.ranks import RankState
 
 TIMES = LoopTimes(lambda: 0.0, lambda: 0.0)
@@ -72,3 +72,12 @@ def test_the_classes_of_a_histogram_add_up() -> None:
     assert samples[f'{name}_bucket{{le="0.1"}}'] == "3"
     assert samples[f'{name}_bucket{{le="+Inf"}}'] == samples[f"{name}_count"] == "4"
     assert samples[f"{name}_sum"] == "100.1"
+
+
+def test_a_broker_of_a_cluster_tells_of_nats_and_of_the_others() -> None:
+    assert "cluster" not in metrics(Meters(), GAUGES, TIMES)
+    figures = ClusterFigures(brokers=3, nats_silent=12.5, claims_waiting=4, sent=5, received=6, refused=7, gaps=8)
+    samples = samples_of(metrics(Meters(), replace(GAUGES, cluster=figures), TIMES))
+    names = ("cluster_brokers", "nats_silent_seconds", "claims_waiting", "cluster_sent_total")
+    more = ("cluster_received_total", "cluster_refused_total", "cluster_gaps_total")
+    assert [samples[f"dbg_broker_{name}"] for name in (*names, *more)] == ["3", "12.5", "4", "5", "6", "7", "8"]

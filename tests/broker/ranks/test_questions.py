@@ -23,8 +23,9 @@ from dbg_broker.ranks.questions import (
     Finished,
     OpenQuestions,
     TooMuchWaits,
+    body_in,
+    body_of,
     passed_on,
-    text_of,
 )
 from dbg_wire import limits
 from dbg_wire.codec import decode, encode
@@ -42,7 +43,7 @@ def said(number: int, text: str = "ok", **changes: Any) -> Answer:
 
 
 def give(questions: OpenQuestions, key: str, answer: Answer) -> Finished | None:
-    return questions.answer(key, answer.request, passed_on(key, answer))
+    return questions.answer(key, answer.request, passed_on(answer))
 
 
 def pages_of(finished: Finished) -> list[Answers]:
@@ -180,7 +181,7 @@ def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyP
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a", "b", "c"), 0.0)
     give(questions, "a", said(number, "x" * 12_000))
-    give(questions, "b", said(number, "x" * 12_000))
+    give(questions, "b", said(number, "y" * 12_000))
     finished = give(questions, "c", said(number, "small"))
     assert finished is not None
     assert [answer.kind for answer in answers_of(finished)] == [Kind.VALUE, Kind.ERROR, Kind.VALUE]
@@ -234,7 +235,7 @@ def test_pages_hold_all_answers_and_none_is_too_large(contents: list[tuple[str, 
         RankAnswer(key=str(number), kind=Kind.VALUE, text=text, rows=tuple(rows))
         for number, (text, rows) in enumerate(contents)
     )
-    finished = Finished(CLIENT, question(), {answer.key: text_of(answer) for answer in answers})
+    finished = Finished(CLIENT, question(), {answer.key: body_of(answer) for answer in answers})
     pages = pages_of(finished)
     assert tuple(answer for page in pages for answer in page.answers) == answers
     assert [page.last for page in pages] == [False] * (len(pages) - 1) + [True]
@@ -310,3 +311,52 @@ def test_nothing_stays_of_a_rank_that_has_left() -> None:
     rates.forget("a")
     rates.forget("a")
     assert len(rates) == 0
+
+
+# folded answers
+
+
+def asked(questions: OpenQuestions, *keys: str) -> int:
+    number, _ = questions.ask(CLIENT, question(*keys).replace(fold=True), 0.0)
+    return number
+
+
+def test_an_answer_that_many_ranks_have_in_common_comes_once_with_all_their_keys() -> None:
+    questions = OpenQuestions()
+    keys = [f"job/{number}" for number in range(1000)]
+    number = asked(questions, *keys)
+    for place, key in enumerate(keys[:-1]):
+        give(questions, key, said(number, "odd" if place == 500 else "0.25"))
+    finished = questions.finish(number)
+    assert finished is not None
+    folded = answers_of(finished)
+    assert len(folded) < 10
+    each = [one for answer in folded for one in answer.each()]
+    assert {one.key: one.text for one in each} == {
+        key: "odd" if place == 500 else "no answer in 5 s" if place == 999 else "0.25" for place, key in enumerate(keys)
+    }
+    assert len(each) == len(keys)
+    assert not any(one.also for one in each)
+
+
+def test_an_answer_that_many_ranks_have_in_common_is_kept_and_counted_once() -> None:
+    questions = OpenQuestions()
+    number = asked(questions, *(f"job/{number}" for number in range(100)))
+    before = questions.budget.of(CLIENT)
+    for rank in range(99):
+        give(questions, f"job/{rank}", said(number, "x" * 10_000))
+    assert questions.budget.of(CLIENT) - before < 2 * 10_000
+    finished = questions.finish(number)
+    assert finished is not None
+    questions.was_read(finished)
+    assert questions.budget.of(CLIENT) == 0
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=4, unique=True), st.text(max_size=50))
+def test_a_folded_answer_of_another_broker_is_entered_as_it_was_given(keys: list[str], text: str) -> None:
+    answer = RankAnswer(key=keys[0], kind=Kind.VALUE, text=text)
+    body = body_of(answer)
+    finished = Finished(CLIENT, question(*keys).replace(fold=True), dict.fromkeys(keys, body))
+    (page,) = finished.pages()
+    start, end = page.index(b"[") + 1, page.rindex(b"]")
+    assert body_in(page[start:end], keys[0], is_folded=len(keys) > 1) == body

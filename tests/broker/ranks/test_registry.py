@@ -100,6 +100,10 @@ def test_report_that_changes_nothing_listed_is_no_news() -> None:
     assert not registry.report(rank, STOPPED.replace(applied=9, generation=2), 1.0)
     told = (Breakpoint(file="/home/me/train.py", line=44),)
     assert not registry.report(rank, STOPPED.replace(breakpoints=1, user_breakpoints=told), 1.0)
+    assert not registry.report(rank, STOPPED.replace(stop=STOP.replace(age=9.0, lease_seconds=90.0)), 1.5)
+    limited = STOPPED.replace(stop=STOP.replace(limit="unless somebody types, it goes on in 8 min"))
+    assert registry.report(rank, limited, 1.6)
+    assert registry.report(rank, STOPPED, 1.7)
     assert registry.report(rank, STOPPED.replace(queued=1), 2.0)
     assert registry.report(rank, STOPPED.replace(queued=1, session=None), 3.0)
 

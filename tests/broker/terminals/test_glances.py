@@ -18,7 +18,7 @@ from tests.broker.peers import RUNNING, STOPPED, Broker, Peer, registration
 
 KEY = registration().identity.key
 STACK = Answer(request=1, kind=Kind.VALUE, text="running", frames=(Place(file="t.py", line=1, function="f"),))
-TEXT = passed_on(KEY, STACK)
+TEXT = passed_on(STACK)
 
 
 def question(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds: float = 60.0) -> Question:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.code_differences import difference_table
 from dbg_client.hang.explain import Explanation, JobLook, explain, show_verdicts, verdicts_document
-from dbg_client.hang.sentences import fits
+from dbg_client.hang.fitting import fits
 from dbg_client.hang.verdict import Certainty, Verdict, VerdictKind, exit_status
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
@@ -272,7 +272,7 @@ def test_ranks_in_different_collectives_of_one_group() -> None:
     assert kinds(found) == ["order"]
     assert first(found).ranks == (2,)
     assert first(found).sentence == (
-        "rank 2 (gpu013) went on to broadcast after all_reduce #4 of dp_0, where ranks 0-1,3 called all_reduce again "
+        "rank 2 (gpu013) went on to broadcast after all_reduce #4 of dp_0, where ranks 0-1,3 called all_reduce #5 "
         "1 min ago"
     )
     assert first(found).next == "dbg-attach where 0,2"
@@ -484,7 +484,7 @@ def test_a_send_with_another_tag_is_no_partner(tag: int | None, kind: str) -> No
     )
 
 
-def test_the_root_of_a_collective_is_told_and_roots_that_differ_accuse_nobody() -> None:
+def test_the_root_of_a_collective_is_told_and_roots_that_differ_are_the_cause_if_nobody_is_missing() -> None:
     def rooted(number: int, root: int) -> RankEvidence:
         return told(number, groups=[group(at=4)], calls=[call(5, "bcast", root=root), done(4)], age=60.0)
 
@@ -494,6 +494,11 @@ def test_the_root_of_a_collective_is_told_and_roots_that_differ_accuse_nobody() 
     assert "has not come to bcast #5 of dp_0 (root 1); 3 of 4 ranks wait" in same.sentence
     assert (other.kind, other.ranks) == (VerdictKind.MISSING, (2,))
     assert "their calls differ: root 0 in 0; root 1 in 1,3" in other.evidence
+    found = first(once(*(rooted(n, int(n > 0)) for n in range(4))))
+    assert (found.kind, found.ranks) == (VerdictKind.MISMATCH, (0,))
+    assert found.sentence == (
+        "rank 0 (gpu013) passed root 0 to bcast #5 of dp_0, where ranks 1-3 passed root 1 1 min ago"
+    )
 
 
 def test_two_receives_for_each_other() -> None:

@@ -47,7 +47,7 @@ def test_what_a_thread_waits_for_that_another_one_waits_for_is_told_in_turn() ->
     assert reason(job(late)) == "waits for the end of thread t2, which reads the file /data/1"
 
 
-def test_tasks_of_one_coroutine_are_told_once_and_tasks_that_differ_are_not_told_further() -> None:
+def test_tasks_of_one_coroutine_are_told_once_and_of_tasks_that_differ_the_first_one() -> None:
     loop = main("waits for 2 tasks: fetch", WaitKind.LOOP, awaits=(2, 3))
     same = [thread(number, "waits for an item of the queue q") for number in (2, 3)]
     other = [same[0], thread(3, "sleeps")]
@@ -55,7 +55,9 @@ def test_tasks_of_one_coroutine_are_told_once_and_tasks_that_differ_are_not_told
     assert reason(job(with_waits(elsewhere(2), loop, *same))) == (
         "waits for 2 tasks: fetch, each of which waits for an item of the queue q"
     )
-    assert reason(job(with_waits(elsewhere(2), loop, *other))) == "waits for 2 tasks: fetch"
+    assert reason(job(with_waits(elsewhere(2), loop, *other))) == (
+        "waits for 2 tasks: fetch, one of which waits for an item of the queue q"
+    )
 
 
 def test_what_a_child_process_does_is_told() -> None:
@@ -94,12 +96,12 @@ def test_the_time_of_a_wait_is_set_off_from_a_clause_before_it() -> None:
 
 
 def test_a_long_command_of_a_child_gives_way_to_what_the_child_does() -> None:
-    child = OtherProcess(pid=4711, text="waits for a lock or for another of its threads")
+    child = OtherProcess(pid=4711, text="waits for a lock or a thread")
     late = main("waits for the end of the process 4711 (`python prepare_shards.py --input /data/a …`)", holder=4711)
 
     sentence = job(with_waits(elsewhere(2), late, others=(child,))).verdicts[0].sentence
 
-    assert "process 4711 (`python prepare_s…`), which waits for a lock or for another of" in sentence
+    assert "process 4711 (`python prepare_s…`), which waits for a lock or a thread" in sentence
 
 
 @pytest.mark.parametrize("is_sure", [True, False])

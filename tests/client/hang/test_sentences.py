@@ -9,7 +9,7 @@ import pytest
 
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.explain import JobLook, explain, show_verdicts
-from dbg_client.hang.sentences import fits
+from dbg_client.hang.fitting import fits
 from dbg_client.hang.verdict import Certainty, VerdictKind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, ProcessSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
@@ -42,8 +42,8 @@ def test_a_retry_loop_is_found_by_several_looks_and_is_no_progress() -> None:
 
     assert (verdict.kind, verdict.ranks) == (VerdictKind.MISSING, (2,))
     assert verdict.sentence == (
-        "rank 2 (gpu013) has not come to all_reduce #5 of dp_0: it loops in post_metrics (metrics.py): urlopen, sleep; "
-        "3 of 4 ranks wait since 1 min"
+        "rank 2 (gpu013) has not come to all_reduce #5 of dp_0: it loops in post_metrics (metrics.py) for up to 1 min: "
+        "urlopen, sleep; 3 of 4 ranks wait since 1 min"
     )
     assert (at_once.kind, at_once.ranks) == (VerdictKind.MISSING, (2,))
 

@@ -61,6 +61,19 @@ async def test_the_first_children_are_told_with_the_users_line() -> None:
     assert texts(found) == ["in data.py:17 __getitem__ sleeps"] * MAX_CHILDREN + ["sleeps"] * 2
 
 
+async def test_a_child_that_has_put_more_into_a_queue_than_anybody_took_has_ended_but_for_that() -> None:
+    queue = Place(file="/usr/lib/python3.11/multiprocessing/queues.py", line=199, function="Queue._finalize_join")
+    everybody = [waiting(0)]
+    found = await with_children(Asked(READS, queue), [verdict(everybody)], everybody)  # type: ignore[arg-type]
+    assert texts(found) == ["has ended but for a Queue that nobody reads"]
+
+
+async def test_a_line_of_a_program_without_a_file_is_not_told() -> None:
+    everybody = [waiting(0)]
+    asker = Asked(READS.replace(file="<string>"))
+    assert await with_children(asker, [verdict(everybody)], everybody) == everybody  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("asker", [Asked(), Asked(LIBRARY), Asked(READS, refuses=True)])
 async def test_without_a_line_of_the_user_what_the_kernel_tells_stands_alone(asker: Asked) -> None:
     everybody = [waiting(0)]

@@ -1,5 +1,6 @@
 """The broker's own messages; a message that the broker passes on is in the module of its first sender."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from dbg_wire import limits
@@ -19,7 +20,7 @@ from dbg_wire.records.bounds import (
     Texts,
     elements,
 )
-from dbg_wire.records.ranks import Place, RankInfo, RankState, ThreadStacks
+from dbg_wire.records.ranks import FoldedRanks, Place, RankInfo, RankState, ThreadStacks
 from dbg_wire.records.record import Record
 
 
@@ -37,7 +38,8 @@ class Welcome(Message, sender=Sender.BROKER):
     token lets it do, ``driver`` or ``watcher``; None for an agent. ``max_lease`` is for how many seconds nobody may
     type at a stop before the rank lets it end; None if stops may last for ever. ``brokers`` are all that know the same
     ranks, this one first, for when it is gone; a broker that is alone names none. It says welcome again when they
-    change.
+    change. ``nats_silent`` is for how many seconds NATS has not answered, so that ranks of other brokers can't be
+    reached; None while it answers, or without it.
     """
 
     minor: Integer
@@ -50,6 +52,7 @@ class Welcome(Message, sender=Sender.BROKER):
     role: Sentence | None = None
     max_lease: Age | None = None
     brokers: Annotated[tuple[BrokerAddress, ...], elements(limits.MAX_BROKERS)] = ()
+    nats_silent: Age | None = None
 
 
 class Refusal(Message, sender=Sender.BROKER):
@@ -129,10 +132,20 @@ class Ask(Message, sender=Sender.BROKER):
 
 
 class Snapshot(Message, sender=Sender.BROKER):
-    """List ranks, a page at a time; Changes follow after the page with ``last``."""
+    """List ranks, a page at a time; Changes follow after the page with ``last``.
+
+    Those in ``folded`` are listed as well, if Subscribe asks for that, and ``ranks`` is empty then.
+    """
 
     ranks: Annotated[tuple[RankInfo, ...], Items]
     last: bool
+    folded: Annotated[tuple[FoldedRanks, ...], Items] = ()
+
+    def each(self) -> Iterator[RankInfo]:
+        """Yield all ranks of the page."""
+        yield from self.ranks
+        for folded in self.folded:
+            yield from folded.each()
 
 
 class Change(Message, sender=Sender.BROKER):
@@ -181,7 +194,8 @@ class RankAnswer(Record):
     first. ``exact`` is the digest of a value's whole content and ``digest`` the same without memory addresses; both are
     empty if the whole content was not read. ``age`` is for how many seconds the rank has been where ``frames`` says, or
     with ``at_least`` for how many it is known to have been; None if that is unknown. ``threads`` are all threads, if
-    they were asked for. ``frame`` is where an expression or a command was run; None if it was not run.
+    they were asked for. ``frame`` is where an expression or a command was run; None if it was not run. ``also`` are the
+    keys of further ranks that have answered the very same, if the Question asks for that.
     """
 
     key: Sentence
@@ -195,6 +209,15 @@ class RankAnswer(Record):
     at_least: bool = False
     threads: ThreadStacks = ()
     frame: Place | None = None
+    also: Texts = ()
+
+    def each(self) -> Iterator["RankAnswer"]:
+        """Yield the answer of each of its ranks."""
+        if not self.also:
+            yield self
+            return
+        for key in (self.key, *self.also):
+            yield self.replace(key=key, also=())
 
 
 class Answers(Message, sender=Sender.BROKER):

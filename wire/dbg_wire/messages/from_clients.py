@@ -39,11 +39,13 @@ class Greet(Message, sender=Sender.CLIENT):
 class Subscribe(Message, sender=Sender.CLIENT):
     """Ask for a snapshot of all ranks and, unless ``once``, for every change after it; no change in between is lost.
 
-    With ``logs`` the texts of log points of all ranks come, too.
+    With ``logs`` the texts of log points of all ranks come, too. With ``fold`` the ranks of the snapshot come such that
+    what several have in common stands there once.
     """
 
     once: bool = False
     logs: bool = False
+    fold: bool = False
 
 
 class Attach(Message, sender=Sender.CLIENT):
@@ -92,7 +94,8 @@ class Question(Message, sender=Sender.CLIENT):
     With ``stops`` a ``where`` asks for the states of the job's stops instead. ``frame`` is the frame to evaluate or run
     in, or to open the debugger at: a function's name, or a number as Python indexes a list of the frames, outermost
     first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the stack. ``asked`` is how many
-    ranks have the same question and can answer it, over all its pages; 0 is unknown.
+    ranks have the same question and can answer it, over all its pages; 0 is unknown. With ``fold`` an answer that many
+    ranks have in common comes once, with the keys of all.
     """
 
     request: Integer
@@ -109,6 +112,7 @@ class Question(Message, sender=Sender.CLIENT):
     frame: FrameName = ""
     look: Look = Look.STACK
     asked: Count = 0
+    fold: bool = False
 
     def __post_init__(self) -> None:
         """Refuse an inquiry that is longer than a text."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from dbg_wire.limits import KIB, MAX_ANSWER_BYTES, MAX_TEXT
-from dbg_wire.records.bounds import MAX_NUMBER, Age, Count, RankNumber, Sentence, Word, elements, integers, reals
+from dbg_wire.records.bounds import MAX_NUMBER, Age, Count, Line, RankNumber, Sentence, Word, elements, integers, reals
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import Record, Row, length_of, within_bytes
 
@@ -19,6 +19,9 @@ MAX_WAIT_FRAMES = 40
 
 MAX_AWAITED = 64
 """Threads and tasks that one wait is for: a group of tasks may be larger, and its first ones tell why."""
+
+MAX_LOOPS = 32
+"""Loops around the frames of a waiting thread."""
 
 MAX_COLLECTIVES = 64
 """Unfinished collectives that one rank tells of: more in one group only repeat the first."""
@@ -73,6 +76,8 @@ class WaitKind(str, enum.Enum):
     """An exception has ended the thread."""
     HANDLED = "handled"
     """The thread handles an exception, whatever it is in besides."""
+    KEPT = "kept"
+    """A variable of the thread keeps an exception that it has caught."""
     UNKNOWN = "unknown"
 
 
@@ -134,13 +139,21 @@ class CollectiveSeen(Row, tag="collective"):
     root: RankNumber | None = None
 
 
+class LoopSeen(Record):
+    """A loop that a frame of a thread is in: the place of the frame among those told, and the loop's lines."""
+
+    frame: Count
+    first: Line
+    last: Line
+
+
 class ThreadWait(Row, tag="wait"):
     """What one thread or asyncio task is in; ``text`` is the end of a sentence: ``waits for a lock that pump holds``.
 
     ``awaits`` are the ``number`` of each thread and task of the rank without which the wait does not end. ``holder`` is
     the process on the rank's host that alone has what it waits for, such as the lock of a file, None if that isn't
     known. ``is_sure`` says that the kernel or the interpreter tells it, not the code alone. ``frames`` are the
-    innermost ones, outermost first.
+    innermost ones, outermost first, and ``loops`` those that they are in, the innermost first.
     """
 
     thread: Sentence
@@ -152,6 +165,7 @@ class ThreadWait(Row, tag="wait"):
     is_sure: bool = False
     frames: InnermostFrames = ()
     holder: Count | None = None
+    loops: Annotated[tuple[LoopSeen, ...], elements(MAX_LOOPS)] = ()
 
 
 class OtherProcess(Row, tag="other-process"):

@@ -18,6 +18,7 @@ from dbg_broker.hub.cluster.remote_terminal import HostedLegs
 from dbg_broker.hub.cluster.tokens import SharedTokens
 from dbg_broker.net.bus.buckets import BucketName
 from dbg_broker.net.bus.bus import Bus, BusHandlers
+from dbg_broker.net.metrics import ClusterFigures
 from dbg_broker.net.websocket import CloseCode
 from dbg_wire.errors import PeerError, printable
 
@@ -133,6 +134,25 @@ class Cluster:
         """
         self._note_absence(self._hub.timers.clock())
         return self.owners.withholds(key, number)
+
+    @property
+    def nats_silent(self) -> float | None:
+        """Return for how many seconds NATS has not answered; None while it does, or for a moment in which it may."""
+        lost_at = self._bus.lost_at
+        return None if self._bus.is_up or lost_at is None else round(self._hub.timers.clock() - lost_at, 3)
+
+    def figures(self) -> ClusterFigures:
+        """Return what is counted."""
+        meters = self._bus.meters
+        return ClusterFigures(
+            brokers=1 + len(self.members),
+            nats_silent=self.nats_silent or 0.0,
+            claims_waiting=self.owners.waiting,
+            sent=meters.sent,
+            received=meters.received,
+            refused=meters.refused,
+            gaps=meters.gaps,
+        )
 
     def why_unreachable(self, broker: str) -> str:
         """Return in a sentence why a broker's ranks can't be reached."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from dbg_broker.hub import departures
-from dbg_broker.ranks.questions import MIN_SECONDS
+from dbg_broker.ranks.questions import MIN_SECONDS, body_in
 from dbg_wire.codec import decode, type_name
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Answers, Kind, Progress, RankAnswer, Sender
@@ -52,6 +52,7 @@ class _Head(msgspec.Struct):
 
     key: str
     kind: Kind
+    also: tuple[str, ...] = ()
 
 
 def seconds_there(left: float) -> float:
@@ -88,18 +89,19 @@ def settle_all(hub: Hub, remote: RemoteQuestion, why: str) -> None:
 
 def _enter(hub: Hub, remote: RemoteQuestion, text: bytes) -> None:
     head = _read(_heads, text)
-    if head.key not in remote.missing:
-        return
-    del remote.missing[head.key]
-    if head.kind is Kind.SILENT:
-        # The seconds that it names are those of the other broker.
-        silent = RankAnswer(key=head.key, kind=Kind.SILENT, text=f"no answer in {remote.seconds:g} s")
-        hub.settle(remote.number, silent)
-        return
-    finished = hub.ranks.questions.answer(head.key, remote.number, text)
-    departures.bound_answers(hub)
-    if finished is not None:
-        hub.deliver(finished)
+    body = body_in(text, head.key, is_folded=bool(head.also))
+    for key in (head.key, *head.also):
+        if key not in remote.missing:
+            continue
+        del remote.missing[key]
+        if head.kind is Kind.SILENT:
+            # The seconds that it names are those of the other broker.
+            hub.settle(remote.number, RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {remote.seconds:g} s"))
+            continue
+        finished = hub.ranks.questions.answer(key, remote.number, body)
+        departures.bound_answers(hub)
+        if finished is not None:
+            hub.deliver(finished)
 
 
 _pages, _heads = msgspec.json.Decoder(_Page), msgspec.json.Decoder(_Head)

@@ -7,6 +7,7 @@ what its home has learnt meanwhile: lists are joined, whoever had them. The home
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -29,6 +30,9 @@ SHARE_SECONDS = 3.0
 
 REFRESH_SECONDS = 30.0
 """Seconds after which the bucket is read in any case: NATS tells of a change once, and may drop that."""
+
+MAX_NAMES = 10
+"""Names of tokens in a line of the log."""
 
 MAX_ATTEMPTS = 100
 """Writes that others come before: each of them has added something, and brokers have only so much to add."""
@@ -94,12 +98,9 @@ class SharedTokens:
             task.cancel()
 
     def _changed(self, _: str, value: bytes | None) -> None:
-        if value is not None:
-            try:
-                told = parse_issued(value)
-            except ValueError:
-                logger.error("the tokens of the other brokers can't be taken: %s", UnreadableList())
-                return
+        # It may be a write that the bucket has refused, or no list at all: what counts is read then.
+        with contextlib.suppress(ValueError):
+            told = parse_issued(value or b"")
             is_new = self._take(self._known.joined(told))
             if not is_new and told == self._known:
                 return
@@ -109,7 +110,15 @@ class SharedTokens:
         """Take a list that holds all of the known one, and tell whether it is another one."""
         if joined == self._known:
             return False
+        before, after = ({one.digest: one.name for one in issued.tokens} for issued in (self._known, joined))
         self._known = joined
+        for what, names in (
+            ("issued", [name for digest, name in after.items() if digest not in before]),
+            ("revoked", [name for digest, name in before.items() if digest not in after]),
+        ):
+            if names:
+                more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+                logger.info("other brokers have %s %s", what, ", ".join(names[:MAX_NAMES]) + more)
         self.use()
         return True
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import random
 import ssl
@@ -21,7 +20,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import errors
 
-from dbg_broker.net.bus.buckets import ANSWER_SECONDS
+from dbg_broker.net.bus.buckets import ANSWER_SECONDS, BusDown
 from dbg_broker.net.bus.login import NOBODY, Login
 from dbg_wire import limits
 from dbg_wire.errors import DbgError, error_line, printable
@@ -202,6 +201,9 @@ async def _open(url: str, servers: Servers, name: str) -> NatsConnection:
     return connection[0]
 
 
+WITHOUT_JETSTREAM = frozenset({None, 10039, 10076})
+"""JetStream's numbers of the errors that it is not there at all, or not for this account; None if nobody answers."""
+
 REFUSED_STATUS = 5
 """The exit status of a peer that answers and refuses."""
 
@@ -229,7 +231,7 @@ def _why_not(url: str, servers: Servers, error: Exception) -> CantJoin:
 
 
 async def check_server(connection: NatsConnection) -> None:
-    """Raise CantJoin if this NATS is too old, or has nothing that keeps buckets."""
+    """Raise CantJoin if this NATS is too old, or keeps no buckets, and BusDown if it has no leader now."""
     if connection.release < OLDEST:
         release, oldest = (".".join(map(str, numbers)) for numbers in (connection.release, OLDEST))
         raise CantJoin(
@@ -238,10 +240,9 @@ async def check_server(connection: NatsConnection) -> None:
         )
     try:
         await connection.jetstream.account_info()
-    except (errors.ServiceUnavailableError, nats.errors.NoRespondersError):
+    except errors.ServiceUnavailableError as error:
+        if error.err_code not in WITHOUT_JETSTREAM:
+            raise BusDown(error_line(error)) from None
         raise CantJoin(f"NATS at {connection.url} runs without JetStream", "start nats-server with -js") from None
-    except (nats.errors.Error, asyncio.TimeoutError, json.JSONDecodeError) as error:
-        raise CantJoin(
-            f"JetStream of NATS at {connection.url} does not answer ({error_line(error)})",
-            "look whether more than half of its servers are up",
-        ) from None
+    except (nats.errors.Error, asyncio.TimeoutError, ValueError) as error:
+        raise BusDown(error_line(error)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
@@ -20,7 +21,7 @@ ODD: tuple[Any, ...] = (
     *([], [[]], {}, {"type": "seat"}, [None] * 20),
     *(b'\x81\x10{"type":"seat"', b'{"type":"attach","key":"' + b"x" * 500 + b'"}', key(0), key(1), "two", "three"),
 )
-SEEDS = 40
+SEEDS = 20
 
 
 def mutated(value: Any, random_: random.Random) -> Any:
@@ -56,6 +57,8 @@ async def talk(several: Several) -> set[bytes]:
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_no_message_of_another_broker_raises(several: Several, seed: int) -> None:
     random_ = random.Random(seed)  # noqa: S311 - tries, no secrets
+    failed: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
     said = sorted(await talk(several))
     taken = 0
     for _ in range(300):
@@ -71,10 +74,11 @@ async def test_no_message_of_another_broker_raises(several: Several, seed: int) 
         handlers = several.nats.buses[receiver].handlers
         assert handlers is not None
         handlers.received(sender, payload)
-    assert taken > 10
+    assert taken > 0
     # What was begun by it ends without an error, and each broker goes on with its own ranks.
     for number, broker in enumerate(several.brokers[:2]):
         fresh = await broker.rank(number + 5)
         terminal = await broker.seated(key(number + 5))
         await fresh.say(Notice(text="there"))
         assert (await terminal.expect(Notice)).text == "there"
+    assert failed == []

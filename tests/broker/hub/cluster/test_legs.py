@@ -373,7 +373,7 @@ async def test_a_rank_that_comes_elsewhere_before_its_broker_counts_as_gone_has_
     _, terminal, _ = await seated(several, at=1)
     several.nats.buses["one"].leave()
     await several.brokers[2].rank(0)
-    assert (await terminal.closed())[0] == CloseCode.SHUTDOWN
+    assert (await terminal.closed()) == (CloseCode.SHUTDOWN, "its rank is at another broker now")
 
 
 async def test_a_terminal_goes_from_the_rank_of_one_broker_to_that_of_another(several: Several) -> None:
