@@ -118,8 +118,7 @@ def test_the_stop_and_the_seat_come_back_with_the_broker(processes: Processes, h
             await terminal.socket.send_bytes(b"n")
             await asyncio.to_thread(broker.restart)
             await live.until("link", lambda said: bool(said["up"]))
-            state = await until_line(terminal, STOP + 1)
-            assert (state["driving"], state["link"]) == (True, "")
+            await terminal.until("state", lambda said: _line(said) == STOP + 1 and said["driving"] and not said["link"])
             assert (await live.answer(1, "eval n"))["document"]["groups"][0]["text"] == "0"
 
     run(work)
