@@ -29,8 +29,11 @@ from dbg_broker.home.issued import (
 )
 from dbg_broker.home.tokens import make_throw_away_tokens
 from dbg_broker.hub.cluster.feed import mirrored
+from dbg_broker.hub.cluster.members import read_presence
 from dbg_broker.hub.cluster.messages import CloseLeg, LegFrame, MirrorPage, decode, encode
 from dbg_broker.hub.cluster.mirror import record_of
+from dbg_broker.hub.cluster.owners import read_owner
+from dbg_broker.net.bus.frames import Receiving, Sending
 from dbg_broker.net.connection import PeerConnection, logger
 from dbg_broker.net.connections import Connections, Handlers
 from dbg_broker.net.http import Connected, admit
@@ -44,6 +47,8 @@ from dbg_wire.errors import BadSecretFile, PeerError
 from dbg_wire.limits import MAX_FRAME_BYTES
 from dbg_wire.messages import Audience
 from dbg_wire.records.ranks import SeatCounts, rank_document
+from dbg_wire.records.record import encode_record
+from tests.broker.hub.cluster.brokers import presence
 from tests.broker.peers import registration
 from tests.fuzz.target import Target, pieces_of, whole
 
@@ -262,6 +267,28 @@ def masked(opcode: Opcode, payload: bytes, *, fin: bool = True) -> bytes:
     return Frame(opcode, payload, fin).serialize(mask=True)
 
 
+def bus_frames(data: bytes) -> None:
+    """Take frames of the bus, whose contents are no longer than what has come."""
+    receiving = Receiving()
+    joined = [payload for frame in pieces_of(data) if (payload := receiving.take(frame)) is not None]
+    assert sum(map(len, joined)) <= len(data)
+
+
+def some_frames() -> list[bytes]:
+    """Return the frames of two messages, one of them cut, and a beat."""
+    sending = Sending(20)
+    return [*sending.frames(b"short"), *sending.frames(b"one that is cut in parts"), sending.beat()]
+
+
+def in_buckets(data: bytes) -> None:
+    """Read what the buckets hold of brokers and of ranks."""
+    with suppress(PeerError):
+        found = read_presence(data)
+        assert read_presence(encode_record(found).encode()) == found
+    owner = read_owner(data)
+    assert owner is None or owner.dial >= 0
+
+
 ENTRY = encode_entry(Entry(at=1.7e9, what=What.ATTACH, role="driver", terminal="me@h", job="A", ranks="g0:1", count=2))
 TARGETS = (
     Target(
@@ -298,4 +325,6 @@ TARGETS = (
         ),
     ),
     Target("issued", issued, (an_issued_list(),)),
+    Target("bus_frames", bus_frames, (*some_frames(), b"".join(some_frames()))),
+    Target("in_buckets", in_buckets, (encode_record(presence("one")).encode(), b'{"broker":"a","dial":3,"key":"k"}')),
 )

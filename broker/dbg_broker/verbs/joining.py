@@ -48,6 +48,11 @@ async def _look(servers: Servers, site: str) -> None:
     connection, until = await open_connection(servers, "that looks"), time.monotonic() + READY_SECONDS
     try:
         while (why := await _why_not_ready(connection, site)) is not None:
+            if connection.complaint:
+                raise CantJoin(
+                    f"NATS at {connection.url} does not allow what brokers do ({printable(connection.complaint)})",
+                    "give these credentials the subjects dbg_broker.>, $KV.>, $JS.API.> and _INBOX.>",
+                )
             if time.monotonic() >= until:
                 raise CantJoin(
                     f"NATS at {connection.url} can't keep what brokers share ({printable(why)})",

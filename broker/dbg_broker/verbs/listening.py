@@ -118,6 +118,8 @@ def announce(
     for line in lines_to_paste("where it is not", address, f"DBG_TOKEN_FILE={token_file}", columns):
         say(line)
     say(f"from your own machine:  ssh -L {port}:{reached_at}:{port} {socket.gethostname()}")
+    if settings.cluster is not None:
+        say(f"one of several brokers, joined by NATS at {', '.join(settings.cluster.servers)}")
     for line in _driver_token_lines(settings.driver_token):
         say(line)
     if settings.listen.is_loopback:

@@ -64,6 +64,18 @@ def test_credentials(home: Path, tmp_path: Path) -> None:
         assert "word" not in line
 
 
+def test_credentials_that_may_not_do_what_brokers_do(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "credentials"
+    file.write_text("me:word")
+    file.chmod(0o600)
+    users = 'authorization { users = [{ user: me, password: "word", permissions: { publish: ["x"] } }] }'
+    with server(tmp_path, users) as nats:
+        line = refusal(home, "--cluster", nats.url, "--cluster-credentials", str(file), status=1)
+    assert f"NATS at {nats.url} does not allow what brokers do (" in line
+    assert "permissions violation" in line
+    assert "$JS.API.>" in line
+
+
 def test_nats_without_jetstream(home: Path, processes: Processes) -> None:
     (port,) = free_ports(1)
     nats = processes.start("nats", ["nats-server", "-a", "127.0.0.1", "-p", str(port)])

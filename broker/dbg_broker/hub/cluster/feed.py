@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 PAGE_BYTES = 128 * limits.KIB
 """Bytes after which a page ends: a quarter of what NATS carries in one message, since its last rank may be large."""
 
-PAGE_RANKS = 256
-"""Ranks in one page: they are entered in some milliseconds."""
+STEP_RANKS = 128
+"""Ranks that are told in one step: they take half a millisecond."""
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -47,6 +48,9 @@ class ChangeFeed:
         # Nobody hears of a rank before this broker's claim of it has succeeded; an orphan is told by nobody.
         if rank is not None and (rank.elsewhere is not None or not rank.fence):
             return
+        if not len(self._cluster.members):
+            # Whoever comes asks for all ranks.
+            return
         if not self._dirty and not self._is_telling:
             self._hub.timers.schedule(0, self._tell)
         self._dirty[key] = None
@@ -65,20 +69,30 @@ class ChangeFeed:
             if self._dirty:
                 self._hub.timers.schedule(0, self._tell)
 
-    def _sync(self, sender: str, _: Sync) -> None:
+    def _sync(self, sender: str, message: Sync) -> None:
         """Tell a broker all ranks, in slices; what changes meanwhile is told to all."""
-        self._hub.connections.turns.begin(self._telling_all(sender), NOBODY)
+        self._hub.connections.turns.begin(self._telling_all(sender, message.number), NOBODY)
 
-    def _telling_all(self, to: str) -> Iterator[None]:
+    def _telling_all(self, to: str, number: int) -> Iterator[None]:
         def send(page: MirrorPage) -> bool:
             return self._cluster.send(to, page)
 
         keys = [rank.key for rank in self._hub.ranks.registry.ranks() if rank.elsewhere is None]
         yield from self._pages(keys, send)
-        send(MirrorPage(last=True))
+        send(MirrorPage(ends=number))
 
     def _pages(self, keys: Iterable[str], send: Callable[[MirrorPage], bool]) -> Iterator[None]:
-        """Send what is true of these ranks now, a page at a time."""
+        """Send what is true of these ranks, some of them in each step.
+
+        What is read of a rank is sent in the same step: a change that is told meanwhile must not be overtaken by it.
+        """
+        left = iter(keys)
+        while some := tuple(islice(left, STEP_RANKS)):
+            for page in self._pages_of(some):
+                send(page)
+            yield
+
+    def _pages_of(self, keys: Iterable[str]) -> Iterator[MirrorPage]:
         told: list[msgspec.Raw] = []
         gone: list[str] = []
         size = 0
@@ -90,12 +104,11 @@ class ChangeFeed:
             elif rank.elsewhere is None and rank.fence:
                 told.append(msgspec.Raw(_encoder.encode(self._mirrored(rank))))
                 size += len(told[-1])
-            if size >= PAGE_BYTES or len(told) + len(gone) >= PAGE_RANKS:
-                send(_page(told, gone))
+            if size >= PAGE_BYTES:
+                yield _page(told, gone)
                 told, gone, size = [], [], 0
-            yield
         if told or gone:
-            send(_page(told, gone))
+            yield _page(told, gone)
 
     def _mirrored(self, rank: RankRecord) -> MirroredRank:
         seats = self._hub.terminals.seats.counts_at(rank.key)

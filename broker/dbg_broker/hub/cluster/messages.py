@@ -95,16 +95,22 @@ class MirroredRank(Record, array_like=True):
 class MirrorPage(ClusterMessage, tag="mirror"):
     """Tell what is true of ranks of the sender, a page at a time; ``gone`` are keys that it lists no more.
 
-    ``last`` ends the answer to a :class:`Sync`: ranks of the sender that none of its pages had are gone.
+    ``ends`` is the number of the :class:`Sync` that is answered whole by now, 0 for none: ranks of the sender that no
+    page had since then are gone.
     """
 
     ranks: Annotated[tuple[MirroredRank, ...], msgspec.Meta(max_length=MAX_RANKS_OF_PAGE)] = ()
     gone: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MAX_RANKS_OF_PAGE)] = ()
-    last: bool = False
+    ends: Count = 0
 
 
 class Sync(ClusterMessage, tag="sync"):
-    """Ask a broker for all its ranks: the sender has just come, or has missed messages."""
+    """Ask a broker for all its ranks: the sender has just come, or has missed messages.
+
+    ``number`` tells it from those that the sender has asked before, which may still be being answered.
+    """
+
+    number: Count
 
 
 # ------------------------------------------------------------------------------------------------------------- the legs

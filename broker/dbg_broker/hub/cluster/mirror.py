@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import TYPE_CHECKING
 
 from dbg_broker.hub import departures
@@ -38,6 +39,9 @@ class Mirror:
         self._waiting: dict[str, deque[MirrorPage]] = {}
         self._named: dict[str, set[str]] = {}
         """The ranks that a broker has named since it was asked for all."""
+        self._asked: dict[str, int] = {}
+        """The number of the last time that it was."""
+        self._numbers = count(1)
         cluster.on(MirrorPage, self._receive)
 
     # ---------------------------------------------------------------------------------------------------------- brokers
@@ -46,12 +50,14 @@ class Mirror:
         """Ask a broker for all its ranks; those that it does not name are gone."""
         self._waiting.pop(broker, None)
         self._named[broker] = set()
-        self._cluster.send(broker, Sync())
+        self._asked[broker] = number = next(self._numbers)
+        self._cluster.send(broker, Sync(number=number))
 
     def gone(self, broker: str) -> None:
         """Note that a broker has gone: its ranks are lost until they register anew."""
         self._waiting.pop(broker, None)
         self._named.pop(broker, None)
+        self._asked.pop(broker, None)
         hub, now = self._hub, self._hub.timers.clock()
         for rank in self._ranks_of(broker):
             hub.ranks.registry.orphaned(rank, now)
@@ -102,7 +108,7 @@ class Mirror:
                     return
             for key in page.gone:
                 self._forget(sender, key)
-            if page.last:
+            if page.ends and page.ends == self._asked.get(sender):
                 self._end_sync(sender)
             yield
 

@@ -47,7 +47,7 @@ BEGINNING = "beginning"
 """Key that counts how often the bucket has begun anew."""
 
 
-class _Owner(Record):
+class Owner(Record):
     """What the bucket holds of a rank: its broker, and the number of the connection that it has there."""
 
     broker: Word
@@ -263,7 +263,7 @@ class Owners:
 
     def _may_go_on(self, key: str, claim: _Claim, entry: Entry | None) -> bool:
         """Take note of who has a rank, and tell whether this broker may claim it in spite of that."""
-        owner = None if entry is None else _read(_Owner, entry.value)
+        owner = None if entry is None else read_owner(entry.value)
         claim.last = 0 if entry is None else entry.revision
         if owner is None or owner.broker == self._name or owner.dial <= claim.dial:
             return True
@@ -295,7 +295,7 @@ class Owners:
             await self._buckets.forget(BucketName.RANKS, _name(key), _revision(fence))
 
     def _value(self, key: str, claim: _Claim) -> bytes:
-        return encode_record(_Owner(broker=self._name, dial=claim.dial, key=key)).encode()
+        return encode_record(Owner(broker=self._name, dial=claim.dial, key=key)).encode()
 
     # ------------------------------------------------------------------------------------------------------- beginnings
 
@@ -323,6 +323,11 @@ def _revision(fence: int) -> int:
 def _name(key: str) -> str:
     """Return a rank's key as NATS takes it, which has a narrow alphabet for keys."""
     return hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+def read_owner(value: bytes) -> Owner | None:
+    """Return who has a rank, None if the entry can't be read."""
+    return _read(Owner, value)
 
 
 def _read(kind: type[R], value: bytes) -> R | None:

@@ -78,7 +78,14 @@ class NatsConnection:
         """Which server it leads to."""
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.jetstream: Any = client.jetstream(timeout=ANSWER_SECONDS)
+        self.complaint = ""
+        """What the server has refused last, in its words: a subject that these credentials may not use."""
         self._why = "the connection has ended"
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it has not ended."""
+        return bool(self._client.is_connected)
 
     @property
     def servers(self) -> int:
@@ -128,6 +135,9 @@ class NatsConnection:
         """Take note of an error of the client's: why the connection ends, or of what took a message."""
         if isinstance(error, nats.errors.SlowConsumerError):
             # The receiver finds by the numbers that something is missing.
+            return
+        if "permissions violation" in str(error).lower():
+            self.complaint = error_line(error)
             return
         if isinstance(error, (nats.errors.Error, OSError, asyncio.TimeoutError)):
             self._why = error_line(error)

@@ -41,7 +41,7 @@ async def test_a_message_reaches_the_function_for_its_kind_and_none_of_a_strange
     got: list[tuple[str, object]] = []
     two.on(LegTaken, lambda sender, message: got.append((sender, message)))
     assert one.send("two", LegTaken(leg=1, count=5))
-    assert one.send("two", Sync())
+    assert one.send("two", Sync(number=1))
     assert nats.join("stranger").send("two", encode(LegTaken(leg=2, count=6)))
     await settled()
     assert got == [("one", LegTaken(leg=1, count=5))]

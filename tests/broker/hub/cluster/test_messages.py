@@ -41,8 +41,8 @@ RANK = MirroredRank(
 
 EXAMPLES: tuple[ClusterMessage, ...] = (
     Hello(presence=presence("other"), answers=True),
-    MirrorPage(ranks=(RANK,), gone=("other",), last=True),
-    Sync(),
+    MirrorPage(ranks=(RANK,), gone=("other",), ends=3),
+    Sync(number=3),
     OpenLeg(leg=1, role=Role.DRIVER, name="me@host", token="", job=None, digest=b"d" * 32, peer="10.0.0.1:5"),
     LegText(leg=1, text=b"{}"),
     LegData(leg=1, data=bytes(range(256))),

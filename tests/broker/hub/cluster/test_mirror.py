@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.hub import departures
 from dbg_broker.hub.cluster.feed import mirrored
-from dbg_broker.hub.cluster.messages import MirrorPage, Sync
+from dbg_broker.hub.cluster.messages import MirroredRank, MirrorPage, Sync, decode
 from dbg_broker.hub.cluster.mirror import is_newer, record_of
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.rank_record import Elsewhere, RankRecord
@@ -134,7 +135,8 @@ async def test_a_newcomer_learns_all_ranks_and_forgets_what_is_not_named(several
 
 
 async def test_pages_of_many_ranks_arrive_whole(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbg_broker.hub.cluster.feed.PAGE_RANKS", 3)
+    monkeypatch.setattr("dbg_broker.hub.cluster.feed.STEP_RANKS", 3)
+    monkeypatch.setattr("dbg_broker.hub.cluster.feed.PAGE_BYTES", 1000)
     for number in range(8):
         await several.brokers[0].rank(number)
     several.clusters[2].mirror.ask("one")
@@ -249,3 +251,45 @@ async def test_the_place_of_a_rank_that_has_ended_is_told(several: Several) -> N
     known = several.brokers[1].hub.ranks.registry.find(key(0))
     assert known is not None
     assert known.frames == (WHERE,)
+
+
+async def test_what_is_told_of_a_rank_is_true_when_it_is_told(
+    several: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dbg_broker.hub.cluster.feed.STEP_RANKS", 2)
+    for number in range(5):
+        await several.brokers[0].rank(number)
+    await several.listed(4)
+    hub, told = several.brokers[0].hub, []
+
+    def send(page: MirrorPage) -> bool:
+        for one in msgspec.msgpack.decode(msgspec.msgpack.encode(page.ranks), type=tuple[MirroredRank, ...]):
+            known = hub.ranks.registry.find(one.registration.identity.key)
+            assert known is not None
+            assert one.registration.report.queued == known.report.queued
+            told.append(known.key)
+        return True
+
+    keys = [key(number) for number in range(5)]
+    for step, _ in enumerate(several.clusters[0].feed._pages(keys, send), 1):
+        # Each rank changes between two steps, and is told of by another page at once.
+        for one in keys:
+            rank = hub.ranks.registry.find(one)
+            assert rank is not None
+            rank.report = rank.report.replace(queued=step)
+    assert told == keys
+
+
+async def test_the_end_of_an_earlier_answer_ends_no_later_one(several: Several) -> None:
+    await several.brokers[0].rank(0)
+    await several.listed(0)
+    mirror, hub = several.clusters[1].mirror, several.brokers[1].hub
+    sent = several.nats.buses["two"].sent
+    several.clusters[0].on(Sync, lambda sender, message: None)
+    mirror.ask("one")
+    mirror.ask("one")
+    first, second = [message for _, payload in sent if isinstance(message := decode(payload), Sync)][-2:]
+    mirror._receive("one", MirrorPage(ends=first.number))
+    assert hub.ranks.registry.find(key(0)) is not None
+    mirror._receive("one", MirrorPage(ends=second.number))
+    await several.until(lambda: hub.ranks.registry.find(key(0)) is None)
