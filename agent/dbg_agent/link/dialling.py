@@ -34,10 +34,13 @@ CONNECT_SECONDS = 2.0
 """Seconds for the peer's kernel to take a connection: our kernel asks ever more rarely, a new attempt asks at once."""
 
 OPEN_SECONDS, LAST_OPEN_SECONDS = 10.0, 40.0
-"""Seconds for TLS and the upgrade, doubled after each attempt that they are over, up to the second: a broker needs some
-of them when thousands of ranks come at once, and what it has done for one that gives up is lost."""
+"""Seconds for TLS and the upgrade, in a large job more, and doubled after an attempt in which they are over, up to the
+second: a broker that thousands of ranks dial at once needs them, and what it does for one that gives up is lost."""
 
-LEAST_OPEN_SECONDS = 3.0
+SERVED_PER_SECOND = 500
+"""Ranks that a broker takes in within a second at least, on a busy host."""
+
+LEAST_OPEN_SECONDS = 6.0
 """Seconds for TLS and the upgrade at least, where they are shared by several brokers: one may be suspended."""
 
 GONE_SECONDS = 3.0
@@ -244,7 +247,7 @@ class Dialler:
         self._is_attended = is_attended
         self._names = names
         self._attempt = 0
-        self.patience = OPEN_SECONDS
+        self.patience = self._usual_patience()
         """Seconds for TLS and the upgrade at the next attempt."""
         self._handover = Handover()
         self._last: Reach | None = None
@@ -261,6 +264,9 @@ class Dialler:
         """Return the seconds to wait before the first attempt: next to none, but in a job of thousands of ranks."""
         return random.uniform(0, self._for_all()) if self._for_all() > FIRST_BACKOFF_SECONDS else 0.0  # noqa: S311
 
+    def _usual_patience(self) -> float:
+        return max(OPEN_SECONDS, min(LAST_OPEN_SECONDS, self._world_size() / SERVED_PER_SECOND))
+
     def _for_all(self) -> float:
         return min(LAST_BACKOFF_SECONDS, self._world_size() / NEWCOMERS_PER_SECOND)
 
@@ -268,7 +274,7 @@ class Dialler:
         """Return the seconds to wait before the next attempt, after one that ended with ``error``, or None if good."""
         self._attempt = 0 if error is None else min(self._attempt + 1, 30)
         has_waited = isinstance(error, BrokerUnreachable) and self.unanswered_since is None
-        self.patience = min(LAST_OPEN_SECONDS, self.patience * 2) if has_waited else OPEN_SECONDS
+        self.patience = min(LAST_OPEN_SECONDS, self.patience * 2) if has_waited else self._usual_patience()
         if isinstance(error, Busy):
             return pause_when_busy(error)
         last = LAST_BACKOFF_SECONDS if error is None or isinstance(error, BrokerUnreachable) else LAST_REFUSED_SECONDS
