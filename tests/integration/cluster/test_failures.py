@@ -16,6 +16,7 @@ from tests.support.broker import RunningBroker
 from tests.support.cluster import Brokers
 from tests.support.nats_servers import NatsServers
 from tests.support.processes import Child, Processes
+from tests.support.proxy import Proxy
 from tests.support.pudb_terminal import DRAWN, wait_for_line
 from tests.support.ranks import (
     NEVER_BOUND_PORTS,
@@ -66,7 +67,8 @@ def stopped_everywhere(brokers: Brokers, count: int) -> None:
 
 def let_all_go(broker: RunningBroker, ranks: list[Child]) -> None:
     """Let all ranks go on from a terminal of one broker."""
-    assert texts(ask(broker.home, "eval", "all", "n")) == {f"0-{len(ranks) - 1}": "42"}
+    name = f"0-{len(ranks) - 1}" if len(ranks) > 1 else "0"
+    assert texts(ask(broker.home, "eval", "all", "n")) == {name: "42"}
     said = attach(broker.home, "continue", "all", "-y")
     assert said.returncode == 0, said.stderr
     assert [rank.wait() for rank in ranks] == [0] * len(ranks)
@@ -201,3 +203,27 @@ def test_clocks_that_differ_by_ten_seconds_are_nothing(
     brokers[2].kill()
     stopped_everywhere(brokers, COUNT)
     let_all_go(brokers[0], ranks)
+
+
+def test_a_broker_that_alone_is_cut_off_from_nats_goes_on_and_joins_the_others_again(
+    processes: Processes, tmp_path: Path
+) -> None:
+    (tmp_path / "nats").mkdir()
+    nats = NatsServers(processes, tmp_path / "nats", 1)
+    nats.start()
+    brokers = Brokers(processes, nats, tmp_path, tmp_path / "tokens")
+    with Proxy(("127.0.0.1", nats.ports[0])) as way:
+        one = brokers.add("--cluster", f"nats://127.0.0.1:{way.port}")
+        two = brokers.add()
+        ranks = start_ranks(processes, one.home, STOPPED, 1, env=first_at(one))
+        stopped_everywhere(brokers, 1)
+        way.cut()
+        one.process.wait_for_output("NATS has gone", stream="stderr")
+        # The other one takes it for gone; the rank stays where it is, and is lost for those who can't reach it.
+        wait_until_states(two.home, {0: "lost"}, timeout=60.0)
+        wait_until_states(one.home, {0: "stopped"})
+        assert texts(ask(one.home, "eval", "all", "n")) == {"0": "42"}
+        way.mend()
+        stopped_everywhere(brokers, 1)
+        assert texts(ask(two.home, "eval", "all", "n")) == {"0": "42"}
+        let_all_go(two, ranks)

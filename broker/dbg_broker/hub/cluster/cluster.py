@@ -168,6 +168,7 @@ class Cluster:
         if now - self._beat_at >= HEARTBEAT_SECONDS:
             self._beat_at = now
             self._announce()
+            self.mirror.sweep(now)
             self._bus.beat()
             self.owners.sweep(now)
         self.tokens.sweep(now)

@@ -30,6 +30,10 @@ MAX_PAGES = 1024
 """Pages of one broker that wait to be entered, 128 MiB: of more all are dropped, and it is asked for its ranks anew."""
 
 
+AGAIN_SECONDS = 3.0
+"""Seconds without a page after which a broker is asked anew for its ranks: what asked it, or its answer, was lost."""
+
+
 class Mirror:
     """The ranks of other brokers. ``moved`` is called with the key of a rank whose broker is another one now."""
 
@@ -41,6 +45,8 @@ class Mirror:
         """The ranks that a broker has named since it was asked for all."""
         self._asked: dict[str, int] = {}
         """The number of the last time that it was."""
+        self._heard: dict[str, float] = {}
+        """When it was, or when it has answered with a page since."""
         self._numbers = count(1)
         cluster.on(MirrorPage, self._receive)
 
@@ -50,14 +56,21 @@ class Mirror:
         """Ask a broker for all its ranks; those that it does not name are gone."""
         self._waiting.pop(broker, None)
         self._named[broker] = set()
+        self._heard[broker] = self._hub.timers.clock()
         self._asked[broker] = number = next(self._numbers)
         self._cluster.send(broker, Sync(number=number))
+
+    def sweep(self, now: float) -> None:
+        """Ask those anew that have not answered."""
+        for broker in [broker for broker in self._named if now - self._heard[broker] >= AGAIN_SECONDS]:
+            self.ask(broker)
 
     def gone(self, broker: str) -> None:
         """Note that a broker has gone: its ranks are lost until they register anew."""
         self._waiting.pop(broker, None)
         self._named.pop(broker, None)
         self._asked.pop(broker, None)
+        self._heard.pop(broker, None)
         hub, now = self._hub, self._hub.timers.clock()
         for rank in self._ranks_of(broker):
             hub.ranks.registry.orphaned(rank, now)
@@ -81,6 +94,7 @@ class Mirror:
     # ------------------------------------------------------------------------------------------------------------ pages
 
     def _receive(self, sender: str, page: MirrorPage) -> None:
+        self._heard[sender] = self._hub.timers.clock()
         pages = self._waiting.get(sender)
         if pages is None:
             self._waiting[sender] = pages = deque((page,))

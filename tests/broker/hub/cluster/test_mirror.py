@@ -293,3 +293,14 @@ async def test_the_end_of_an_earlier_answer_ends_no_later_one(several: Several) 
     assert hub.ranks.registry.find(key(0)) is not None
     mirror._receive("one", MirrorPage(ends=second.number))
     await several.until(lambda: hub.ranks.registry.find(key(0)) is None)
+
+
+async def test_a_broker_whose_answer_is_lost_is_asked_anew(several: Several) -> None:
+    await several.brokers[0].rank(0)
+    await several.listed(0)
+    hub, bus = several.brokers[1].hub, several.nats.buses["two"]
+    bus.loses = True
+    several.clusters[1].mirror.unheard()
+    several.clusters[1].mirror.ask("one")
+    bus.loses = False
+    await several.until(lambda: (hub.ranks.registry.find(key(0)) or told()).state is RankState.STOPPED)
