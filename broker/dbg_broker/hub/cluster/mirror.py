@@ -29,6 +29,10 @@ logger = logging.getLogger("dbg_broker")
 MAX_PAGES = 1024
 """Pages of one broker that wait to be entered, 128 MiB: of more all are dropped, and it is asked for its ranks anew."""
 
+SYNC_SECONDS = 5.0
+"""Seconds without a page after which a broker is asked for its ranks again: brokers come to a NATS that is back one after
+the other, and what is said to one that is not there yet is lost."""
+
 
 class Mirror:
     """The ranks of other brokers. ``moved`` is called with the key of a rank whose broker is another one now."""
@@ -41,6 +45,8 @@ class Mirror:
         """The ranks that a broker has named since it was asked for all."""
         self._asked: dict[str, int] = {}
         """The number of the last time that it was."""
+        self._due: dict[str, float] = {}
+        """When it is asked again, as it has not told all."""
         self._numbers = count(1)
         cluster.on(MirrorPage, self._receive)
 
@@ -51,13 +57,20 @@ class Mirror:
         self._waiting.pop(broker, None)
         self._named[broker] = set()
         self._asked[broker] = number = next(self._numbers)
+        self._due[broker] = self._hub.timers.clock() + SYNC_SECONDS
         self._cluster.send(broker, Sync(number=number))
+
+    def sweep(self, now: float) -> None:
+        """Ask those again that have not told all, and of which nothing comes."""
+        for broker in [broker for broker, due in self._due.items() if now >= due and broker not in self._waiting]:
+            self.ask(broker)
 
     def gone(self, broker: str) -> None:
         """Note that a broker has gone: its ranks are lost until they register anew."""
         self._waiting.pop(broker, None)
         self._named.pop(broker, None)
         self._asked.pop(broker, None)
+        self._due.pop(broker, None)
         hub, now = self._hub, self._hub.timers.clock()
         for rank in self._ranks_of(broker):
             hub.ranks.registry.orphaned(rank, now)
@@ -81,6 +94,8 @@ class Mirror:
     # ------------------------------------------------------------------------------------------------------------ pages
 
     def _receive(self, sender: str, page: MirrorPage) -> None:
+        if sender in self._due:
+            self._due[sender] = self._hub.timers.clock() + SYNC_SECONDS
         pages = self._waiting.get(sender)
         if pages is None:
             self._waiting[sender] = pages = deque((page,))
@@ -113,6 +128,7 @@ class Mirror:
             yield
 
     def _end_sync(self, sender: str) -> None:
+        self._due.pop(sender, None)
         named = self._named.pop(sender, None)
         if named is not None:
             for rank in self._ranks_of(sender):
