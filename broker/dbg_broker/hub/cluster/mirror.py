@@ -30,8 +30,10 @@ MAX_PAGES = 1024
 """Pages of one broker that wait to be entered, 128 MiB: of more all are dropped, and it is asked for its ranks anew."""
 
 SYNC_SECONDS = 5.0
-"""Seconds without a page after which a broker is asked for its ranks again: brokers come to a NATS that is back one after
-the other, and what is said to one that is not there yet is lost."""
+"""Seconds without a page after which a broker is asked for its ranks again.
+
+Brokers come to a NATS that is back one after the other, and what is said to one before it is there is lost.
+"""
 
 
 class Mirror:
