@@ -25,6 +25,9 @@ max_payload: {max_payload}
 jetstream {{ store_dir: "{store}", max_memory_store: 128M, max_file_store: 128M }}
 """
 
+MAX_PAYLOAD = 1024 * 1024
+"""Bytes of one message, as NATS has it by itself."""
+
 CLUSTER = """\
 cluster {{ name: tests, listen: "127.0.0.1:{port}", routes: [{routes}] }}
 """
@@ -43,7 +46,7 @@ class NatsServers:
     """Servers of NATS that are one cluster, or a single one; ``more`` is more of their configuration."""
 
     def __init__(
-        self, processes: Processes, directory: Path, count: int = 3, *, more: str = "", max_payload: int = 1024 * 1024
+        self, processes: Processes, directory: Path, count: int = 3, *, more: str = "", max_payload: int = MAX_PAYLOAD
     ) -> None:
         self._processes, self._directory = processes, directory
         self.count = count

@@ -180,7 +180,10 @@ class Arrivals(Generic[C]):
 
     def has_room(self, now: float) -> bool:
         """Tell whether one more may come: there is a free place, or one that may be closed for it."""
-        return len(self) < self._places or self.oldest(now) is not None or self._most > FEW_OF_ADDRESS
+        if len(self) < self._places or self.oldest(now) is not None:
+            return True
+        # One that has said nothing yet may have had its time in a moment.
+        return not self._silent and self._most > FEW_OF_ADDRESS
 
     def surplus(self, now: float) -> C | None:
         """Return the connection to close because more wait than may now; None if none is to be closed yet."""

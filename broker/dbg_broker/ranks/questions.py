@@ -37,9 +37,8 @@ RANK_COST = 300
 FOLDED_KEYS = 256
 """Ranks of one folded answer: their keys are some ten KiB."""
 
-_OTHERS = b',"also":['
-_NO_OTHERS = _OTHERS + b"]}"
-"""How the JSON text of a RankAnswer ends that is of several ranks, or of one."""
+_NO_OTHERS = b',"also":[]}'
+"""How the JSON text of one rank's RankAnswer ends, if it has all fields."""
 
 MAX_TERMINAL_BYTES = 128 * limits.MIB
 """Bytes of answers that wait for one terminal, as they lie in memory: gathered for a question that is open, or not read
@@ -376,14 +375,16 @@ def passed_on(answer: Answer) -> bytes:
 
 def body_of(answer: RankAnswer) -> bytes:
     """Return the body of an answer that the broker gives itself."""
-    return body_in(encode_record(answer.replace(also=())).encode(), answer.key)
+    return body_in(encode_record(answer.replace(also=())).encode(), answer.key) or b""
 
 
-def body_in(text: bytes, key: str, *, is_folded: bool = False) -> bytes:
-    """Return the body of the JSON text of a RankAnswer, which is ``key``'s, and others' if it ``is_folded``."""
-    body = text.removeprefix(b'{"key":%s,' % msgspec.json.encode(key))
-    # No text in JSON has these characters, as its quotes are escaped.
-    return body[: body.rindex(_OTHERS)] + b"}" if is_folded or body.endswith(_NO_OTHERS) else body
+def body_in(text: bytes, key: str) -> bytes | None:
+    """Return the body of the JSON text of one rank's RankAnswer; None if a broker has not written it."""
+    begin = b'{"key":%s,' % msgspec.json.encode(key)
+    if not text.startswith(begin):
+        return None
+    body = text[len(begin) :]
+    return body[: -len(_NO_OTHERS)] + b"}" if body.endswith(_NO_OTHERS) else body
 
 
 def with_keys(keys: Sequence[str], body: bytes) -> bytes:

@@ -98,6 +98,7 @@ def test_those_that_wait_for_their_turn_are_not_closed_and_of_one_address_with_m
         waiting.arrivals.has_said(number)
     waiting.now = 100 * PATIENCE_SECONDS
     assert waiting.come("10.0.0.3") is None
+    waiting.arrivals.has_said(waiting.came)
     assert waiting.arrivals.has_room(waiting.now)
     # The newcomer of an address with few gets in.
     closed = waiting.come("10.0.0.3")
@@ -106,6 +107,16 @@ def test_those_that_wait_for_their_turn_are_not_closed_and_of_one_address_with_m
     assert closed[1] is None
     # That of an address with most does not.
     assert waiting.come("10.0.0.1") == (waiting.came, None)
+
+
+def test_an_honest_newcomer_waits_in_the_kernel_until_one_of_its_address_that_says_nothing_has_had_its_time() -> None:
+    waiting = Waiting()
+    for _ in range(waiting.places):
+        waiting.come("10.0.0.1")
+    assert not waiting.arrivals.has_room(waiting.now)
+    waiting.now += PATIENCE_SECONDS
+    assert waiting.arrivals.has_room(waiting.now)
+    assert waiting.come("10.0.0.1") == (1, Budget.WAITING_OF_ADDRESS)
 
 
 def test_if_all_wait_for_their_turn_and_no_address_has_many_newcomers_wait_in_the_kernel() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from dbg_broker.hub import departures
-from dbg_broker.ranks.questions import MIN_SECONDS, body_in
+from dbg_broker.ranks.questions import MIN_SECONDS, body_in, body_of
 from dbg_wire.codec import decode, type_name
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Answers, Kind, Progress, RankAnswer, Sender
@@ -89,7 +89,9 @@ def settle_all(hub: Hub, remote: RemoteQuestion, why: str) -> None:
 
 def _enter(hub: Hub, remote: RemoteQuestion, text: bytes) -> None:
     head = _read(_heads, text)
-    body = body_in(text, head.key, is_folded=bool(head.also))
+    body = None if head.also else body_in(text, head.key)
+    if body is None:
+        body = body_of(_read(_answers, text))
     for key in (head.key, *head.also):
         if key not in remote.missing:
             continue
@@ -105,6 +107,7 @@ def _enter(hub: Hub, remote: RemoteQuestion, text: bytes) -> None:
 
 
 _pages, _heads = msgspec.json.Decoder(_Page), msgspec.json.Decoder(_Head)
+_answers = msgspec.json.Decoder(RankAnswer)
 
 
 def _read(decoder: msgspec.json.Decoder[_Read], text: bytes) -> _Read:

@@ -140,8 +140,12 @@ class Bus:
     # ------------------------------------------------------------------------------------------------------ connection
 
     async def open(self) -> None:
-        """Connect, and stay connected until it is closed. Raise CantJoin if no server takes this broker now."""
-        await self._use(await open_connection(self._servers, self.name))
+        """Connect, and stay connected until it is closed. Raise CantJoin or BusDown if no server takes this broker."""
+        connection = await open_connection(self._servers, self.name)
+        try:
+            await self._use(connection)
+        except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+            raise BusDown(error_line(error)) from None
 
     async def close(self) -> None:
         """Send what waits, for a moment, and end."""
@@ -258,10 +262,14 @@ class _Outbox:
             await connection.publish(subject, frame, headers)
 
     async def write(self, connection: NatsConnection) -> None:
-        """Send what comes, until the connection ends."""
-        with contextlib.suppress(nats.errors.Error, OSError):
-            while True:
+        """Send what comes, until the connection ends; what NATS' client does not take is missed by its number."""
+        while True:
+            try:
                 await self.drain(connection)
-                self._has_come.clear()
-                if not self._waiting:
-                    await self._has_come.wait()
+            except (nats.errors.Error, OSError) as error:
+                logger.info("NATS does not take a message: %s", error_line(error))
+                if not connection.is_open:
+                    return
+            self._has_come.clear()
+            if not self._waiting:
+                await self._has_come.wait()

@@ -83,6 +83,11 @@ class NatsConnection:
         self._why = "the connection has ended"
 
     @property
+    def is_open(self) -> bool:
+        """Tell whether it has not ended."""
+        return bool(self._client.is_connected)
+
+    @property
     def servers(self) -> int:
         """Return how many servers of the cluster are known."""
         return len(self._client.servers)

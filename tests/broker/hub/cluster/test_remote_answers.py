@@ -57,6 +57,40 @@ async def test_a_rank_without_an_answer_on_the_last_page_is_lost(several: Severa
     assert finished.said["own"] is None
 
 
+async def test_a_folded_answer_is_entered_for_each_rank_that_was_asked(several: Several) -> None:
+    hub, remote = several.brokers[0].hub, opened(several, key(0), key(1), key(2))
+    folded = value(0, "all the same").replace(also=(key(2), key(7)))
+    take(hub, {remote.number: remote}, page(remote, folded, last=False))
+    assert list(remote.missing) == [key(1)]
+    finished = hub.ranks.questions.finish(remote.number)
+    assert finished is not None
+    assert finished.said[key(0)] is finished.said[key(2)] is not None
+    assert key(7) not in finished.said
+
+
+async def test_an_answer_that_no_broker_has_written_like_this_is_written_anew(several: Several) -> None:
+    hub, remote = several.brokers[0].hub, opened(several, key(0))
+    text = f'{{"also": [], "text": "1", "kind": "value", "key": "{key(0)}"}}'
+    whole = f'{{"type":"answers","request":{remote.number},"answers":[{text}],"last":false}}'
+    take(hub, {remote.number: remote}, whole.encode())
+    # It was the last one.
+    assert not hub.ranks.questions.is_open(remote.number)
+
+
+async def test_a_question_over_several_brokers_has_one_folded_answer(several: Several) -> None:
+    ranks = [await broker.rank(number) for number, broker in enumerate(several.brokers)]
+    for number in range(len(ranks)):
+        await several.listed(number)
+    terminal = await several.brokers[0].terminal()
+    keys = tuple(key(number) for number in range(len(ranks)))
+    await terminal.say(Question(request=7, keys=keys, action=Action.EVAL, seconds=9.0, text="x", live=True, fold=True))
+    for rank in ranks:
+        ask = await rank.expect(Ask)
+        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="0.25"))
+    (answer,) = (await terminal.expect(Answers)).answers
+    assert (answer.text, {answer.key, *answer.also}) == ("0.25", set(keys))
+
+
 @pytest.mark.parametrize("text", [b'{"type":"answers"', b'{"type":"answers","request":"x"}'])
 async def test_what_is_no_page_is_refused(several: Several, text: bytes) -> None:
     with pytest.raises(PeerError, match="answers that can't be read"):

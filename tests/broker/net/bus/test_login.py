@@ -21,9 +21,10 @@ def seed_text(seed: bytes, wrong: int = 0) -> str:
     return base64.b32encode(raw + (binascii.crc_hqx(raw, 0) ^ wrong).to_bytes(2, "little")).decode().rstrip("=")
 
 
-def creds(seed: str) -> str:
+def creds(seed: str, jwt: str = "eyJ0.eyJz.c2ln") -> str:
+    """Return a file of credentials as NATS' tools write it."""
     return (
-        "-----BEGIN NATS USER JWT-----\neyJ0.eyJz.c2ln\n------END NATS USER JWT------\n\n"
+        f"-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n"
         "************************* IMPORTANT *************************\n"
         f"-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
     )
