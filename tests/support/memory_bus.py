@@ -167,6 +167,10 @@ class MemoryBus(Bus):
         """Be gone."""
         self.leave()
 
+    def forget_losses(self) -> None:
+        """Have no receiver told that something is lost: it was not there yet."""
+        self._gaps.clear()
+
     def leave(self) -> None:
         """Be gone, as a broker that was killed."""
         self._nats.buses.pop(self.name, None)

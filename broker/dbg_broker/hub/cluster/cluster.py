@@ -172,6 +172,7 @@ class Cluster:
             self._bus.beat()
             self.owners.sweep(now)
         self.tokens.sweep(now)
+        self.mirror.sweep(now)
         if self._bus.lost_at is None:
             self.members.poll(now)
         else:

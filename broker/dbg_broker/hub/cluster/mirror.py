@@ -29,9 +29,11 @@ logger = logging.getLogger("dbg_broker")
 MAX_PAGES = 1024
 """Pages of one broker that wait to be entered, 128 MiB: of more all are dropped, and it is asked for its ranks anew."""
 
+SYNC_SECONDS = 5.0
+"""Seconds without a page after which a broker is asked for its ranks again.
 
-AGAIN_SECONDS = 3.0
-"""Seconds without a page after which a broker is asked anew for its ranks: what asked it, or its answer, was lost."""
+Brokers come to a NATS that is back one after the other, and what is said to one before it is there is lost.
+"""
 
 
 class Mirror:
@@ -45,8 +47,8 @@ class Mirror:
         """The ranks that a broker has named since it was asked for all."""
         self._asked: dict[str, int] = {}
         """The number of the last time that it was."""
-        self._heard: dict[str, float] = {}
-        """When it was, or when it has answered with a page since."""
+        self._due: dict[str, float] = {}
+        """When it is asked again, as it has not told all."""
         self._numbers = count(1)
         cluster.on(MirrorPage, self._receive)
 
@@ -56,13 +58,13 @@ class Mirror:
         """Ask a broker for all its ranks; those that it does not name are gone."""
         self._waiting.pop(broker, None)
         self._named[broker] = set()
-        self._heard[broker] = self._hub.timers.clock()
         self._asked[broker] = number = next(self._numbers)
+        self._due[broker] = self._hub.timers.clock() + SYNC_SECONDS
         self._cluster.send(broker, Sync(number=number))
 
     def sweep(self, now: float) -> None:
-        """Ask those anew that have not answered."""
-        for broker in [broker for broker in self._named if now - self._heard[broker] >= AGAIN_SECONDS]:
+        """Ask those again that have not told all, and of which nothing comes."""
+        for broker in [broker for broker, due in self._due.items() if now >= due and broker not in self._waiting]:
             self.ask(broker)
 
     def gone(self, broker: str) -> None:
@@ -70,7 +72,7 @@ class Mirror:
         self._waiting.pop(broker, None)
         self._named.pop(broker, None)
         self._asked.pop(broker, None)
-        self._heard.pop(broker, None)
+        self._due.pop(broker, None)
         hub, now = self._hub, self._hub.timers.clock()
         for rank in self._ranks_of(broker):
             hub.ranks.registry.orphaned(rank, now)
@@ -94,7 +96,8 @@ class Mirror:
     # ------------------------------------------------------------------------------------------------------------ pages
 
     def _receive(self, sender: str, page: MirrorPage) -> None:
-        self._heard[sender] = self._hub.timers.clock()
+        if sender in self._due:
+            self._due[sender] = self._hub.timers.clock() + SYNC_SECONDS
         pages = self._waiting.get(sender)
         if pages is None:
             self._waiting[sender] = pages = deque((page,))
@@ -127,6 +130,7 @@ class Mirror:
             yield
 
     def _end_sync(self, sender: str) -> None:
+        self._due.pop(sender, None)
         named = self._named.pop(sender, None)
         if named is not None:
             for rank in self._ranks_of(sender):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dbg_broker.hub import departures
 from dbg_broker.hub.cluster.feed import mirrored
 from dbg_broker.hub.cluster.messages import MirroredRank, MirrorPage, Sync, decode
-from dbg_broker.hub.cluster.mirror import is_newer, record_of
+from dbg_broker.hub.cluster.mirror import SYNC_SECONDS, is_newer, record_of
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.rank_record import Elsewhere, RankRecord
 from dbg_broker.ranks.registry import Registry
@@ -295,12 +295,25 @@ async def test_the_end_of_an_earlier_answer_ends_no_later_one(several: Several) 
     await several.until(lambda: hub.ranks.registry.find(key(0)) is None)
 
 
-async def test_a_broker_whose_answer_is_lost_is_asked_anew(several: Several) -> None:
-    await several.brokers[0].rank(0)
-    await several.listed(0)
-    hub, bus = several.brokers[1].hub, several.nats.buses["two"]
+async def test_a_question_for_all_ranks_that_is_lost_is_asked_again(several: Several) -> None:
+    await several.brokers[0].rank(0, report=STOPPED)
+    await several.listed(0, RankState.STOPPED)
+    two, bus = several.clusters[1], several.nats.buses["two"]
+    # As when NATS comes back, and the other one is not there yet: it finds nothing missing.
+    two.mirror.unheard()
     bus.loses = True
-    several.clusters[1].mirror.unheard()
-    several.clusters[1].mirror.ask("one")
+    two.mirror.ask("one")
     bus.loses = False
-    await several.until(lambda: (hub.ranks.registry.find(key(0)) or told()).state is RankState.STOPPED)
+    bus.forget_losses()
+    mirrored_rank = several.brokers[1].hub.ranks.registry.find(key(0))
+    assert mirrored_rank is not None
+    assert mirrored_rank.state is RankState.UNRESPONSIVE
+    asked = len([payload for _, payload in bus.sent if isinstance(decode(payload), Sync)])
+    now = several.brokers[1].hub.timers.clock()
+    two.mirror.sweep(now + SYNC_SECONDS / 2)
+    assert len([payload for _, payload in bus.sent if isinstance(decode(payload), Sync)]) == asked
+    two.mirror.sweep(now + SYNC_SECONDS + 1.0)
+    await several.listed(0, RankState.STOPPED)
+    # Once it is answered nothing is asked any more.
+    two.mirror.sweep(now + 10 * SYNC_SECONDS)
+    assert len([payload for _, payload in bus.sent if isinstance(decode(payload), Sync)]) == asked + 1
