@@ -119,6 +119,6 @@ def page_key(bench: Bench) -> list[Figure]:
 
 
 ROWS = (
-    Row("paint", "the page of `dbg-attach web`, from its address to the picture of all ranks", paint),
-    Row("page_key", "`n` in PuDB until the screen shows what it did, in the terminal and in the page", page_key),
+    Row("page", "the page of `dbg-attach web`, from its address to the picture of all ranks", paint),
+    Row("page-key", "`n` in PuDB until the screen shows what it did, in the terminal and in the page", page_key),
 )

@@ -71,6 +71,51 @@ if MPI.COMM_WORLD.Get_rank() == 0:
     MPI.COMM_WORLD.Barrier()
 """
 
+MPI_JOBS = """\
+import sys
+
+import numpy
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+rank, size = world.Get_rank(), world.Get_size()
+
+def wrong_tag():
+    if rank == 1:
+        world.send(b"weights", dest=0, tag=11)
+    else:
+        world.recv(source=1, tag=12)
+    world.Barrier()
+
+def ring():
+    world.Ssend(numpy.ones(4), dest=(rank + 1) % size)
+    world.Recv(numpy.ones(4), source=(rank - 1) % size)
+
+def request():
+    if rank == 0:
+        receives = world.Irecv(numpy.ones(4), source=1)
+        receives.Wait()
+    world.Barrier()
+
+globals()[sys.argv[1]]()
+"""
+
+TOLD_OF_MPI = {
+    "wrong_tag": (
+        "partner",
+        r"rank 1 .*likely has no send with tag 12 for rank 0: it is in Barrier of .*; rank 0 waits in recv of .*",
+    ),
+    "ring": (
+        "partner",
+        r"rank 0 likely waits in Ssend of .* for rank 1, which waits in Ssend of .* for rank 0.*: nobody takes .*",
+    ),
+    "request": (
+        "missing",
+        r"rank 0 .*has likely not come to Barrier of .*: it waits for a request of MPI \(receives\.Wait, .*; rank 1 .*",
+    ),
+}
+"""The kind of the verdict on each of these jobs, and its sentence."""
+
 
 def why(home: Path) -> tuple[int, list[Verdict]]:
     """Return the exit status and the verdicts of `why`."""
@@ -150,6 +195,25 @@ def test_a_rank_in_mpi_finalize_is_told_and_nobody_is_busy(processes: Processes,
     assert "rank 1" in verdicts[0]["sentence"]
     assert "MPI_Finalize, which waits for all ranks" in verdicts[0]["sentence"]
     assert not [verdict for verdict in verdicts if verdict["kind"] == "busy"]
+
+
+@needs_mpirun
+@needs_mpi4py
+@pytest.mark.parametrize("name", list(TOLD_OF_MPI))
+def test_why_tells_sends_and_requests_of_mpi(name: str, processes: Processes, home: Path, tmp_path: Path) -> None:
+    script = tmp_path / "jobs.py"
+    script.write_text(MPI_JOBS)
+    running_broker(processes, home)
+    command = mpirun(2, sys.executable, "-m", "dbg_agent", str(script), name)
+    processes.start("mpirun", command, env={**os.environ, "DBG_HOME": str(home)})
+    wait_until(home, lambda listed: len(listed) == 2, "both ranks", timeout=seconds(40))
+
+    kind, sentence = TOLD_OF_MPI[name]
+    (verdict, *more) = why(home)[1]
+    while verdict["kind"] != kind or re.fullmatch(sentence, verdict["sentence"]) is None:
+        # At first a rank may still be on its way there.
+        (verdict, *more) = why(home)[1]
+    assert more == []
 
 
 @pytest.fixture

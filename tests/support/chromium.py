@@ -126,10 +126,11 @@ class Tab:
 
     def ask(self, line: str) -> None:
         """Put a question, and wait until its answer, or why there is none, is shown."""
+        before = self.count("#history option")
         self.fill("#line", line)
         self.press_in("#line", "Enter")
-        self.until(f"document.querySelector('#history').selectedOptions[0]?.textContent.startsWith({json.dumps(line)})")
-        self.until("!document.querySelector('#asking').textContent.startsWith('asking')")
+        self.until(f"document.querySelectorAll('#history option').length === {before + 1}")
+        self.until("!document.querySelector('#asking').textContent.endsWith('Cancel')")
 
     def press_in(self, selector: str, key: str) -> None:
         """Press a key in an element."""

@@ -44,7 +44,7 @@ def lock_holders(path: str) -> list[int]:
     lines = [line.split() for line in read_proc("/proc/locks", 1 << 20).splitlines()]
     # A line of a process that waits has an arrow before the kind of the lock.
     pids = {int(line[4]) for line in lines if len(line) > 4 and line[1] != "->" and line[4].isdecimal()}
-    return _once(pid for pid, number in _descriptors(sorted(pids), path) if "\nlock:" in _info(pid, number))
+    return _once(pid for pid, number in _descriptors(_nearest(pids), path) if "\nlock:" in _info(pid, number))
 
 
 def openers(path: str) -> list[int]:
@@ -130,8 +130,14 @@ def _all_pids() -> list[int]:
     """Return the processes that are seen from here, this one and its children first: they are the likeliest."""
     near = [os.getpid(), *children()]
     with suppress(OSError):
-        near += [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208
+        near += _nearest(int(name) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208
     return list(dict.fromkeys(near))
+
+
+def _nearest(pids: Iterable[int]) -> list[int]:
+    """Return processes by their distance in number: those that a program starts mostly come soon after it."""
+    own = os.getpid()
+    return sorted(pids, key=lambda pid: (abs(pid - own), pid))
 
 
 def _info(pid: int, number: str) -> str:

@@ -242,8 +242,7 @@ def _future(inside: Inside) -> Wait:
     busy = busy_pool(future, inside.threads)
     if not busy:
         return Wait(WaitKind.LOCK, f"{text}{told}")
-    count = "whose only thread waits" if len(busy) == 1 else f"whose {len(busy)} threads all wait"
-    text = f"waits for work in the queue of a pool {count} for such work"
+    text = "waits for work for which its pool has no free thread"
     return Wait(WaitKind.LOCK, text, frozenset(one.ident for one in busy), is_sure=True)
 
 

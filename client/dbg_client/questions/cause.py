@@ -131,7 +131,7 @@ async def find_case(
     """Return what :func:`find_cause` does, with the evidence that it is made from."""
     ranks = ranks_of_runs(chosen, known)
     case = await gather_case(asker, ranks, show=show, longest=longest)
-    return case, _about(case.explanation(), chosen, ranks)
+    return case, _about(await asyncio.to_thread(case.explanation), chosen, ranks)
 
 
 async def gather_case(
@@ -146,7 +146,8 @@ async def gather_case(
     begun = loop.time()
     looks = [JobLook(at=0.0, everybody=await _ask_evidence(asker, ranks))]
     now = time.time()
-    found = explain(looks, now)
+    # Of ten thousand ranks this takes seconds, and keys of a debugger beside it must not wait for that.
+    found = await asyncio.to_thread(explain, tuple(looks), now)
     while not found.is_settled and loop.time() - begun < longest:
         show("looking again, to tell waiting from working")
         try:
@@ -156,7 +157,7 @@ async def gather_case(
         at = loop.time() - begun
         looks.append(JobLook(at=at, everybody=await _ask_evidence(asker, ranks)))
         now = time.time()
-        found = explain(looks, now)
+        found = await asyncio.to_thread(explain, tuple(looks), now)
     looks[-1] = replace(looks[-1], everybody=await with_children(asker, found.verdicts, looks[-1].everybody))
     parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] = {}
     if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):

@@ -1,12 +1,18 @@
-"""Which ranks are asked about NCCL's RAS, and what becomes of their answers."""
+"""Which ranks are asked about NCCL's RAS, what becomes of their answers, and where verdicts are made."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from dbg_agent.guard.ras import parse_reply
-from dbg_client.questions.cause import MAX_HOSTS, ask_ras
+from dbg_client.dumps import case
+from dbg_client.hang.explain import Explanation, explain
+from dbg_client.questions import cause
+from dbg_client.questions.cause import MAX_HOSTS, ask_ras, find_case
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import RasCommunicator, status_rows
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -48,3 +54,26 @@ async def test_few_hosts_are_asked_where_none_tells() -> None:
     assert (found, len(asker.asked)) == (None, MAX_HOSTS)
     gone = [make_rank(0, state=RankState.EXITED, reason=None)]
     assert await ask_ras(Asked(), gone) is None  # type: ignore[arg-type]
+
+
+async def test_verdicts_are_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ten thousand ranks that takes seconds, in which keys of a debugger would wait."""
+    threads: list[threading.Thread] = []
+
+    def noting(*arguments: Any) -> Explanation:
+        threads.append(threading.current_thread())
+        return explain(*arguments)
+
+    monkeypatch.setattr(cause, "explain", noting)
+    monkeypatch.setattr(case, "explain", noting)
+    stopped = hosts(1)
+    await find_case(Stopped(), stopped, stopped, longest=0.0)  # type: ignore[arg-type] # as far as it is used
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+
+
+class Stopped:
+    """An asker whose ranks stand in a debugger."""
+
+    async def ask(self, action: Action, ranks: Sequence[RankInfo], **_: Any) -> list[RankAnswer]:
+        return [RankAnswer(key=one.key, kind=Kind.VALUE, text="stopped") for one in ranks]

@@ -103,7 +103,7 @@ class Page {
       },
       v: () => this.why.element.querySelector("summary")?.focus(),
       w: () => {
-        const row = this.ranks.rows[this.grid.cursor];
+        const row = this.inspected ?? this.ranks.rows[this.grid.cursor];
         if (row) this.open(row, "watch");
       },
       1: () => this.dock.open("terminals"), 2: () => this.dock.open("happened"), 3: () => this.dock.open("recordings"),

@@ -90,6 +90,7 @@ test("attempts are spread over a time that grows to a bound", () => {
 
 test("completion goes as far as all matches agree", () => {
   assert.equal(commonBeginning(["loss", "losses", "loss_scale"]), "loss");
+  assert.equal(commonBeginning(["lost", "loss"]), "los");
   assert.equal(commonBeginning(["a", "b"]), "");
   assert.equal(commonBeginning([]), "");
 });

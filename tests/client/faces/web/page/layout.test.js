@@ -79,10 +79,18 @@ test("arrows go over gaps and stay at the edge", () => {
   assert.equal(neighbour(layout, 0, -1, 0), 0);
   assert.equal(neighbour(layout, 0, 1, 0), 1);
   assert.equal(neighbour(layout, 56, 0, 1), 56);
+  const wide = layOut(rowsOf(1000), null, 900, 640);
+  const across = neighbour(wide, 7, 1, 0);
+  assert.ok(across > 8 && across % 8 === 0, "from the end of a host to the begin of the one beside it");
 });
 
 test("no ranks and places outside are no error", () => {
   const layout = layOut([], null, 800, 600);
   assert.equal(rankAt(layout, 10, 10), -1);
   assert.equal(rankAt(layOut(rowsOf(8), null, 800, 600), -1, -1), -1);
+});
+
+test("hosts of several jobs are named with their job", () => {
+  const rows = [row(0), row(0, { job: "other", key: "other/0" })];
+  assert.deepEqual(layOut(rows, null, 800, 600).labels.map((label) => label.text), ["4711.0/gpu000", "other/gpu000"]);
 });

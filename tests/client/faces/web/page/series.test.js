@@ -28,6 +28,7 @@ test("ranks that agree have no odd one, and neither have two that differ", () =>
   assert.deepEqual(pointOf(0, [{ text: "1.0", keys: ["a", "b", "c"] }])?.odd, []);
   assert.deepEqual(pointOf(0, [{ text: "1", keys: ["a"] }, { text: "2", keys: ["b"] }])?.odd, []);
   assert.equal(pointOf(0, [{ text: "'x'", keys: ["a"] }]), null);
+  assert.deepEqual(pointOf(0, [{ text: "nan", keys: ["a", "b", "c"] }, { text: "1", keys: ["d"] }])?.odd, []);
 });
 
 test("a series is bounded, and its range holds all that is finite", () => {

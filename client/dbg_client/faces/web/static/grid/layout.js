@@ -127,12 +127,14 @@ function blocksOfHosts(rows) {
     if (there) there.push({ row, index });
     else hosts.set(host, [{ row, index }]);
   });
+  const isOneJob = new Set(rows.map((row) => row.job)).size < 2;
   const most = Math.max(1, ...[...hosts.values()].map((there) => there.length));
   const wide = most <= WIDEST_HOST ? most : Math.max(WIDEST_HOST, Math.ceil(Math.sqrt(most * 2)));
   return [...hosts.values()].map((there) => {
     there.sort((a, b) => (a.row.local_rank ?? a.row.rank) - (b.row.local_rank ?? b.row.rank));
     const cells = there.map(({ index }, number) => ({ index, column: number % wide, row: Math.floor(number / wide) }));
-    return { label: there[0].row.host, cells };
+    const { host, job } = there[0].row;
+    return { label: isOneJob ? host : `${job}/${host}`, cells };
   });
 }
 

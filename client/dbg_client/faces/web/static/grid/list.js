@@ -42,7 +42,12 @@ export class List {
       onclick: (/** @type {MouseEvent} */ event) => this.on.select([row.key], event.ctrlKey || event.shiftKey),
       ondblclick: () => this.on.open(row),
       onrefocus: (/** @type {Event} */ event) => /** @type {HTMLElement} */ (event.target).focus(),
-      onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "o" && this.on.open(row),
+      onkeydown: (/** @type {KeyboardEvent} */ event) => {
+        // As in the grid: Space selects, Enter opens.
+        if (event.key !== "Enter") return;
+        event.preventDefault();
+        this.on.open(row);
+      },
     }, row.address);
     header.append(swatch(look(row)), name);
     return cellsOf(row, now);

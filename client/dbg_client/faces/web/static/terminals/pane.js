@@ -26,6 +26,7 @@ export class Pane {
     this.isOver = false;
     this.failures = 0;
     this.isPrefixed = false;
+    this.hint = "";
     /** Whether a text stands in the terminal in place of a debugger. */
     this.isBlank = false;
     /** @type {any} what the server has told of this seat */
@@ -75,6 +76,7 @@ export class Pane {
     this.socket = socket;
     socket.onopen = () => {
       this.failures = 0;
+      this.tell("");
       this.terminal.reset();
       this.fit();
       this.saySize();
@@ -103,7 +105,7 @@ export class Pane {
     }
     // Whoever had the keyboard gets it back without taking it from another who has it by now.
     if (this.mode === "take") this.mode = "drive";
-    this.state = { ...this.state, driving: false };
+    this.state = { ...this.state, driving: false, link: "", notice: "" };
     this.tell("The connection to the server has ended; dialling again.");
     this.draw();
     this.timer = setTimeout(() => this.dial(), backOff(this.failures++));
@@ -112,7 +114,7 @@ export class Pane {
   /** @param {string} sentence */
   end(sentence) {
     this.isOver = true;
-    this.state = { ...this.state, driving: false, kind: this.state.kind };
+    this.state = { ...this.state, driving: false, link: "", notice: "" };
     this.tell(sentence);
     this.element.classList.add("over");
     this.draw();
@@ -122,8 +124,9 @@ export class Pane {
   read(message) {
     if (message.type === "state") {
       const hadFocus = this.screen.contains(document.activeElement);
+      // What the page has said itself stays until the keyboard changes hands.
+      if (message.driving !== this.state.driving) this.hint = "";
       this.state = message;
-      this.tell([message.link, message.notice].filter(Boolean).join("; "));
       this.draw();
       // A line debugger has a field of its own for what is typed.
       if (hadFocus) this.focus();
@@ -177,12 +180,15 @@ export class Pane {
 
   // ------------------------------------------------------------------------------------------------ what is shown
 
-  /** @param {string} sentence */
+  /** Say something of the page's own, below what the server says. @param {string} sentence */
   tell(sentence) {
-    if (this.notice.textContent !== sentence) this.notice.textContent = sentence;
+    this.hint = sentence;
+    const said = [this.state.link, this.state.notice, sentence].filter(Boolean).join("; ");
+    if (this.notice.textContent !== said) this.notice.textContent = said;
   }
 
   draw() {
+    this.tell(this.hint);
     const { state, engine, where, driving, comes, driver, watchers, kind } = this.state;
     const place = where ? placeOf(/** @type {any} */ ({ where })) : "";
     this.standing.textContent = this.isOver ? "over" : [engine, state, place].filter(Boolean).join(" · ");

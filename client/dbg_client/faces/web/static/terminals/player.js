@@ -57,7 +57,7 @@ class Player {
     this.playback = new Playback(cast);
     this.screen = h("div", { class: "screen" });
     this.button = button({ class: "primary", onclick: () => this.toggle() }, "Play");
-    this.slider = h("input", { type: "range", min: 0, max: Math.max(0.1, cast.seconds), step: 0.1, value: 0,
+    this.slider = h("input", { type: "range", min: 0, max: Math.max(0.001, cast.seconds), step: "any", value: 0,
       "aria-label": "Place in the recording", oninput: () => this.go(Number(this.slider.value)) });
     this.time = h("span", { class: "muted" });
     const speeds = [1, 2, 4, 8].map((by) => h("option", { value: by }, `${by}×`));
