@@ -123,8 +123,21 @@ class NatsConnection:
         )
 
     async def flush(self) -> None:
-        """Return when the server has taken all that was sent; raise an error of NATS' client if it doesn't."""
-        await self._client.flush(timeout=CONNECT_SECONDS)
+        """Return when the server has taken all that was sent; raise an error of NATS' client if it doesn't.
+
+        The client's own flush sends its ping before what waits, so that the answer says nothing of that.
+        """
+        has_come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def take(_: Msg) -> None:
+            if not has_come.done():
+                has_come.set_result(None)
+
+        inbox = self._client.new_inbox()
+        echo = await self._client.subscribe(inbox, cb=take)
+        await self._client.publish(inbox)
+        await asyncio.wait_for(has_come, CONNECT_SECONDS)
+        await echo.unsubscribe()
 
     async def close(self) -> None:
         """End it; what was sent is flushed first."""
