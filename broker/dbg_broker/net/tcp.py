@@ -94,6 +94,8 @@ def listen(host: str, port: int, option: str = "--listen") -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6 and host == "::":
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        # Ranks dial as soon as it listens, long before a broker that joins others begins to accept.
+        prepare(listener)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:

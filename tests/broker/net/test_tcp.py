@@ -6,8 +6,9 @@ import socket
 
 import pytest
 
-from dbg_broker.net.tcp import TERMINAL_SEND_BUFFER, keep_little, peer_name, prepare
+from dbg_broker.net.tcp import TERMINAL_SEND_BUFFER, keep_little, listen, peer_name, prepare
 from dbg_dial.tcp import ask_peer
+from dbg_wire import limits
 
 
 def option(connected: socket.socket, level: int, name: int) -> int:
@@ -43,3 +44,13 @@ def test_little_is_buffered_for_terminals() -> None:
 )
 def test_addresses_are_written_as_people_do(address: object, name: str) -> None:
     assert peer_name(address) == name
+
+
+def test_a_connection_that_comes_before_the_broker_accepts_has_them_too() -> None:
+    """A broker that joins others takes a while from its listening to its first accept, and ranks dial at once."""
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        listener.setblocking(True)
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == limits.KEEPALIVE_SECONDS
