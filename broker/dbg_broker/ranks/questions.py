@@ -5,6 +5,7 @@ Pure: time is an argument. A rank that does not answer is named in the answers a
 
 from __future__ import annotations
 
+import re
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,8 +38,11 @@ RANK_COST = 300
 FOLDED_KEYS = 256
 """Ranks of one folded answer: their keys are some ten KiB."""
 
-_NO_OTHERS = b',"also":[]}'
+_NO_OTHERS = b',"also":[],"ages":[]}'
 """How the JSON text of one rank's RankAnswer ends, if it has all fields."""
+
+_AGE = re.compile(rb',"age":(?:([0-9.e+-]+)|null)')
+"""The age in a body. No string has these bytes: a quote in one stands behind a backslash."""
 
 MAX_TERMINAL_BYTES = 128 * limits.MIB
 """Bytes of answers that wait for one terminal, as they lie in memory: gathered for a question that is open, or not read
@@ -83,6 +87,8 @@ class _OpenQuestion:
     missing: int
     size: int
     bodies: dict[bytes, bytes] = field(default_factory=dict)
+    ages: dict[str, bytes] = field(default_factory=dict)
+    """The ages of folded answers, which differ where all else of them is the same."""
     elsewhere: list[tuple[dict[str, None], Progress]] = field(default_factory=list)
     """How far other brokers are with it, each with the ranks of which they have not told the answers."""
 
@@ -104,13 +110,15 @@ class Finished:
     """Bytes that count until its last page is read."""
     number: int = 0
     """The number under which ranks were asked."""
+    ages: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """The ages that are left out of the bodies of folded answers, as JSON."""
 
     def pages(self) -> Iterator[bytes]:
         """Return the answers as texts of `answers` messages, PAGE_BYTES each or one answer; the last one says so."""
         page: list[bytes] = []
         size = 0
         for keys, body in self._folded() if self.question.fold else self._each():
-            text = with_keys(keys, body)
+            text = with_keys(keys, body, [self.ages.get(key, b"null") for key in keys] if self.ages else ())
             if page and (size + len(text) > PAGE_BYTES - 1024 or len(page) == PAGE_ANSWERS):
                 yield self._page(page, "false")
                 page, size = [], 0
@@ -261,6 +269,10 @@ class OpenQuestions:
         question = self._open.get(number)
         if question is None or question.answers.get(key, body) is not None:
             return None
+        if question.question.fold:
+            body, age = without_age(body)
+            if age is not None:
+                question.ages[key] = age
         size = len(body) + len(key)
         if size > MAX_ANSWER_BYTES:
             body = _left_out(f"an answer of {size} bytes, above {MAX_ANSWER_BYTES}")
@@ -302,6 +314,7 @@ class OpenQuestions:
             question.seconds,
             question.size,
             number,
+            question.ages,
         )
 
     def was_read(self, finished: Finished) -> None:
@@ -375,7 +388,7 @@ def passed_on(answer: Answer) -> bytes:
 
 def body_of(answer: RankAnswer) -> bytes:
     """Return the body of an answer that the broker gives itself."""
-    return body_in(encode_record(answer.replace(also=())).encode(), answer.key) or b""
+    return body_in(encode_record(answer.replace(also=(), ages=())).encode(), answer.key) or b""
 
 
 def body_in(text: bytes, key: str) -> bytes | None:
@@ -387,10 +400,25 @@ def body_in(text: bytes, key: str) -> bytes | None:
     return body[: -len(_NO_OTHERS)] + b"}" if body.endswith(_NO_OTHERS) else body
 
 
-def with_keys(keys: Sequence[str], body: bytes) -> bytes:
-    """Return the JSON text of a RankAnswer of one rank or of several."""
-    text = b'{"key":%s,%s' % (msgspec.json.encode(keys[0]), body)
-    return text if len(keys) == 1 else b'%s,"also":%s}' % (text[:-1], msgspec.json.encode(keys[1:]))
+def without_age(body: bytes) -> tuple[bytes, bytes | None]:
+    """Return a body without its age, and the age; None if that is unknown."""
+    found = _AGE.search(body)
+    return (body, None) if found is None else (body[: found.start()] + body[found.end() :], found[1])
+
+
+def with_age(body: bytes, age: bytes) -> bytes:
+    """Return a body that has no age with this one."""
+    return b'%s,"age":%s}' % (body[:-1], age)
+
+
+def with_keys(keys: Sequence[str], body: bytes, ages: Sequence[bytes] = ()) -> bytes:
+    """Return the JSON text of a RankAnswer of one rank or of several; ``ages`` are theirs, if the body lacks them."""
+    if len(keys) == 1:
+        return b'{"key":%s,%s' % (msgspec.json.encode(keys[0]), with_age(body, ages[0]) if ages else body)
+    others = b',"also":%s' % msgspec.json.encode(keys[1:])
+    if any(age != b"null" for age in ages):
+        others += b',"ages":[%s]' % b",".join(ages)
+    return b'{"key":%s,%s%s}' % (msgspec.json.encode(keys[0]), body[:-1], others)
 
 
 def _left_out(text: str) -> bytes:

@@ -195,7 +195,8 @@ class RankAnswer(Record):
     empty if the whole content was not read. ``age`` is for how many seconds the rank has been where ``frames`` says, or
     with ``at_least`` for how many it is known to have been; None if that is unknown. ``threads`` are all threads, if
     they were asked for. ``frame`` is where an expression or a command was run; None if it was not run. ``also`` are the
-    keys of further ranks that have answered the very same, if the Question asks for that.
+    keys of further ranks that have answered the very same but for ``age``, if the Question asks for that; ``ages`` are
+    those of all its ranks then, if they have any.
     """
 
     key: Sentence
@@ -210,14 +211,18 @@ class RankAnswer(Record):
     threads: ThreadStacks = ()
     frame: Place | None = None
     also: Texts = ()
+    ages: Annotated[tuple[Age | None, ...], Items] = ()
 
     def each(self) -> Iterator["RankAnswer"]:
         """Yield the answer of each of its ranks."""
         if not self.also:
             yield self
             return
-        for key in (self.key, *self.also):
-            yield self.replace(key=key, also=())
+        keys = (self.key, *self.also)
+        # Ages that are not those of its ranks say nothing.
+        ages = self.ages if len(self.ages) == len(keys) else (self.age,) * len(keys)
+        for key, age in zip(keys, ages, strict=True):
+            yield self.replace(key=key, age=age, also=(), ages=())
 
 
 class Answers(Message, sender=Sender.BROKER):

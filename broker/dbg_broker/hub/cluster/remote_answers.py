@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from dbg_broker.hub import departures
-from dbg_broker.ranks.questions import MIN_SECONDS, body_in, body_of
+from dbg_broker.ranks.questions import MIN_SECONDS, body_in, body_of, with_age, without_age
 from dbg_wire.codec import decode, type_name
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Answers, Kind, Progress, RankAnswer, Sender
@@ -53,6 +54,7 @@ class _Head(msgspec.Struct):
     key: str
     kind: Kind
     also: tuple[str, ...] = ()
+    ages: tuple[float | None, ...] = ()
 
 
 def seconds_there(left: float) -> float:
@@ -92,7 +94,7 @@ def _enter(hub: Hub, remote: RemoteQuestion, text: bytes) -> None:
     body = None if head.also else body_in(text, head.key)
     if body is None:
         body = body_of(_read(_answers, text))
-    for key in (head.key, *head.also):
+    for key, age in zip_longest((head.key, *head.also), head.ages):
         if key not in remote.missing:
             continue
         del remote.missing[key]
@@ -100,7 +102,8 @@ def _enter(hub: Hub, remote: RemoteQuestion, text: bytes) -> None:
             # The seconds that it names are those of the other broker.
             hub.settle(remote.number, RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {remote.seconds:g} s"))
             continue
-        finished = hub.ranks.questions.answer(key, remote.number, body)
+        own = body if age is None else with_age(without_age(body)[0], msgspec.json.encode(age))
+        finished = hub.ranks.questions.answer(key, remote.number, own)
         departures.bound_answers(hub)
         if finished is not None:
             hub.deliver(finished)

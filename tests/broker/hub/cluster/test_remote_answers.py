@@ -14,6 +14,7 @@ from dbg_broker.ranks.questions import MIN_SECONDS, OpenQuestions
 from dbg_wire.codec import encode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Progress, Question, RankAnswer
+from dbg_wire.records.ranks import Place
 from tests.broker.hub.cluster.several import Several, key
 
 
@@ -89,6 +90,22 @@ async def test_a_question_over_several_brokers_has_one_folded_answer(several: Se
         await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="0.25"))
     (answer,) = (await terminal.expect(Answers)).answers
     assert (answer.text, {answer.key, *answer.also}) == ("0.25", set(keys))
+
+
+async def test_a_tree_over_several_brokers_is_folded_with_the_ages_of_all_ranks(several: Several) -> None:
+    ranks = [await broker.rank(number) for number, broker in enumerate(several.brokers)]
+    ranks.append(await several.brokers[1].rank(len(ranks)))
+    for number in range(len(ranks)):
+        await several.listed(number)
+    terminal = await several.brokers[0].terminal()
+    keys = tuple(key(number) for number in range(len(ranks)))
+    await terminal.say(Question(request=7, keys=keys, action=Action.WHERE, seconds=9.0, fold=True))
+    frames = (Place(file="/train.py", line=7, function="step"),)
+    for number, rank in enumerate(ranks):
+        ask = await rank.expect(Ask)
+        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="", frames=frames, age=number + 0.5))
+    (answer,) = (await terminal.expect(Answers)).answers
+    assert {one.key: one.age for one in answer.each()} == {one: number + 0.5 for number, one in enumerate(keys)}
 
 
 @pytest.mark.parametrize("text", [b'{"type":"answers"', b'{"type":"answers","request":"x"}'])
