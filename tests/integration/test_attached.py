@@ -88,7 +88,8 @@ class TestLooks:
         wait_for_whole(terminal, home)
         assert terminal.row(0).startswith("PuDB 20")
         assert terminal.row(-2).startswith(">>>")
-        assert re.match(r" [a-z0-9-]+:0  stopped ", terminal.row(-1))
+        # The status line is drawn by itself, after the rank's screen.
+        terminal.wait_for(re.compile(r"^ [a-z0-9-]+:0  stopped .*Ctrl-\] d", re.MULTILINE))
         assert "Ctrl-] d" in terminal.row(-1)
         assert max(map(len, terminal.screen)) > cols * 0.8
         assert WORD[:8] in "".join(terminal.screen)
