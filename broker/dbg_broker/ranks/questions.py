@@ -41,8 +41,10 @@ FOLDED_KEYS = 256
 _NO_OTHERS = b',"also":[],"ages":[]}'
 """How the JSON text of one rank's RankAnswer ends, if it has all fields."""
 
-_AGE = re.compile(rb',"age":(?:([0-9.e+-]+)|null)')
-"""The age in a body. No string has these bytes: a quote in one stands behind a backslash."""
+_AGE = re.compile(rb',"age":(?:([0-9.e+-]+)|null)(?=,"at_least":|}\Z)')
+"""The age of the answer itself in a body, by what follows it: what a rank tells beside its stack has ages as well.
+
+No string has these bytes: a quote in one stands behind a backslash."""
 
 MAX_TERMINAL_BYTES = 128 * limits.MIB
 """Bytes of answers that wait for one terminal, as they lie in memory: gathered for a question that is open, or not read

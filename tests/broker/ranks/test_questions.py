@@ -26,6 +26,8 @@ from dbg_broker.ranks.questions import (
     body_in,
     body_of,
     passed_on,
+    with_age,
+    without_age,
 )
 from dbg_wire import limits
 from dbg_wire.codec import decode, encode
@@ -379,6 +381,14 @@ def test_the_same_stack_with_different_ages_comes_and_is_kept_once(ages: list[fl
     each = {one.key: one for answer in folded for one in answer.each()}
     assert [each[key].age for key in keys] == ages
     assert {(one.text, one.frames, one.also, one.ages) for one in each.values()} == {(',"age":5', frames, (), ())}
+
+
+def test_what_a_rank_tells_beside_its_stack_keeps_its_age() -> None:
+    beside = b'"rows":[{"name":"all_reduce","age":5.0}]'
+    left = beside + b',"at_least":false}'
+    assert without_age(beside + b',"age":7.5,"at_least":false}') == (left, b"7.5")
+    assert without_age(with_age(left, b"7.5")) == (left, b"7.5")
+    assert without_age(left) == (left, None)
 
 
 def test_ages_that_are_not_those_of_its_ranks_say_nothing() -> None:

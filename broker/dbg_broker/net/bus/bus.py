@@ -184,7 +184,7 @@ class Bus:
     async def _follow(self, connection: NatsConnection) -> None:
         """Write to a connection until it ends, and then look for another one."""
         writing = asyncio.create_task(self._outbox.write(connection))
-        tending = asyncio.create_task(self._tend())
+        tending = asyncio.create_task(self._tend(connection))
         try:
             why = await connection.ended
         finally:
@@ -219,13 +219,15 @@ class Bus:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads dials, and hides nothing
             pause = min(2 * pause, MOST_PAUSE)
 
-    async def _tend(self) -> None:
-        """Have the buckets there, on as many servers as there are."""
+    async def _tend(self, connection: NatsConnection) -> None:
+        """Have the buckets there, on as many servers as there are; notice an end of which the client says nothing."""
         while True:
             try:
                 await self.buckets.make()
             except BusDown as error:
                 logger.info("the buckets are not ready: %s", printable(str(error)))
+                if not connection.is_open:
+                    await connection.note_end()
                 await asyncio.sleep(1.0)
             else:
                 await asyncio.sleep(TEND_SECONDS)
