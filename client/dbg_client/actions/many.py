@@ -16,8 +16,8 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.directory import rank_order
 from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.roll_call import RollCall
-from dbg_client.questions.answers import ValueAnswer, ValueOptions, ask_stacks, ask_values
-from dbg_client.questions.verbs import refuse_for_sets, require_living
+from dbg_client.questions.answers import ValueAnswer, ask_stacks, ask_values
+from dbg_client.questions.verbs import require_living, value_question
 from dbg_client.views.answers import RankStops, show_stops
 from dbg_client.views.compare import (
     Comparison,
@@ -113,19 +113,7 @@ async def ask_question(
 
     Raises BadInput for a command that is not for sets, DbgError if all ranks have exited or the broker fails.
     """
-    require_living(ranks, settings.target or "")
-    if isinstance(settings, Eval):
-        action = Action.EVAL
-        wishes = ValueOptions(
-            frame=settings.frame,
-            live=settings.live,
-            stats=settings.stats,
-            exact=settings.exact,
-            tolerance=settings.tolerance,
-        )
-    else:
-        refuse_for_sets(settings.question, len(ranks))
-        action, wishes = Action.COMMAND, ValueOptions(frame=settings.frame, exact=settings.exact)
+    action, wishes = value_question(settings, ranks)
     answer = await ask_values(asker, ranks, action, settings.question, wishes=wishes, calls=calls)
     if isinstance(settings, Eval) and settings.save is not None:
         await asyncio.to_thread(_write, settings.save, save_answers(settings.question, answer.said, answer.naming))

@@ -33,6 +33,7 @@ from dbg_client.views.groups import RankAndAnswer, group_answers
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows
 from dbg_client.views.naming import Naming
+from dbg_client.words.settings import Asked, Eval
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
@@ -87,6 +88,24 @@ def refuse_for_sets(command: str, count: int) -> None:
         word = _WORD.match(part)
         if word is not None and word[1] in _ALONE:
             raise BadInput(f"`{word[1]}` is not for {count} ranks at once", _ALONE[word[1]])
+
+
+def value_question(settings: Asked, ranks: Sequence[RankInfo]) -> tuple[Action, ValueOptions]:
+    """Return what ranks are asked for a value or given as a command of pdb, and how.
+
+    Raise BadInput for a command that is not for several ranks, DbgError if all ranks have exited.
+    """
+    require_living(ranks, settings.target or "")
+    if not isinstance(settings, Eval):
+        refuse_for_sets(settings.question, len(ranks))
+        return Action.COMMAND, ValueOptions(frame=settings.frame, exact=settings.exact)
+    return Action.EVAL, ValueOptions(
+        frame=settings.frame,
+        live=settings.live,
+        stats=settings.stats,
+        exact=settings.exact,
+        tolerance=settings.tolerance,
+    )
 
 
 def require_living(ranks: Sequence[RankInfo], target: str) -> None:

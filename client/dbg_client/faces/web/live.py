@@ -20,7 +20,6 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.faces.web import messages
 from dbg_client.faces.web.messages import Ask, Confirm, Failed, Lines, Progress, Source, Withdraw, read_from_page
 from dbg_client.faces.web.verdicts import told_of
-from dbg_client.questions.answers import ValueOptions
 from dbg_client.questions.cause import find_case
 from dbg_client.questions.inspection import file_in_ranks, read_source
 from dbg_client.questions.verbs import (
@@ -31,8 +30,7 @@ from dbg_client.questions.verbs import (
     Order,
     Questions,
     list_ranks,
-    refuse_for_sets,
-    require_living,
+    value_question,
 )
 from dbg_client.views.groups import remembered
 from dbg_client.views.list import list_document
@@ -45,7 +43,6 @@ from dbg_client.words.session_line import USUAL_TARGETS, parse_command
 from dbg_client.words.settings import RankSettings
 from dbg_dial.kernel import user_name
 from dbg_wire.errors import BadInput, DbgError, PeerError
-from dbg_wire.messages import Action
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.selection import parse_target
 
@@ -241,19 +238,7 @@ class Asks:
         return await self._order(questions, ORDERS[type(settings)], ranks)
 
     async def _values(self, questions: Questions, settings: verbs.Asked, ranks: Sequence[RankInfo]) -> Told:
-        require_living(ranks, settings.target or "")
-        action, wishes = Action.COMMAND, ValueOptions(frame=settings.frame, exact=settings.exact)
-        if isinstance(settings, verbs.Eval):
-            action = Action.EVAL
-            wishes = ValueOptions(
-                frame=settings.frame,
-                live=settings.live,
-                stats=settings.stats,
-                exact=settings.exact,
-                tolerance=settings.tolerance,
-            )
-        else:
-            refuse_for_sets(settings.question, len(ranks))
+        action, wishes = value_question(settings, ranks)
         values = await questions.values(ranks, action, settings.question, wishes)
         answer = Answer(values)
         return Told(answer.document, str(answer), remembered(values.groups))
