@@ -149,7 +149,7 @@ class Tokens:
     def still_know(self, bearer: Bearer) -> bool:
         """Tell whether the token of somebody who is connected is still one of these; who has none keeps the place."""
         if not bearer.digest:
-            # Another broker, or a stock debugger.
+            # A stock debugger.
             return True
         if bearer.name:
             return any(hmac.compare_digest(one.bearer.digest, bearer.digest) for one in self.issued.tokens)

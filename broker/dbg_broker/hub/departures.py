@@ -210,7 +210,7 @@ def _terminal_left(hub: Hub, link: TerminalLink) -> None:
     if link.name is not None and not link.broker:
         hub.journal.note(link, What.LEAVE, [seat] if seat else [])
     hub.terminals.watchers.pop(link.number, None)
-    hub.terminals.log_listeners.set(link.number, wants=False)
+    hub.set_listener(link.number, wants=False)
     for finished in hub.ranks.questions.drop_client(link.number):
         hub.deliver(finished)
     hub.carry_out(hub.terminals.seats.leave(link.number))

@@ -129,7 +129,7 @@ def receive_input(hub: Hub, link: TerminalLink, data: bytes) -> None:
     if link.role is Role.WATCHER:
         refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
         return
-    if hub.cluster is not None and hub.cluster.legs.pass_on_keys(link, data):
+    if hub.cluster is not None and hub.cluster.legs.pass_on(link, data):
         return
     verdict = hub.terminals.seats.judge_input(link.number, keys.generation)
     if verdict is InputVerdict.NOT_ATTACHED:
@@ -196,9 +196,7 @@ def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
     # A page leaves out what the terminal may not see.
     link.changes.subscribe(keys, once=message.once, fold=message.fold)
     hub.terminals.listing.supply(link)
-    hub.terminals.log_listeners.set(link.number, wants=message.logs)
-    if hub.cluster is not None:
-        hub.cluster.legs.log_texts.ask()
+    hub.set_listener(link.number, wants=message.logs)
 
 
 def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:

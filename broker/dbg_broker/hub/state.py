@@ -163,6 +163,13 @@ class Hub:
                 self.welcome(link.connection, rank.address, rank.child)
             self.terminals.listing.changed(rank.key)
 
+    def set_listener(self, number: int, *, wants: bool) -> None:
+        """Note whether a terminal wants the texts of log points from now on."""
+        listeners = self.terminals.log_listeners
+        listeners.set(number, wants=wants)
+        if self.cluster is not None:
+            self.cluster.listens(logs=bool(listeners.behind))
+
     def missed_output(self, link: TerminalLink) -> None:
         """Have a terminal that has missed output, and can take some now, see what is on the screen of its rank."""
         viewer = self.terminals.seats.viewer(link.number)

@@ -7,11 +7,12 @@ import logging
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from dbg_broker.hub import notices
 from dbg_broker.hub.cluster.addresses import Addresses
 from dbg_broker.hub.cluster.feed import ChangeFeed
 from dbg_broker.hub.cluster.legs import Legs
 from dbg_broker.hub.cluster.members import HEARTBEAT_SECONDS, Members, Presence, read_presence
-from dbg_broker.hub.cluster.messages import CloseLeg, ClusterMessage, Hello, decode, encode
+from dbg_broker.hub.cluster.messages import CloseLeg, ClusterMessage, Hello, LogText, decode, encode
 from dbg_broker.hub.cluster.mirror import Mirror
 from dbg_broker.hub.cluster.owners import Owners
 from dbg_broker.hub.cluster.remote_terminal import HostedLegs
@@ -66,6 +67,7 @@ class Cluster:
             hub.journal.occasions.speaks_for = self.members.speaks_for
         bus.handlers = BusHandlers(received=self._received, lost=self._lost, up=self._up, down=self._down)
         self.on(Hello, self._hello)
+        self.on(LogText, lambda _, message: notices.pass_log_on(hub, message.key, message.text, message.left_out))
 
     @property
     def name(self) -> str:
@@ -231,11 +233,9 @@ class Cluster:
         """Have all that is known of a broker, and all legs from and to it, made anew: messages are lost."""
         self.mirror.ask(broker)
         self._cut(broker)
-        self.legs.log_texts.ask()
 
     def _cut(self, broker: str) -> None:
         self.legs.cut(broker)
-        self.legs.log_texts.cut(broker)
         self.hosted.cut(broker)
 
     def _close_leg(self, sender: str, message: CloseLeg) -> None:
@@ -261,6 +261,17 @@ class Cluster:
         self.members.own = self.members.own.replace(fingerprints=fingerprints)
         self._announce()
         self.addresses.changed()
+
+    def listens(self, *, logs: bool) -> None:
+        """Take note whether clients of this broker ask for the texts of log points."""
+        if logs != self.members.own.logs:
+            self.members.own = self.members.own.replace(logs=logs)
+            self._announce()
+
+    def logged(self, key: str, text: str, left_out: int) -> None:
+        """Send the text of a log point to the brokers whose clients ask for such texts."""
+        for name in self.members.listening():
+            self.send(name, LogText(key=key, text=text, left_out=left_out))
 
     def _announce(self) -> None:
         if self._is_there:
@@ -290,7 +301,6 @@ class Cluster:
         self._bus.peers[name] = None
         self.send(name, Hello(presence=self.members.own, answers=greets))
         self.mirror.ask(name)
-        self.legs.log_texts.ask()
         self.addresses.changed()
 
     def _gone(self, name: str) -> None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from dbg_broker.hub.cluster.messages import MirroredAges, MirroredEnd, MirroredRank, MirrorPage, Sync
+from dbg_broker.hub.cluster.messages import MirroredAges, MirroredRank, MirrorPage, Sync
 from dbg_broker.hub.links import NOBODY
-from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.rank_record import RankEnd, RankRecord
 from dbg_wire import limits
 from dbg_wire.records.bounds import MAX_AGE
 from dbg_wire.records.ranks import RankState, SeatCounts
@@ -126,7 +127,7 @@ def mirrored(rank: RankRecord, seats: SeatCounts, now: float) -> MirroredRank:
     def age(at: float) -> float:
         return min(max(0.0, now - at), MAX_AGE)
 
-    report = rank.report
+    report, end = rank.report, rank.end
     if report.user_breakpoints or report.prompt is not None:
         report = report.replace(user_breakpoints=(), prompt=None)
     return MirroredRank(
@@ -135,26 +136,7 @@ def mirrored(rank: RankRecord, seats: SeatCounts, now: float) -> MirroredRank:
         fence=rank.fence,
         ages=MirroredAges(since=age(rank.since), heard=age(rank.heard), entered=age(rank.entered)),
         waits_in=rank.waits_in,
-        end=_mirrored_end(rank, age),
+        end=None if end == RankEnd() else replace(end, at=age(end.at), left=age(end.left)),
         seats=seats,
         where=rank.frames[-1] if rank.state is RankState.EXITED and rank.frames else None,
-    )
-
-
-def _mirrored_end(rank: RankRecord, age: Callable[[float], float]) -> MirroredEnd | None:
-    """Return how a rank has ended, None if nothing is known of an end."""
-    end = rank.end
-    if rank.is_live and end.signal is None and not end.detail and end.status is None:
-        return None
-    return MirroredEnd(
-        ago=age(end.at),
-        left=age(end.left),
-        exit=end.exit,
-        died=end.died,
-        detail=end.detail,
-        signal=end.signal,
-        status=end.status,
-        core=end.core,
-        cause=end.cause,
-        signal_told=end.signal_told,
     )

@@ -33,7 +33,8 @@ class Presence(Record):
     """A broker as it tells the others of itself; ``url`` and ``fingerprints`` are those of its endpoint.
 
     ``site`` is a digest of the tokens that all brokers of a cluster have. ``started`` is when it did, in seconds since
-    the epoch: for people alone. ``tells`` says that it has a command for events.
+    the epoch: for people alone. ``tells`` says that it has a command for events, and ``logs`` that it has clients which
+    ask for the texts of log points.
     """
 
     name: Word
@@ -45,6 +46,7 @@ class Presence(Record):
     started: Real
     site: Word
     tells: bool = False
+    logs: bool = False
 
 
 def read_presence(value: bytes) -> Presence:
@@ -89,6 +91,10 @@ class Members:
         """Tell whether this broker is the one that tells events of a run, among those that tell any."""
         telling = [one for one in (self.own, *self.others()) if one.tells]
         return not telling or by_weight(telling, run)[0] is self.own
+
+    def listening(self) -> list[str]:
+        """Return the names of those whose clients ask for the texts of log points."""
+        return [name for name, member in self._others.items() if member.presence.logs]
 
     def inherits(self, key: str) -> bool:
         """Tell whether this broker is the one that has an ended rank whose broker has gone."""

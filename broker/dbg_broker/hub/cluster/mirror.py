@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 from dbg_broker.hub import departures
-from dbg_broker.hub.cluster.messages import MirroredEnd, MirroredRank, MirrorPage, Sync
+from dbg_broker.hub.cluster.messages import MirroredRank, MirrorPage, Sync
 from dbg_broker.hub.links import NOBODY
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.rank_record import Elsewhere, RankEnd, RankRecord
@@ -189,7 +190,7 @@ def is_newer(told: MirroredRank, sender: str, known: RankRecord | None) -> bool:
 
 def record_of(told: MirroredRank, sender: str, now: float) -> RankRecord:
     """Return the record of a rank of another broker, with its times by this broker's clock."""
-    said, ages = told.registration, told.ages
+    said, ages, end = told.registration, told.ages, told.end
     return RankRecord(
         registration=said,
         report=said.report,
@@ -198,24 +199,9 @@ def record_of(told: MirroredRank, sender: str, now: float) -> RankRecord:
         since=now - ages.since,
         heard=now - ages.heard,
         entered=now - ages.entered,
-        end=RankEnd() if told.end is None else _end_of(told.end, now),
+        end=RankEnd() if end is None else replace(end, at=now - end.at, left=now - end.left),
         waits_in=told.waits_in,
         elsewhere=Elsewhere(sender, told.seats),
         fence=told.fence,
         _frames=() if told.where is None else (told.where,),
-    )
-
-
-def _end_of(told: MirroredEnd, now: float) -> RankEnd:
-    return RankEnd(
-        at=now - told.ago,
-        left=now - told.left,
-        exit=told.exit,
-        died=told.died,
-        detail=told.detail,
-        signal=told.signal,
-        status=told.status,
-        core=told.core,
-        cause=told.cause,
-        signal_told=told.signal_told,
     )

@@ -17,17 +17,16 @@ from dbg_broker.home.bearer import Bearer
 from dbg_broker.hub import departures
 from dbg_broker.hub.cluster.messages import (
     CloseLeg,
-    LegData,
     LegFrame,
     LegRest,
+    LegSaid,
     LegSilent,
     LegTaken,
-    LegText,
     OpenLeg,
 )
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.net.outbox import OutgoingFrames
-from dbg_broker.net.websocket import CloseCode, pack_message
+from dbg_broker.net.websocket import CloseCode, is_data, pack_message, payload_of
 from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import LogForm
@@ -169,8 +168,7 @@ class HostedLegs:
         self._of_broker: Counter[str] = Counter()
         self._numbers = count(FIRST_NUMBER)
         cluster.on(OpenLeg, self._open)
-        cluster.on(LegText, self._text)
-        cluster.on(LegData, self._data)
+        cluster.on(LegSaid, self._said)
         cluster.on(LegTaken, self._taken)
         cluster.on(LegSilent, self._silent)
 
@@ -196,18 +194,16 @@ class HostedLegs:
         self._legs[sender, message.leg] = terminal
         self._of_broker[sender] += 1
         hub.link_terminal(TerminalLink(terminal, bearer, rate, name=message.name, broker=sender))
-        if message.logs:
-            hub.terminals.log_listeners.set(terminal.number, wants=True)
 
-    def _text(self, sender: str, message: LegText) -> None:
-        terminal = self._find(sender, message.leg)
-        if terminal is not None:
-            self._hub.connections.handlers.text(terminal, message.text.decode("utf-8", "replace"))
-
-    def _data(self, sender: str, message: LegData) -> None:
-        terminal = self._find(sender, message.leg)
-        if terminal is not None:
-            self._hub.connections.handlers.data(terminal, message.data)
+    def _said(self, sender: str, message: LegSaid) -> None:
+        terminal, handlers = self._legs.get((sender, message.leg)), self._hub.connections.handlers
+        if terminal is None:
+            why = "its rank's broker does not know it"
+            self.send(sender, CloseLeg(leg=message.leg, by_terminal=False, code=CloseCode.SHUTDOWN, reason=why))
+        elif is_data(message.frame):
+            handlers.data(terminal, payload_of(message.frame))
+        else:
+            handlers.text(terminal, payload_of(message.frame).decode("utf-8", "replace"))
 
     def _taken(self, sender: str, message: LegTaken) -> None:
         terminal = self._legs.get((sender, message.leg))
@@ -224,14 +220,6 @@ class HostedLegs:
         if terminal is not None:
             terminal.is_silent = message.seconds > 0
             terminal.heard_at = self._hub.timers.clock() - message.seconds
-
-    def _find(self, sender: str, leg: int) -> RemoteTerminal | None:
-        """Return a leg; of one that is not there any more its broker is told so."""
-        terminal = self._legs.get((sender, leg))
-        if terminal is None:
-            why = "its rank's broker does not know it"
-            self.send(sender, CloseLeg(leg=leg, by_terminal=False, code=CloseCode.SHUTDOWN, reason=why))
-        return terminal
 
     # ---------------------------------------------------------------------------------------------------------- its end
 
@@ -253,9 +241,9 @@ class HostedLegs:
         """Take note that a control message to a terminal has no room."""
         self._hub.connections.handlers.overflowed(terminal)
 
-    def cut(self, broker: str | None = None) -> None:
-        """End the legs of a broker's terminals, or of all: messages are lost, and these terminals come anew."""
-        for terminal in [one for one in self._legs.values() if broker in (None, one.broker)]:
+    def cut(self, broker: str) -> None:
+        """End the legs of a broker's terminals: messages are lost, and these terminals come anew."""
+        for terminal in [one for one in self._legs.values() if one.broker == broker]:
             terminal.abort()
 
     def heard(self, now: float) -> None:
