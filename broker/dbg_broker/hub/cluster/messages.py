@@ -49,26 +49,21 @@ class Hello(ClusterMessage, tag="hello"):
 # ----------------------------------------------------------------------------------------------------------- the mirror
 
 
-class MirroredAges(Record, array_like=True):
-    """The times of a rank's record, as seconds before the message was made: no broker's clock counts for another."""
-
-    since: Age
-    heard: Age
-    entered: Age
-
-
 class MirroredRank(Record, array_like=True):
     """What is true of one rank of the sender.
 
     ``registration`` is that of the rank, with the number among the ranks of its address that the sender has given it, a
     digest in place of its secret, and its last report, without breakpoints. ``fence`` is the number of the claim by
-    which the sender has the rank, ``where`` the last known place of one that has ended. The times of ``end`` are ages.
+    which the sender has the rank, ``where`` the last known place of one that has ended. All times, those of ``end`` as
+    well, are seconds before the message was made: no broker's clock counts for another.
     """
 
     registration: Register
     state: RankState
     fence: Count
-    ages: MirroredAges
+    since: Age
+    heard: Age
+    entered: Age
     waits_in: FreeText = ""
     end: RankEnd | None = None
     seats: SeatCounts = NO_SEATS

@@ -8,7 +8,7 @@ a slow terminal, or a slow broker, fills its own outbox alone.
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Hashable
 from itertools import count
 from typing import TYPE_CHECKING
@@ -164,8 +164,8 @@ class HostedLegs:
 
     def __init__(self, hub: Hub, cluster: Cluster) -> None:
         self._hub, self._cluster = hub, cluster
-        self._legs: dict[tuple[str, int], RemoteTerminal] = {}
-        self._of_broker: Counter[str] = Counter()
+        self._legs: defaultdict[str, dict[int, RemoteTerminal]] = defaultdict(dict)
+        """The legs of each broker, by its numbers."""
         self._numbers = count(FIRST_NUMBER)
         cluster.on(OpenLeg, self._open)
         cluster.on(LegSaid, self._said)
@@ -173,7 +173,7 @@ class HostedLegs:
         cluster.on(LegSilent, self._silent)
 
     def __len__(self) -> int:
-        return len(self._legs)
+        return sum(map(len, self._legs.values()))
 
     def send(self, broker: str, message: LegFrame | LegRest | CloseLeg) -> bool:
         """Send a terminal's broker a message; what is lost is made good when the leg is opened anew."""
@@ -183,7 +183,7 @@ class HostedLegs:
 
     def _open(self, sender: str, message: OpenLeg) -> None:
         hub = self._hub
-        if (sender, message.leg) in self._legs or self._of_broker[sender] >= MAX_LEGS:
+        if message.leg in self._legs[sender] or len(self._legs[sender]) >= MAX_LEGS:
             why = "the rank's broker takes no more terminals of this one"
             self.send(sender, CloseLeg(leg=message.leg, by_terminal=False, code=CloseCode.SHUTDOWN, reason=why))
             return
@@ -191,12 +191,11 @@ class HostedLegs:
         terminal = RemoteTerminal(next(self._numbers), message, sender, self, now)
         bearer = Bearer(role=message.role, digest=message.digest, name=message.token, job=message.job)
         rate = TokenBucket(now, limits.MAX_INPUT_PER_SECOND)
-        self._legs[sender, message.leg] = terminal
-        self._of_broker[sender] += 1
+        self._legs[sender][message.leg] = terminal
         hub.link_terminal(TerminalLink(terminal, bearer, rate, name=message.name, broker=sender))
 
     def _said(self, sender: str, message: LegSaid) -> None:
-        terminal, handlers = self._legs.get((sender, message.leg)), self._hub.connections.handlers
+        terminal, handlers = self._legs[sender].get(message.leg), self._hub.connections.handlers
         if terminal is None:
             why = "its rank's broker does not know it"
             self.send(sender, CloseLeg(leg=message.leg, by_terminal=False, code=CloseCode.SHUTDOWN, reason=why))
@@ -206,7 +205,7 @@ class HostedLegs:
             handlers.text(terminal, payload_of(message.frame).decode("utf-8", "replace"))
 
     def _taken(self, sender: str, message: LegTaken) -> None:
-        terminal = self._legs.get((sender, message.leg))
+        terminal = self._legs[sender].get(message.leg)
         if terminal is None:
             return
         is_ready = terminal.taken(message.count)
@@ -216,7 +215,7 @@ class HostedLegs:
             self._hub.connections.handlers.drained(terminal)
 
     def _silent(self, sender: str, message: LegSilent) -> None:
-        terminal = self._legs.get((sender, message.leg))
+        terminal = self._legs[sender].get(message.leg)
         if terminal is not None:
             terminal.is_silent = message.seconds > 0
             terminal.heard_at = self._hub.timers.clock() - message.seconds
@@ -225,7 +224,7 @@ class HostedLegs:
 
     def ended(self, sender: str, message: CloseLeg) -> None:
         """Forget a leg that its terminal's broker has ended."""
-        terminal = self._legs.get((sender, message.leg))
+        terminal = self._legs[sender].get(message.leg)
         if terminal is not None:
             self._drop(terminal)
             self._forget(terminal)
@@ -243,20 +242,20 @@ class HostedLegs:
 
     def cut(self, broker: str) -> None:
         """End the legs of a broker's terminals: messages are lost, and these terminals come anew."""
-        for terminal in [one for one in self._legs.values() if one.broker == broker]:
+        for terminal in tuple(self._legs.pop(broker, {}).values()):
             terminal.abort()
 
     def heard(self, now: float) -> None:
         """Note that terminals are there whose brokers are there and hear them."""
-        for terminal in self._legs.values():
-            if not terminal.is_silent and self._cluster.members.find(terminal.broker) is not None:
-                terminal.heard_at = now
+        for broker, legs in self._legs.items():
+            if self._cluster.members.find(broker) is not None:
+                for terminal in legs.values():
+                    terminal.heard_at = terminal.heard_at if terminal.is_silent else now
 
     def _drop(self, terminal: RemoteTerminal) -> None:
-        if self._legs.pop((terminal.broker, terminal.leg), None) is not None:
-            self._of_broker[terminal.broker] -= 1
-            if not self._of_broker[terminal.broker]:
-                del self._of_broker[terminal.broker]
+        self._legs[terminal.broker].pop(terminal.leg, None)
+        if not self._legs[terminal.broker]:
+            del self._legs[terminal.broker]
 
     def _forget(self, terminal: RemoteTerminal) -> None:
         logger.debug("the leg %d of the broker %s has ended", terminal.leg, printable(terminal.broker))

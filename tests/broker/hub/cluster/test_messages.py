@@ -17,7 +17,6 @@ from dbg_broker.hub.cluster.messages import (
     LegSilent,
     LegTaken,
     LogText,
-    MirroredAges,
     MirroredRank,
     MirrorPage,
     OpenLeg,
@@ -35,7 +34,9 @@ RANK = MirroredRank(
     registration=registration(child=1, secret="5" * 64),
     state=RankState.LOST,
     fence=7,
-    ages=MirroredAges(since=1.5, heard=2.5, entered=3.5),
+    since=1.5,
+    heard=2.5,
+    entered=3.5,
     end=RankEnd(at=0.5, left=0.5, exit=1, died=True, detail="killed"),
 )
 

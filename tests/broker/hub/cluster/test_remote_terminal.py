@@ -145,7 +145,7 @@ async def test_a_silent_terminal_of_another_broker_gives_its_seat_back(several: 
     await several.listed(0)
     await several.brokers[1].seated(key(0))
     hub, cluster = several.brokers[0].hub, several.clusters[0]
-    (terminal,) = cluster.hosted._legs.values()
+    (terminal,) = cluster.hosted._legs["two"].values()
     clock, late = hub.timers.clock, 0.0
     hub.timers.clock = lambda: clock() + late
     cluster.hosted._silent("two", LegSilent(leg=terminal.leg, seconds=limits.SILENT_SECONDS))
@@ -214,7 +214,7 @@ async def test_a_rate_counts_at_the_ranks_broker_too(several: Several) -> None:
     terminal = await several.brokers[1].terminal()
     await terminal.say(attach(key(0)))
     await several.until(lambda: bool(several.clusters[0].hosted))
-    (hosted,) = several.clusters[0].hosted._legs.values()
+    (hosted,) = several.clusters[0].hosted._legs["two"].values()
     (link,) = several.brokers[1].hub.terminals.links.values()
     connection = several.brokers[1].hub.connections.open[link.number]
     hosted.rest(0.2)
