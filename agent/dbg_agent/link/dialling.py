@@ -266,9 +266,10 @@ class Dialler:
         return random.uniform(0, self._for_all()) if self._for_all() > FIRST_BACKOFF_SECONDS else 0.0  # noqa: S311
 
     def _usual_patience(self) -> float:
-        return max(OPEN_SECONDS, min(LAST_OPEN_SECONDS, self._served()))
+        return max(OPEN_SECONDS, min(LAST_OPEN_SECONDS, self.served_seconds))
 
-    def _served(self) -> float:
+    @property
+    def served_seconds(self) -> float:
         """Return the seconds that a busy broker takes for all ranks of the job."""
         return self._world_size() / SERVED_PER_SECOND
 
@@ -285,7 +286,7 @@ class Dialler:
         last = LAST_BACKOFF_SECONDS if error is None or isinstance(error, BrokerUnreachable) else LAST_REFUSED_SECONDS
         longest = max(2 * self._for_all(), min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))
         if isinstance(error, HungUp):
-            longest = min(LAST_HUNG_UP_SECONDS, max(self._served(), FIRST_BACKOFF_SECONDS * 2**self._attempt))
+            longest = min(LAST_HUNG_UP_SECONDS, max(self.served_seconds, FIRST_BACKOFF_SECONDS * 2**self._attempt))
         longest = self._handover.bound(longest, time.monotonic())
         return random.uniform(0, longest)  # noqa: S311 - no secret
 
