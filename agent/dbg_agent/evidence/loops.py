@@ -39,8 +39,12 @@ SLEEP = "sleep"
 _NAMED_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_DEREF"})
 """Instructions that load a function by its name."""
 
-_BETWEEN = frozenset({"TO_BOOL", "UNARY_NOT", "NOP"})
-"""Instructions between a call and the jump that its result decides."""
+_COMPARES = frozenset({"TO_BOOL", "UNARY_NOT", "NOP", "PRECALL", "COMPARE_OP", "IS_OP", "CONTAINS_OP"})
+_BETWEEN = _COMPARES | _NAMED_LOADS | CALLS | {"LOAD_CONST", "LOAD_FAST_CHECK", "LOAD_SMALL_INT"}
+"""Instructions between a call and the jump that its result decides, as in ``while int(store.get("n")) < size``."""
+
+MAX_BETWEEN = 10
+"""Such instructions that are looked through."""
 
 
 def innermost_loop(frame: FrameType, instructions: Sequence[Instruction]) -> tuple[int, int] | None:
@@ -134,5 +138,5 @@ def _called_name(code: CodeType, instructions: Sequence[Instruction], index: int
 
 def _decides(instructions: Sequence[Instruction], index: int) -> bool:
     """Tell whether the result of a call decides a jump, as in ``while not is_ready()``."""
-    behind = next((one for one in instructions[index + 1 : index + 5] if one.name not in _BETWEEN), None)
+    behind = next((one for one in instructions[index + 1 : index + MAX_BETWEEN] if one.name not in _BETWEEN), None)
     return behind is not None and "JUMP" in behind.name and "_IF_" in behind.name

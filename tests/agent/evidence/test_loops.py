@@ -12,6 +12,7 @@ import pytest
 from dbg_agent.evidence.loops import loops_seen, retried, retries
 
 FOLDER = "/none/run"
+FEW = 3
 
 
 class Looked(BaseException):
@@ -90,6 +91,13 @@ class Trying:
         while not self.is_there():
             self.sleep()
 
+    def counts(self) -> None:
+        while int(self.count("ready")) < FEW:
+            self.pause()
+
+    def count(self, name: str) -> str:
+        return f"{len(name) - 3}"
+
     def sleeps_elsewhere(self) -> None:
         for _ in range(3):
             try:
@@ -113,6 +121,7 @@ class Trying:
         ("works", ""),
         ("tries", "tries (test_loops.py): urlopen"),
         ("asks", "asks (test_loops.py): is_there"),
+        ("counts", "counts (test_loops.py): count, int"),
         ("sleeps_elsewhere", ""),
         ("trains", ""),
     ],
