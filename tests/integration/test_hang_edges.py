@@ -419,7 +419,7 @@ REASONS = {
     "lock_in_a_signal_handler": r"waits for the lock log_lock that this thread holds already.*, and so for itself",
     "receives_later": r"is in work\.wait, of a send, receive or collective that it has begun",
     "counts_in_the_store": r"loops in counts_in_the_store \(jobs\.py\) for up to \d+ s: add, sleep",
-    "process_of_a_pool": r"waits for the result of the future in the process \d+.*, which opens the pipe \S+ that .*",
+    "process_of_a_pool": r"waits for the future in the process \d+.*, which opens the pipe \S+ that nobody writes to",
     "asyncio_main_task": r"waits for its task serve_and_fetch, which reads the stream replies \(jobs\.py:\d+\)",
     "thread_outlives_the_program": r"has ended its program but for thread heartbeat, which waits for the event.*",
     "dead_consumer": r"waits for room in the queue batches of thread uploader, which ended by ValueError: .*",

@@ -242,7 +242,7 @@ def _future(inside: Inside) -> Wait:
         return Wait(WaitKind.LOCK, f"{text} in thread {worker.name}", frozenset({worker.ident}), is_sure=True)
     processes = pool_processes(future, inside.threads)
     if processes:
-        return Wait(WaitKind.CHILD, f"{text} in a pool of processes", ask=lambda: _in_processes(text, processes))
+        return Wait(WaitKind.CHILD, f"{text} in a pool of processes", ask=lambda: _in_processes(inside.named, processes))
     busy = busy_pool(future, inside.threads)
     if not busy:
         return Wait(WaitKind.LOCK, f"{text}{told}")
@@ -250,8 +250,9 @@ def _future(inside: Inside) -> Wait:
     return Wait(WaitKind.LOCK, text, frozenset(one.ident for one in busy), is_sure=True)
 
 
-def _in_processes(text: str, pids: Sequence[int]) -> tuple[str, int | None]:
+def _in_processes(name: str, pids: Sequence[int]) -> tuple[str, int | None]:
     """Say of a future that one process of a pool has, or one of several, which that is or what each of them does."""
+    text = f"waits for the future{name}"
     if len(pids) == 1:
         return f"{text} in the process {command_of(pids[0])}", pids[0]
     told = " and ".join(f"{pid} {does(pid)[1]}" for pid in pids[:MAX_TOLD])

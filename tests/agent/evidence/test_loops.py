@@ -95,6 +95,19 @@ class Trying:
         while int(self.count("ready")) < FEW:
             self.pause()
 
+    def asks_and_breaks(self) -> None:
+        while True:
+            if self.is_there():
+                break
+            self.sleep()
+        self.found = ""
+
+    def sleeps_in_one_step(self) -> None:
+        for step in range(FEW):
+            if self.count("ready") == "2" and step < FEW:
+                self.pause()
+            self.connect_later()
+
     def count(self, name: str) -> str:
         return f"{len(name) - 3}"
 
@@ -122,6 +135,8 @@ class Trying:
         ("tries", "tries (test_loops.py): urlopen"),
         ("asks", "asks (test_loops.py): is_there"),
         ("counts", "counts (test_loops.py): count, int"),
+        ("asks_and_breaks", "asks_and_breaks (test_loops.py): is_there"),
+        ("sleeps_in_one_step", ""),
         ("sleeps_elsewhere", ""),
         ("trains", ""),
     ],

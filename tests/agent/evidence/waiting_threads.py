@@ -473,7 +473,7 @@ def cases(program: Any) -> dict[str, Case]:
         "handler": Case(program.logs, "lock", rf"waits for the lock self\.lock of logging that thread hogs .* {PLACE}"),
         "hogs": Case(program.hogs, "lock", r"waits for the event self\.event to be set"),
         "result_of_process": Case(
-            program.result_of_process, "child", r"waits for the result of the future in the process \d+ \(same .*\)"
+            program.result_of_process, "child", r"waits for the future in the process \d+ \(same .*\)"
         ),
         "served": Case(
             program.served, "socket", r"reads the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+ of this process itself"

@@ -213,6 +213,17 @@ def test_an_exception_that_the_main_thread_handles_is_told_of_who_has_not_come_a
     assert "called barrier as collective #5 of dp_0 while it handles OSError: disk full (save.py:9), where" in order
 
 
+def test_of_two_ranks_the_one_that_is_silent_has_likely_not_come() -> None:
+    pair = [group(members="0-1", at=4)]
+    waits_for_it = told(0, groups=pair, calls=[call(5)], frames=REDUCING, age=60.0, world_size=2)
+    silent = replace(told(1, kind=Kind.ERROR, text="", state=RankState.UNRESPONSIVE, world_size=2), evidence=None)
+
+    verdict = first(once(waits_for_it, silent))
+
+    assert (verdict.kind, verdict.ranks, verdict.certainty) == (VerdictKind.MISSING, (1,), Certainty.LIKELY)
+    assert "has likely not come" in verdict.sentence
+
+
 def test_what_the_kernel_tells_stands_below() -> None:
     late = elsewhere(2, text="suspended (gdb (pid 812)) for 12 s", state=RankState.UNRESPONSIVE)
     traced = replace(late, evidence=Evidence(process=ProcessSeen(state="t", note="gdb (pid 812) has stopped it")))
