@@ -242,7 +242,7 @@ def _future(inside: Inside) -> Wait:
         return Wait(WaitKind.LOCK, f"{text} in thread {worker.name}", frozenset({worker.ident}), is_sure=True)
     processes = pool_processes(future, inside.threads)
     if processes:
-        return Wait(WaitKind.CHILD, f"{text} in a pool of processes", ask=lambda: _in_processes(inside.named, processes))
+        return Wait(WaitKind.CHILD, f"{text}{told}", ask=lambda: _in_processes(inside.named, processes))
     busy = busy_pool(future, inside.threads)
     if not busy:
         return Wait(WaitKind.LOCK, f"{text}{told}")
