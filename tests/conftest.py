@@ -75,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Shorten the name of a long parameter: each worker sends all names to the others, and one had a million letters."""
+    """Shorten long parameters in names of tests: one had a million letters, and workers tell each other all names."""
     if isinstance(val, (str, bytes)) and len(val) > LONGEST_NAME:
         return f"{val[:LONGEST_NAME]!r}... of {len(val)}"
     return None
