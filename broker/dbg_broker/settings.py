@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dbg_wire import limits
 from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.finding.endpoint import DEFAULT_PORT
+from dbg_wire.finding.endpoint import DEFAULT_PORT, canonical_six, ip_of, is_loopback_host
 from dbg_wire.finding.home import home_directory
 from dbg_wire.finding.rendezvous import DriverTokenPlace
 from dbg_wire.records.bounds import MAX_AGE
@@ -68,14 +68,7 @@ class Allowed:
 
 
 def _host_of(address: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    if not isinstance(address, tuple) or not address:
-        return None
-    try:
-        host = ipaddress.ip_address(str(address[0]).partition("%")[0])
-    except ValueError:
-        return None
-    # An IPv6 socket shows IPv4 peers in a form of their own.
-    return getattr(host, "ipv4_mapped", None) or host
+    return ip_of(str(address[0])) if isinstance(address, tuple) and address else None
 
 
 def parse_networks(texts: Sequence[str]) -> Allowed:
@@ -110,18 +103,13 @@ class Listen:
     @property
     def is_loopback(self) -> bool:
         """Tell whether no other host can reach it."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host.lower() == "localhost"
+        return is_loopback_host(self.host)
 
     @property
     def is_everywhere(self) -> bool:
         """Tell whether it stands for all addresses of this host, so that peers can't dial it as it is."""
-        try:
-            return ipaddress.ip_address(self.host).is_unspecified
-        except ValueError:
-            return False
+        address = ip_of(self.host)
+        return address is not None and address.is_unspecified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +169,7 @@ def parse_listen(text: str, option: str = "--listen") -> Listen:
     if found is None or not text or not text.isprintable() or " " in text:
         raise BadInput(f"{option} {printable(text)!r} is not an address", _HOW_TO_LISTEN)
     host = found["six"] or found["name"] or LOOPBACK
-    if found["six"] is not None and not _is_six(host):
+    if found["six"] is not None and canonical_six(host) is None:
         raise BadInput(f"{option} {printable(text)!r} has no IPv6 address in its brackets", _HOW_TO_LISTEN)
     if found["name"] and found["port"] is None and found["name"].isdigit():
         raise BadInput(f"{option} {printable(text)!r} has no host", f"write 127.0.0.1:{text}, or 0.0.0.0:{text}")
@@ -253,12 +241,12 @@ def parse_cluster(text: str) -> tuple[str, ...]:
 
 def _nats_server(text: str) -> str:
     found = _LISTEN.fullmatch(text.rstrip("/"))
-    host = None if found is None else found["six"] or found["name"]
-    is_host = host is not None and (_is_six(host) if found and found["six"] else _HOST.fullmatch(host) is not None)
-    port = int(found["port"] or NATS_PORT) if found is not None else 0
-    if not is_host or not 0 < port <= 65535:
+    six, name, port = (None, "", "0") if found is None else found.group("six", "name", "port")
+    is_host = (_HOST.fullmatch(name) if six is None else canonical_six(six)) is not None
+    number = int(port or NATS_PORT)
+    if not is_host or not 0 < number <= 65535:
         raise BadInput(f"--cluster {printable(text)!r} is no server of NATS", _HOW_TO_CLUSTER)
-    return f"[{host}]:{port}" if found and found["six"] else f"{host}:{port}"
+    return f"{name if six is None else f'[{six}]'}:{number}"
 
 
 def _cluster(arguments: argparse.Namespace, environ: Mapping[str, str], directory: str) -> ClusterSettings | None:
@@ -389,11 +377,3 @@ def home(argument: str | None, environ: Mapping[str, str], directory: str) -> st
 def ports_to_try(listen: Listen) -> tuple[int, ...]:
     """Return the ports to try in turn: the one given, or the usual one and then any free one."""
     return (DEFAULT_PORT, 0) if listen.port is None else (listen.port,)
-
-
-def _is_six(text: str) -> bool:
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return True

@@ -90,7 +90,6 @@ def find_broker(argument: str | None, home: str, environ: Mapping[str, str], rol
 def _seeker(role: TokenRole, opening: Opening) -> Seeker:
     return Seeker(
         role=role,
-        who="rank" if role == "rank" else "terminal",
         argument_name="the URL",
         read_rendezvous=lambda path: read_private(Path(path)),
         read_token=_token_file_text,

@@ -14,7 +14,7 @@ import msgspec
 
 from dbg_broker.timers import Timers
 from dbg_wire.errors import PeerError
-from dbg_wire.finding.endpoint import by_weight
+from dbg_wire.finding.endpoint import weight_of
 from dbg_wire.limits import MAX_PINS
 from dbg_wire.records.bounds import InvalidMessage, Pid, Real, Sentence, Word
 from dbg_wire.records.record import Record, decode_record, encode_record
@@ -88,7 +88,7 @@ class Members:
     def speaks_for(self, run: str) -> bool:
         """Tell whether this broker is the one that tells events of a run, among those that tell any."""
         telling = [one for one in (self.own, *self._others_told()) if one.tells]
-        return not telling or by_weight(telling, run)[0] is self.own
+        return not telling or max(telling, key=lambda one: weight_of(one.url, run)) is self.own
 
     def _others_told(self) -> Iterator[Presence]:
         return (member.presence for member in self._others.values())
