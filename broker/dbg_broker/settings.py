@@ -71,17 +71,6 @@ def _host_of(address: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
     return ip_of(str(address[0])) if isinstance(address, tuple) and address else None
 
 
-def parse_networks(texts: Sequence[str]) -> Allowed:
-    """Read networks such as ``10.0.0.0/8``, or single addresses. Raise ValueError, with the text that is none."""
-    networks = []
-    for text in texts:
-        try:
-            networks.append(ipaddress.ip_network(text))
-        except ValueError:
-            raise ValueError(text) from None
-    return Allowed(tuple(networks))
-
-
 EVERYBODY = Allowed()
 
 
@@ -112,6 +101,22 @@ class Listen:
         return address is not None and address.is_unspecified
 
 
+@dataclass(frozen=True, slots=True)
+class ClassicSettings:
+    """Where stock debuggers are taken, and the (rows, columns) of their screens, None for as seen."""
+
+    listen: Listen
+    size: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventCommand:
+    """The program and its arguments that are run for each event, and where; None for the broker's own directory."""
+
+    words: tuple[str, ...]
+    directory: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSettings:
     """Where stops are recorded, how many bytes all files may take, and whether keys are recorded as well."""
@@ -139,17 +144,14 @@ class ServeSettings:
     verbosity: int = 0
     idle_seconds: float | None = None
     """Seconds without use after which the broker ends; None for never."""
-    classic: Listen | None = None
-    classic_size: tuple[int, int] | None = None
-    """Rows and columns."""
+    classic: ClassicSettings | None = None
+    """Where stock debuggers are taken; None for nowhere."""
     audits_input: bool = False
     """Whether the audit log has what is typed, too."""
     allowed: Allowed = EVERYBODY
     """Where ranks and terminals may come from."""
-    on_event: tuple[str, ...] = ()
-    """Program and arguments that are run for each event; empty for none."""
-    event_directory: str | None = None
-    """Where the program of ``on_event`` runs; None for the broker's own directory."""
+    on_event: EventCommand | None = None
+    """What is run for each event; None for nothing."""
     max_lease: float | None = None
     """For how many seconds nobody may type at a stop before its rank lets it end; None for ever."""
     logs_json: bool = False
@@ -185,6 +187,11 @@ def parse_classic(text: str) -> Listen:
     return listen if listen.port is not None else Listen(host=listen.host, port=CLASSIC_PORT)
 
 
+def _classic(arguments: argparse.Namespace) -> ClassicSettings | None:
+    size = None if arguments.classic_size is None else parse_size(arguments.classic_size)
+    return None if arguments.classic is None else ClassicSettings(parse_classic(arguments.classic), size)
+
+
 def parse_size(text: str) -> tuple[int, int]:
     """Read ``COLUMNSxROWS``, as in PuDB's own variable, and return rows and columns. Raise BadInput."""
     found = _SIZE.fullmatch(text)
@@ -208,13 +215,13 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         insecure=arguments.insecure or arguments.insecure_anywhere,
         verbosity=arguments.verbose,
         idle_seconds=idle_seconds(environ) if arguments.while_used else None,
-        classic=None if arguments.classic is None else parse_classic(arguments.classic),
-        classic_size=None if arguments.classic_size is None else parse_size(arguments.classic_size),
+        classic=_classic(arguments),
         allowed=parse_allowed(arguments.allow),
         audits_input=arguments.audit_input,
-        on_event=() if arguments.on_event is None else parse_command(arguments.on_event),
-        event_directory=arguments.event_directory,
-        max_lease=parse_max_lease(arguments.max_lease),
+        on_event=None
+        if arguments.on_event is None
+        else EventCommand(parse_command(arguments.on_event), arguments.event_directory),
+        max_lease=None if arguments.max_lease is None else read_duration(arguments.max_lease, "--max-lease", MAX_AGE),
         logs_json=arguments.log_format == "json",
         certificate=_certificate(arguments, directory),
         driver_token=_driver_token(arguments),
@@ -299,11 +306,6 @@ def parse_record(
     )
 
 
-def parse_max_lease(text: str | None) -> float | None:
-    """Read the seconds of --max-lease; None for none. Raise BadInput."""
-    return None if text is None else read_duration(text, "--max-lease", MAX_AGE)
-
-
 def parse_command(text: str, option: str = "--on-event") -> tuple[str, ...]:
     """Read a command as a shell would, without running one. Raise BadInput if it names no program."""
     try:
@@ -342,12 +344,16 @@ def _driver_token(arguments: argparse.Namespace) -> DriverTokenPlace:
 
 
 def parse_allowed(texts: Sequence[str]) -> Allowed:
-    """Read the networks of --allow. Raise BadInput."""
+    """Read the networks of --allow, such as ``10.0.0.0/8``, or single addresses. Raise BadInput."""
+    return Allowed(tuple(map(_network, texts)))
+
+
+def _network(text: str) -> Network:
     try:
-        return parse_networks(texts)
-    except ValueError as error:
+        return ipaddress.ip_network(text)
+    except ValueError:
         raise BadInput(
-            f"--allow {printable(str(error))!r} is no network", "write one such as 10.0.0.0/8, or a single address"
+            f"--allow {printable(text)!r} is no network", "write one such as 10.0.0.0/8, or a single address"
         ) from None
 
 

@@ -90,11 +90,18 @@ async def of_the_brokers_verbs(reach: Reach) -> object:
     return await asyncio.to_thread(step_by_step, line, reach.token)
 
 
+async def of_a_completion(reach: Reach) -> object:
+    return await asyncio.to_thread(
+        dbg_dial.blocking.glance, reach, "me@here", connect_seconds=seconds(10), seconds=seconds(10)
+    )
+
+
 WAYS: dict[str, Way] = {
     "dbg_dial.dial.addresses": addresses,
     "dbg_dial.dial.open_websocket": open_websocket,
     "dbg_dial.blocking.BlockingDial": blocking,
     "dbg_dial.blocking.BlockingDial.page": blocking_page,
+    "dbg_dial.blocking.glance": of_a_completion,
     "dbg_agent.link.dialling.dial": of_a_rank,
     "dbg_client.core.connection.dial": of_a_terminal,
     "dbg_broker.verbs.broker_client.BrokerProbe": of_the_brokers_verbs,
@@ -262,15 +269,13 @@ def test_all_who_dial_are_tried_here() -> None:
 
 
 def test_every_check_is_made_where_the_token_is_sent() -> None:
-    """Four functions of dbg_dial present a token, after token and certificate were checked; no other one does."""
+    """Two functions of dbg_dial present a token, after token and certificate were checked; no other one does."""
     presenting = []
     for path, tree in sources():
         for function in ast.walk(tree):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and presents(function):
                 presenting.append((path, function.name))
     assert presenting == [
-        ("wire/dbg_dial/blocking.py", "present"),
-        ("wire/dbg_dial/blocking.py", "page"),
+        ("wire/dbg_dial/blocking.py", "_ask"),
         ("wire/dbg_dial/dial.py", "_connect"),
-        ("wire/dbg_dial/glance.py", "upgrade"),
     ]

@@ -180,8 +180,14 @@ class StockSessions:
             connection.call.host = plain_address(address)
 
     def left(self, connection: ClassicConnection) -> None:
-        """Forget a connection that has ended."""
-        self._forget(connection)
+        """Forget a connection that has ended, or is about to; a second call does nothing."""
+        self.turns.forget(connection.number)
+        self._connections.pop(connection.number, None)
+        name, connection.call.listed_as = connection.call.listed_as, None
+        if name is not None:
+            self._numbers.give_back(*name)
+        for place in [place for place, dialled in self._dialled.items() if dialled is connection]:
+            del self._dialled[place]
 
     def ended(self, key: str) -> None:
         """Keep a listed session that has ended on the list, and take one off that ended long ago."""
@@ -225,20 +231,11 @@ class StockSessions:
         count = len(self._connections) - 1
         logger.warning("%d classic connections are open; the one from %s is closed", count, connection.peer)
         connection.refuse_in_words(f"the broker holds {count} classic connections and can take no more")
-        self._forget(connection)
+        self.left(connection)
 
     def _take_turn(self, number: int) -> tuple[int, bool]:
         connection = self._connections.get(number)
         return (0, False) if connection is None else connection.take_turn()
-
-    def _forget(self, connection: ClassicConnection) -> None:
-        self.turns.forget(connection.number)
-        self._connections.pop(connection.number, None)
-        name, connection.call.listed_as = connection.call.listed_as, None
-        if name is not None:
-            self._numbers.give_back(*name)
-        for place in [place for place, dialled in self._dialled.items() if dialled is connection]:
-            del self._dialled[place]
 
     def _look_up(self, connection: ClassicConnection, address: str) -> None:
         """Find a host's name, in a thread of its own."""

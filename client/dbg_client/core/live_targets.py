@@ -53,7 +53,7 @@ def patience(environ: Mapping[str, str]) -> tuple[float, float]:
 def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the targets of ranks and jobs; none where no broker answers. Blocks for the time of :func:`patience`."""
     from dbg_client.core.reach import find_reach
-    from dbg_dial.glance import glance
+    from dbg_dial.blocking import glance
 
     with contextlib.suppress(DbgError, OSError, ValueError, KeyError, TypeError):
         reach = find_reach(None, environ, lambda path: None)
