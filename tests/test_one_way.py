@@ -133,15 +133,13 @@ def test_all_who_dial_are_tried_here() -> None:
 
 
 def test_every_check_is_made_where_the_token_is_sent() -> None:
-    """Four functions of dbg_dial present a token, after token and certificate were checked; no other one does."""
+    """Two functions of dbg_dial present a token, after token and certificate were checked; no other one does."""
     presenting = []
     for module, tree in parsed(PRESENTED):
         for function in ast.walk(tree):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and presents(function):
                 presenting.append((module.place, function.name))
     assert presenting == [
-        ("wire/dbg_dial/blocking.py", "present"),
-        ("wire/dbg_dial/blocking.py", "page"),
+        ("wire/dbg_dial/blocking.py", "_ask"),
         ("wire/dbg_dial/dial.py", "_connect"),
-        ("wire/dbg_dial/glance.py", "upgrade"),
     ]

@@ -84,11 +84,18 @@ async def of_the_brokers_verbs(reach: Reach) -> object:
     return await asyncio.to_thread(step_by_step, line, reach.token)
 
 
+async def of_a_completion(reach: Reach) -> object:
+    return await asyncio.to_thread(
+        dbg_dial.blocking.glance, reach, "me@here", connect_seconds=seconds(10), seconds=seconds(10)
+    )
+
+
 WAYS: dict[str, Way] = {
     "dbg_dial.dial.addresses": addresses,
     "dbg_dial.dial.open_websocket": open_websocket,
     "dbg_dial.blocking.BlockingDial": blocking,
     "dbg_dial.blocking.BlockingDial.page": blocking_page,
+    "dbg_dial.blocking.glance": of_a_completion,
     "dbg_agent.link.dialling.dial": of_a_rank,
     "dbg_client.core.connection.dial": of_a_terminal,
     "dbg_broker.verbs.broker_client.BrokerProbe": of_the_brokers_verbs,

@@ -192,7 +192,10 @@ class Arrivals(Generic[C]):
         """
         if len(self) < self._places or self.oldest(now) is not None:
             return True
-        if not self._lacks() and len(self) + in_kernel() > self.pace.in_line:
+        if self._lacks():
+            # Nobody is turned back who is to hear what the broker lacks.
+            return False
+        if len(self) + in_kernel() > self.pace.in_line:
             return True
         # One that has said nothing yet may have had its time in a moment.
         return not self._silent and self._most > FEW_OF_ADDRESS

@@ -10,6 +10,7 @@ from dbg_broker.net.metrics import Budget
 from dbg_broker.net.places import (
     ANSWERED_PATIENCE_SECONDS,
     FEW_AT_ONCE,
+    FEW_OF_ADDRESS,
     FEW_RANKS,
     FEW_WAIT,
     LINE_SECONDS,
@@ -173,10 +174,11 @@ def test_a_line_that_turns_out_to_be_too_long_is_cut_at_its_end_but_for_those_th
 
 def test_a_broker_that_lacks_something_turns_nobody_back_who_is_to_hear_so() -> None:
     arrivals: Arrivals[int] = Arrivals(Capacity(1024), lambda: "no memory")
-    for number in range(FEW_WAIT):
-        arrivals.come(number, number, f"10.0.0.{number}", 0.0)
+    for number in range(FEW_OF_ADDRESS + 2):
+        arrivals.come(number, number, "10.0.0.1", 0.0)
         arrivals.has_said(number)
     assert not arrivals.has_room(100.0, lambda: 10_000)
+    assert arrivals.surplus(100.0) is None
 
 
 def test_one_that_is_answered_has_more_time_than_one_that_has_said_nothing() -> None:
