@@ -81,7 +81,7 @@ class Driving:
     def begin(self) -> None:
         """Ask for the seat, and follow what happens there until :meth:`end`."""
         self._ticking = self._loop.create_task(self._tick())
-        self._watching.enter_context(self._switchboard.watched_by(self))
+        self._watching.enter_context(self._switchboard.watched_by(self.receive))
         self.perform(self.attachment.attach())
         if not self._switchboard.is_up:
             self.attachment.link_down(self._switchboard.directory.away or "", self.now())
