@@ -64,7 +64,18 @@ class Answering:
     async def answer(self, settings: Attach | RankSettings, rank: RankInfo) -> Answered:
         """Do what the command asks for, from a session at ``rank``. Raises DbgError and NeedsYes."""
         self._asker.seconds = settings.broker.timeout
-        return await self._act(settings, rank)
+        target = await self._target(settings, rank)
+        ranks, note = self._found(settings, target, rank)
+        if isinstance(settings, Attach):
+            return Answered(choice=Choice(ranks[0]))
+        if isinstance(settings, Interrupt) and len(ranks) == 1 and INTERRUPT.fits(ranks[0]):
+            return await self.break_in(ranks[0], settings.broker.timeout)
+        if isinstance(settings, ListRanks):
+            text = self._list(settings, target, ranks)
+        else:
+            calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
+            text = await self._ask(settings, ranks, calls)
+        return Answered(f"{printable(note)}\n{text}" if note else text)
 
     async def answer_for(self, settings: RankSettings, ranks: Sequence[RankInfo]) -> str:
         """Do what the settings ask for on exactly these ranks; return what is shown. Raises DbgError."""
@@ -88,20 +99,6 @@ class Answering:
     async def _interrupt(self, rank: RankInfo, seconds: float, *, withdrawn: bool = False) -> RankAnswer:
         self._asker.seconds = seconds
         return (await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=withdrawn))[0]
-
-    async def _act(self, settings: Attach | RankSettings, rank: RankInfo) -> Answered:
-        target = await self._target(settings, rank)
-        ranks, note = self._found(settings, target, rank)
-        if isinstance(settings, Attach):
-            return Answered(choice=Choice(ranks[0]))
-        if isinstance(settings, Interrupt) and len(ranks) == 1 and INTERRUPT.fits(ranks[0]):
-            return await self.break_in(ranks[0], settings.broker.timeout)
-        if isinstance(settings, ListRanks):
-            text = self._list(settings, target, ranks)
-        else:
-            calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
-            text = await self._ask(settings, ranks, calls)
-        return Answered(f"{printable(note)}\n{text}" if note else text)
 
     def _found(
         self, settings: Attach | RankSettings, target: Target | None, rank: RankInfo
