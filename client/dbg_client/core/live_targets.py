@@ -56,7 +56,7 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     Blocks for the time of :func:`patience`, for each broker.
     """
     from dbg_client.core.reach import find_reach
-    from dbg_dial.glance import glance
+    from dbg_dial.blocking import glance
 
     with contextlib.suppress(DbgError, OSError):
         reach = find_reach(None, environ, lambda path: None)

@@ -6,7 +6,7 @@ clock counts for another. Home, ranks and terminals are told the addresses of al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -15,7 +15,7 @@ from dbg_broker.hub.links import NOBODY, RankLink
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
-from dbg_wire.finding.endpoint import Endpoint, by_weight
+from dbg_wire.finding.endpoint import Endpoint, weight_of
 from dbg_wire.finding.rendezvous import known_endpoints
 from dbg_wire.messages import BrokerAddress
 from dbg_wire.records.bounds import InvalidMessage, Pid, Real, Sentence, Word
@@ -91,7 +91,7 @@ class Members:
     def speaks_for(self, run: str) -> bool:
         """Tell whether this broker is the one that tells events of a run, among those that tell any."""
         telling = [one for one in (self.own, *self.others()) if one.tells]
-        return not telling or by_weight(telling, run)[0] is self.own
+        return not telling or self._speaks_first(telling, run)
 
     def listening(self) -> list[str]:
         """Return the names of those whose clients ask for the texts of log points."""
@@ -99,7 +99,10 @@ class Members:
 
     def inherits(self, key: str) -> bool:
         """Tell whether this broker is the one that has an ended rank whose broker has gone."""
-        return by_weight((self.own, *self.others()), key)[0] is self.own
+        return self._speaks_first((self.own, *self.others()), key)
+
+    def _speaks_first(self, members: Iterable[Presence], name: str) -> bool:
+        return max(members, key=lambda one: weight_of(one.url, name)) is self.own
 
     def value(self) -> bytes:
         """Return what the bucket is to hold of this broker."""
