@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -49,36 +49,11 @@ FIRST_NUMBER = 1 << 48
 """The first number of a leg among the connections: no server accepts so many, and stock debuggers count below 0."""
 
 
-class CreditWindow:
-    """Credit window: takes frames while fewer than WINDOW_BYTES are on their way, and counts them."""
-
-    def __init__(self, send: Callable[[bytes], None]) -> None:
-        self._send = send
-        self._under_way = 0
-        self.is_closing = False
-
-    @property
-    def is_full(self) -> bool:
-        """Tell whether further frames have to wait."""
-        return self._under_way >= WINDOW_BYTES
-
-    @property
-    def buffered(self) -> int:
-        """Return how many bytes it holds: none that could wait elsewhere, as long as it takes more."""
-        return self._under_way if self.is_full else 0
-
-    def write(self, data: bytes) -> None:
-        """Send a frame."""
-        self._under_way += len(data)
-        self._send(data)
-
-    def give_back(self, size: int) -> None:
-        """Take note of bytes that have arrived."""
-        self._under_way = max(0, self._under_way - size)
-
-
 class RemoteTerminal:
-    """The channel to a terminal of another broker."""
+    """The channel to a terminal of another broker, and the credit window of its leg.
+
+    It takes frames of its own outbox while fewer than WINDOW_BYTES are on their way.
+    """
 
     def __init__(self, number: int, opened: OpenLeg, broker: str, owner: HostedLegs, now: float) -> None:
         self.number = number
@@ -87,15 +62,32 @@ class RemoteTerminal:
         self.leg, self.broker = opened.leg, broker
         self.is_silent = False
         """Whether its broker hears nothing of it."""
+        self.is_closing = False
         self._owner = owner
-        self._window = CreditWindow(self._send)
+        self._under_way = 0
         self._outbox = Outbox(now)
-        self._outbox.transport = self._window
+        self._outbox.transport = self
+
+    @property
+    def _is_full(self) -> bool:
+        return self._under_way >= WINDOW_BYTES
+
+    @property
+    def buffered(self) -> int:
+        """Return how many bytes are on their way: none that could wait elsewhere, as long as it takes more."""
+        return self._under_way if self._is_full else 0
+
+    def write(self, data: bytes) -> None:
+        """Send a frame of the outbox."""
+        self._under_way += len(data)
+        if self._is_full:
+            self._outbox.is_paused = True
+        self._owner.send(self.broker, LegFrame(leg=self.leg, frame=data))
 
     @property
     def is_ready(self) -> bool:
         """Tell whether a frame sent now would not wait."""
-        return not self._window.is_closing and self._outbox.is_free
+        return not self.is_closing and self._outbox.is_free
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Send a control message as :meth:`send_control` does."""
@@ -104,7 +96,7 @@ class RemoteTerminal:
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
         """Send a control message, or let it wait its turn; False if it has no room, and the terminal is closed then."""
-        if self._window.is_closing:
+        if self.is_closing:
             return False
         if self._outbox.send_control(frame, instead_of):
             return True
@@ -113,7 +105,7 @@ class RemoteTerminal:
 
     def send_output(self, frame: bytes, most: int | None = None) -> bool:
         """Send terminal output, or let it wait beside no more than ``most`` bytes; False if it was dropped."""
-        return not self._window.is_closing and self._outbox.send_output(frame, most)
+        return not self.is_closing and self._outbox.send_output(frame, most)
 
     def missed_output(self) -> bool:
         """Tell, once, that output was dropped and the terminal can take a repaint."""
@@ -121,7 +113,7 @@ class RemoteTerminal:
 
     def is_stalled(self, now: float, seconds: float) -> bool:
         """Tell whether the terminal has taken nothing for ``seconds`` although things wait."""
-        return not self._window.is_closing and self._outbox.is_stalled(now, seconds)
+        return not self.is_closing and self._outbox.is_stalled(now, seconds)
 
     def ping(self) -> None:
         """Do nothing: the terminal's own broker asks it for signs of life, and tells when there are none."""
@@ -132,8 +124,8 @@ class RemoteTerminal:
 
     def taken(self, size: int) -> bool:
         """Take credit back, and send what waits; tell whether nothing waits any more."""
-        self._window.give_back(size)
-        if self._window.is_closing or self._window.is_full:
+        self._under_way = max(0, self._under_way - size)
+        if self.is_closing or self._is_full:
             return False
         self._outbox.is_paused = False
         self._outbox.pump()
@@ -141,22 +133,17 @@ class RemoteTerminal:
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
         """End the leg, and the terminal with it; what waits goes out before, unless ``flush`` is False."""
-        if self._window.is_closing:
+        if self.is_closing:
             return
         if flush:
             self._outbox.flush()
         self._outbox.clear()
-        self._window.is_closing = True
+        self.is_closing = True
         self._owner.closed(self, code, reason)
 
     def abort(self) -> None:
         """End the leg at once."""
         self.close(CloseCode.SHUTDOWN, "its rank's broker has ended the way to it", flush=False)
-
-    def _send(self, frame: bytes) -> None:
-        if self._window.is_full:
-            self._outbox.is_paused = True
-        self._owner.send(self.broker, LegFrame(leg=self.leg, frame=frame))
 
 
 class HostedLegs:
