@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from dbg_broker.audit.entries import What, text_of
+from dbg_broker.audit.entries import text_of
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import departures, guards, notices
 from dbg_broker.hub.links import TerminalLink
@@ -29,6 +29,7 @@ from dbg_wire.messages import (
     RankAnswer,
     RefusalCode,
 )
+from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState
 
 MAX_QUESTIONS = 16

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dbg_broker.audit.entries import What
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import asking, departures
 from dbg_broker.hub.asking import with_status
@@ -41,6 +40,7 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
+from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import fitted
 

@@ -25,9 +25,6 @@ MAX_RANKS = 100_000
 BEAT_SECONDS = 5.0
 """Seconds between two beats: a page that has heard nothing for three of them dials anew, and says so."""
 
-ROWS_PER_PAGE = 500
-"""Rows in one text, at most: a browser reads a page of them within some milliseconds."""
-
 MAX_SECONDS = 30 * 24 * 3600.0
 """Seconds between two answers at most, as on the command line."""
 

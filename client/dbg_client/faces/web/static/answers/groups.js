@@ -6,10 +6,9 @@
  * @typedef {{choose: (keys: string[]) => void, name: (keys: string[]) => string}} On `choose` selects ranks
  */
 import { button, h, swatch, timeOfDay } from "../job/dom.js";
-import { textOf } from "../job/history.js";
+import { compare, textOf } from "../job/history.js";
 import { duration } from "../job/ranks.js";
 import { looksOfGroups } from "../grid/marks.js";
-import { compare } from "./compare.js";
 import { flameView, treeView } from "./stacks.js";
 import { plotView } from "./plot.js";
 import { tableOfVerb, verdictView } from "./verdict.js";
