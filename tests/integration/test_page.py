@@ -223,6 +223,35 @@ def test_news_leave_the_keys_where_they_are_and_ages_go_on(
         tab.until(f"document.querySelector('#inspector time').textContent !== {shown!r}")
 
 
+def test_several_jobs_are_looked_at_at_once_and_told_apart(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    for job in ("one", "two"):
+        start_ranks(processes, home, TRAIN, 1, env={"DBG_JOB": job}, name=job)
+    wait_until(home, lambda ranks: len(ranks) == 2 and ranks[0]["state"] == ranks[1]["state"] == "stopped", "two jobs")
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.ask("where")
+        tab.until_text("#answer .sum", "2 of 2")
+        # What changes ranks is for one job, unless they are chosen.
+        tab.ask("continue")
+        tab.until_text("#asking .failure", "fits several ranks")
+        tab.focus("#grid")
+        tab.press("End", "Space")
+        tab.until_text("#inspector", "two/")
+        tab.press("Enter")
+        tab.until_text(".pane header", "two/")
+        tab.press("Control+]", "r")
+        # Keys pass by the list, which nobody sees beside the grid.
+        tab.until("document.querySelector('#list').textContent.includes('two/')")
+        tab.press("Tab")
+        assert tab.evaluate("() => document.activeElement.closest('#list')") is None
+        tab.click("#view")
+        tab.press("Tab")
+        tab.until("document.activeElement.closest('#list')")
+
+
 def test_the_end_of_the_command_is_told_and_what_was_shown_can_be_saved(
     chromium: Chromium, processes: Processes, home: Path
 ) -> None:

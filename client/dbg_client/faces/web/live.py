@@ -142,7 +142,7 @@ class LivePage:
             raise BadInput(f"`{settings.name}` is not for again and again", "ask it once")
         number = 0
         while True:
-            ranks, whom = self._ranks(item, settings)
+            ranks, whom = self._ranks(item, settings, changes=changes)
             if changes and not number:
                 if not item.yes and (question := _question(settings, ranks)):
                     self._outbox.say(messages.Confirm(id=item.id, question=question))
@@ -167,7 +167,7 @@ class LivePage:
             number += 1
             await asyncio.sleep(item.every)
 
-    def _ranks(self, item: messages.Ask, settings: RankSettings) -> tuple[Sequence[RankInfo], str]:
+    def _ranks(self, item: messages.Ask, settings: RankSettings, *, changes: bool) -> tuple[Sequence[RankInfo], str]:
         """Return the ranks that are meant, of those that this server shows, and the target that names them."""
         known = self._feed.rows.ranks
         if settings.target is None and item.keys:
@@ -176,12 +176,16 @@ class LivePage:
             if not chosen:
                 raise BadInput("none of the chosen ranks is there any more", "choose others")
             return chosen, ""
-        text = settings.target or item.ranks or USUAL.get(settings.name)
+        named = settings.target or item.ranks
+        text = named or USUAL.get(settings.name)
         if text is None:
             raise BadInput(f"`{settings.name}` needs ranks", "choose some, or name them, e.g. `0-7`")
         if not text:
             return known, ""
-        return find(with_groups(parse_target(text), self._groups), known).ranks, "" if text == "all" else text
+        target = with_groups(parse_target(text), self._groups)
+        # A page that shows several jobs may look at all of them at once.
+        ranks = (find(target, known) if named or changes else select(target, known, any_job=True)).ranks
+        return ranks, "" if text == "all" else text
 
     async def _ask(self, settings: RankSettings, ranks: Sequence[RankInfo], number: int) -> Told:
         line = WaitingLine(lambda text: self._outbox.say(messages.Progress(id=number, text=text)) if text else None)

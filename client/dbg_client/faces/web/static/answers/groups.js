@@ -8,6 +8,7 @@
 import { button, h, swatch, timeOfDay } from "../job/dom.js";
 import { compare, textOf } from "../job/history.js";
 import { duration } from "../job/ranks.js";
+import { several } from "../job/sets.js";
 import { looksOfGroups } from "../grid/marks.js";
 import { flameView, treeView } from "./stacks.js";
 import { plotView } from "./plot.js";
@@ -79,7 +80,7 @@ function ranksText(group) {
 function missingView(document) {
   const missing = Array.isArray(document.missing) ? document.missing : [];
   if (!missing.length) return [];
-  const names = missing.map((/** @type {any} */ one) => `${one.ranks ?? ""} ${one.state ?? "missing"}`.trim());
+  const names = missing.map((/** @type {any} */ one) => `${several(one.ranks ?? "")} (${one.state ?? "missing"})`);
   return [h("p", { class: "muted" }, `Not among them: ${names.join("; ")}`)];
 }
 
