@@ -140,10 +140,10 @@ class LivePage:
             raise BadInput(f"`{settings.name}` may change the program", why_not)
         if item.every is not None and type(settings) in ORDERS:
             raise BadInput(f"`{settings.name}` is not for again and again", "ask it once")
-        number = 0
+        is_first = True
         while True:
             ranks, whom = self._ranks(item, settings, changes=changes)
-            if changes and not number:
+            if changes and is_first:
                 if not item.yes and (question := _question(settings, ranks)):
                     self._outbox.say(messages.Confirm(id=item.id, question=question))
                     return
@@ -152,8 +152,6 @@ class LivePage:
             self._groups = {name: frozenset(keys) for name, keys in told.members.items()}
             answer = messages.Answer(
                 id=item.id,
-                verb=settings.name,
-                number=number,
                 at=time.time(),
                 document=msgspec.Raw(msgspec.json.encode(told.document)),
                 text=told.text,
@@ -164,7 +162,7 @@ class LivePage:
             self._outbox.say(answer)
             if item.every is None:
                 return
-            number += 1
+            is_first = False
             await asyncio.sleep(item.every)
 
     def _ranks(self, item: messages.Ask, settings: RankSettings, *, changes: bool) -> tuple[Sequence[RankInfo], str]:
@@ -241,14 +239,10 @@ class LivePage:
         if rank is None:
             raise BadInput("this rank is not there any more", "choose another one")
         asker = Asker(self._switchboard)
-        where = rank.where
-        path = await file_in_ranks(asker, [rank], item.file or (where.file if where is not None else ""))
-        line = item.line or (where.line if where is not None else 1)
-        first = max(1, line - item.around)
-        source = await read_source(asker, rank, path, begin=first, count=line + item.around + 1 - first)
-        self._outbox.say(
-            messages.Lines(id=item.id, file=source.path, first=source.begin, total=source.total, lines=source.lines)
-        )
+        path = await file_in_ranks(asker, [rank], item.file)
+        first = max(1, item.line - item.around)
+        source = await read_source(asker, rank, path, begin=first, count=item.line + item.around + 1 - first)
+        self._outbox.say(messages.Lines(id=item.id, file=source.path, first=source.begin, lines=source.lines))
 
 
 def _settings(line: str) -> RankSettings:

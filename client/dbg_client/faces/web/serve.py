@@ -208,8 +208,6 @@ class PageServer:
             drive=not why_not,
             why_not=why_not,
             release=RELEASE,
-            host=socket.gethostname(),
-            broker=self._switchboard.url,
             now=time.time(),
         )
 

@@ -10,7 +10,7 @@ from dbg_client.attachment.driving import Driving
 from dbg_client.attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note, Show
 from dbg_client.core.errors import bug
 from dbg_client.faces.web import messages
-from dbg_client.views.status_line import Others, count_others, missing_on_the_way, render, status_of
+from dbg_client.views.status_line import missing_on_the_way
 from dbg_wire.errors import DbgError, PeerError
 from dbg_wire.messages import Mode, PromptInfo
 from dbg_wire.sequences import QueryFilter, TextFilter
@@ -31,9 +31,6 @@ CTRL_C = b"\x03"
 OVER, REFUSED, NO_RANK = 4000, 4001, 4004
 """Codes of a close: the stop is over; there is no seat, or a fault; there is no such rank."""
 
-STATUS_COLUMNS = 160
-"""Columns for which the status line is made; a page cuts it."""
-
 
 class PageSeat:
     """One seat of a page: keys and lines come in, what the debugger shows goes out; it ends with the socket.
@@ -50,7 +47,6 @@ class PageSeat:
         self._driving: Driving | None = None
         self._opening: asyncio.Task[None] | None = None
         self._screen, self._log = QueryFilter(), TextFilter()
-        self._others = Others()
         self._state: messages.State | None = None
         self._prompt = messages.Prompt(number=-1, text="", state="", held=0)
         self._completions: dict[int, int] = {}
@@ -194,8 +190,6 @@ class PageSeat:
 
     async def changed(self, event: Event | None) -> None:
         """Tell the page what has changed at the seat."""
-        if event is None:
-            self._others = count_others(self._rank, self._switchboard.directory.ranks)
         self._tell()
 
     # ------------------------------------------------------------------------------------------------------- inner
@@ -233,23 +227,18 @@ class PageSeat:
         report, engine = attachment.report, attachment.engine
         session = report.session if report is not None else None
         stop = report.stop if report is not None else None
-        status = status_of(attachment, self._others, now, prefix="", pending=False)
         missing = missing_on_the_way(attachment, now)
         return messages.State(
-            key=attachment.rank.key,
-            address=attachment.rank.address,
             kind="" if engine is None else "lines" if engine == LINE_ENGINE else "screen",
             engine=engine or "",
             state=report.state.value if report is not None else attachment.rank.state.value,
             where=stop.where if stop is not None else None,
-            stopped=stop is not None,
             driving=attachment.driving,
             comes=attachment.conversation.keyboard_comes,
             driver=attachment.driver or "",
             watchers=attachment.rank.watchers,
             link=f"{missing[0]}: {missing[2]}" if missing is not None else "",
             notice=attachment.notice(now) or "",
-            status=render(status, STATUS_COLUMNS, color=False).strip(),
             size=(session.rows, session.columns) if session is not None else attachment.size,
         )
 
