@@ -157,7 +157,7 @@ class PageServer:
         ]
         try:
             await web.SockSite(runner, listening).start()
-            with self._switchboard.watched_by(self.feed):
+            with self._switchboard.watched_by(self.feed.receive):
                 yield
         finally:
             for task in following:
