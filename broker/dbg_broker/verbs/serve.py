@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dbg_broker.audit.entries import Entry, What
 from dbg_broker.audit.writer import AuditLog, LogQuota
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.events.command import OnEvent
@@ -56,6 +55,7 @@ from dbg_dial.kernel import kernel_name
 from dbg_wire.errors import BadSecretFile, DbgError, NeedsExtra, printable
 from dbg_wire.finding.endpoint import wrong_host_reason
 from dbg_wire.finding.rendezvous import Rendezvous
+from dbg_wire.records.audit import Entry, What
 from dbg_wire.records.ranks import LIVE_STATES, RankState
 
 if TYPE_CHECKING:
