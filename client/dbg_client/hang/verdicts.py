@@ -16,7 +16,15 @@ from dbg_client.hang.conflicts import Difference, certainty_of_difference, diffe
 from dbg_client.hang.lines import call_lines, lacks, lines_about, time_left
 from dbg_client.hang.roots import Root, RootKind, rank_circles
 from dbg_client.hang.scene import Scene
-from dbg_client.hang.verdict import MAX_EVIDENCE, Certainty, Verdict, VerdictKind, certainty_of, short_name
+from dbg_client.hang.verdict import (
+    MAX_EVIDENCE,
+    Certainty,
+    NextStep,
+    Verdict,
+    VerdictKind,
+    certainty_of,
+    short_name,
+)
 from dbg_client.views.waits import tag_of
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CodePart
@@ -48,6 +56,8 @@ def _about(
     standing: PendingCollective,
     ranks: Collection[int],
     *,
+    evidence: Sequence[str],
+    following: NextStep | None,
     certainty: Certainty | None = None,
 ) -> Verdict:
     return Verdict(
@@ -55,6 +65,8 @@ def _about(
         job=scene.job,
         sentence=sentence,
         certainty=certainty,
+        evidence=tuple(evidence),
+        next=following,
         ranks=tuple(sorted(ranks)),
         others=tuple(number for number in standing.waiting if number not in ranks),
         cause=_cause(scene, ranks) if ranks and set(ranks) <= {*standing.missing, *standing.unheard} else None,
@@ -71,10 +83,6 @@ def _cause(scene: Scene, ranks: Collection[int]) -> VerdictKind | None:
     return condition.kind if condition is not None else VerdictKind.ABSENT
 
 
-def _with(verdict: Verdict, evidence: Sequence[str], command: tuple[str | None, str]) -> Verdict:
-    return replace(verdict, evidence=tuple(evidence), next=command[0], purpose=command[1])
-
-
 def _missing(scene: Scene, root: Root) -> Verdict:
     standing, culprits = root.standing, root.culprits
     if standing.has_peer:
@@ -84,12 +92,20 @@ def _missing(scene: Scene, root: Root) -> Verdict:
         # All others have come, so it must be the one that told nothing.
         certainty = Certainty.LIKELY
     sentence = sentences.missing(scene, root, certainty)
-    verdict = _about(scene, VerdictKind.MISSING, sentence, standing, culprits, certainty=certainty)
-    lines = _lines(scene, culprits, sentence, standing)
-    evidence = [*lines, *_others(scene, root), *call_lines(standing)]
+    evidence = [*_lines(scene, culprits, sentence, standing), *_others(scene, root), *call_lines(standing)]
     if certainty is Certainty.LIKELY:
         evidence += lacks(scene)
-    return _with(verdict, evidence, scene.names.entering(culprits))
+    enter = scene.names.entering(culprits)
+    return _about(
+        scene,
+        VerdictKind.MISSING,
+        sentence,
+        standing,
+        culprits,
+        evidence=evidence,
+        following=enter,
+        certainty=certainty,
+    )
 
 
 def _lines(scene: Scene, ranks: Sequence[int], sentence: str, standing: PendingCollective | None = None) -> list[str]:
@@ -118,10 +134,19 @@ def _no_partner(scene: Scene, root: Root) -> Verdict:
         *([OTHER_TAGS] if standing.is_receive and "no send" in does_not else []),
         *call_lines(standing),
     ]
-    verdict = _about(scene, VerdictKind.PARTNER, sentence, standing, [peer], certainty=certainty)
     # Of two tags, either may be the wrong one.
     names, both = scene.names, (standing.waiting[0], peer)
-    return _with(verdict, evidence, names.looking(both) if tag_of(standing) else names.entering([peer]))
+    following = names.looking(both) if tag_of(standing) else names.entering([peer])
+    return _about(
+        scene,
+        VerdictKind.PARTNER,
+        sentence,
+        standing,
+        [peer],
+        evidence=evidence,
+        following=following,
+        certainty=certainty,
+    )
 
 
 def _others(scene: Scene, root: Root) -> list[str]:
@@ -155,8 +180,8 @@ def _circle(scene: Scene, root: Root) -> Verdict:
     told = [ended[1]] if ended is not None else []
     evidence = [*lines_about(scene, ranks, told=told), *time_left(circle[0])]
     kind = VerdictKind.PARTNER if peers else VerdictKind.ORDER
-    verdict = _about(scene, kind, sentence, circle[0], ranks, certainty=certainty)
-    return _with(verdict, evidence, scene.names.looking([standing.waiting[0] for standing in circle[:2]]))
+    look = scene.names.looking(standing.waiting[0] for standing in circle[:2])
+    return _about(scene, kind, sentence, circle[0], ranks, evidence=evidence, following=look, certainty=certainty)
 
 
 def _held(scene: Scene, root: Root) -> Verdict:
@@ -164,10 +189,18 @@ def _held(scene: Scene, root: Root) -> Verdict:
     is_sure = scene.is_sure(culprits) and certainty_of([standing]) is Certainty.SURE
     certainty = Certainty.SURE if is_sure else Certainty.LIKELY
     sentence = sentences.held(scene, root, certainty)
-    lines = _lines(scene, culprits, sentence, standing)
-    evidence = [*lines, *_others(scene, root), *call_lines(standing)]
-    verdict = _about(scene, VerdictKind.DEADLOCK, sentence, standing, culprits, certainty=certainty)
-    return _with(verdict, evidence, scene.names.entering(culprits))
+    evidence = [*_lines(scene, culprits, sentence, standing), *_others(scene, root), *call_lines(standing)]
+    enter = scene.names.entering(culprits)
+    return _about(
+        scene,
+        VerdictKind.DEADLOCK,
+        sentence,
+        standing,
+        culprits,
+        evidence=evidence,
+        following=enter,
+        certainty=certainty,
+    )
 
 
 def _conflict(scene: Scene, root: Root) -> Verdict:
@@ -182,11 +215,11 @@ def _conflict(scene: Scene, root: Root) -> Verdict:
     if standing.missing:
         evidence.append(f"{scene.names.described(standing.missing)} has come to neither")
     kind = VerdictKind.ORDER if difference_of(standing) is Difference.NAME else VerdictKind.MISMATCH
-    certainty = certainty_of_difference(standing)
-    verdict = _about(scene, kind, sentences.conflict(scene, standing), standing, culprits, certainty=certainty)
-    others = tuple(number for number in sorted(standing.all_calls) if number not in culprits)
-    looked_at = [numbers[0] for _, numbers in called[:2]]
-    return _with(replace(verdict, others=others), [*evidence, *time_left(standing)], scene.names.looking(looked_at))
+    evidence += time_left(standing)
+    sentence, certainty = sentences.conflict(scene, standing), certainty_of_difference(standing)
+    look = scene.names.looking(numbers[0] for _, numbers in called[:2])
+    verdict = _about(scene, kind, sentence, standing, culprits, evidence=evidence, following=look, certainty=certainty)
+    return replace(verdict, others=tuple(number for number in sorted(standing.all_calls) if number not in culprits))
 
 
 def _lonely(scene: Scene, root: Root) -> Verdict:
@@ -194,39 +227,53 @@ def _lonely(scene: Scene, root: Root) -> Verdict:
     number = standing.waiting[0]
     others = [other for other in standing.group.numbers if other != number]
     evidence = [*lines_about(scene, [number], standing), *lines_about(scene, others, standing), *call_lines(standing)]
-    certainty = certainty_of([standing])
-    verdict = _about(
-        scene, VerdictKind.ORDER, sentences.lonely(scene, standing), standing, [number], certainty=certainty
+    sentence, enter = sentences.lonely(scene, standing), scene.names.entering([number])
+    return _about(
+        scene,
+        VerdictKind.ORDER,
+        sentence,
+        standing,
+        [number],
+        evidence=evidence,
+        following=enter,
+        certainty=certainty_of([standing]),
     )
-    return _with(verdict, evidence, scene.names.entering([number]))
 
 
 def _peerless(scene: Scene, root: Root) -> Verdict:
     standing = root.standing
     number = standing.waiting[0]
-    certainty = certainty_of([standing])
-    verdict = _about(
-        scene, VerdictKind.PARTNER, sentences.peerless(scene, standing), standing, [number], certainty=certainty
-    )
     evidence = [*lines_about(scene, [number], standing), *call_lines(standing)]
-    return _with(verdict, evidence, scene.names.entering([number]))
+    sentence, enter = sentences.peerless(scene, standing), scene.names.entering([number])
+    return _about(
+        scene,
+        VerdictKind.PARTNER,
+        sentence,
+        standing,
+        [number],
+        evidence=evidence,
+        following=enter,
+        certainty=certainty_of([standing]),
+    )
 
 
 def _doubtful(scene: Scene, root: Root) -> Verdict:
     standing = root.standing
-    verdict = _about(scene, VerdictKind.UNKNOWN, sentences.doubtful(scene, standing), standing, standing.unheard)
     evidence = [*lines_about(scene, standing.unheard, standing), *call_lines(standing), *lacks(scene)]
-    there = [number for number in standing.unheard if number in scene.matched.roster]
-    return _with(replace(verdict, cause=None), evidence, scene.names.looking(there) if there else (None, ""))
+    look = scene.names.looking(number for number in standing.unheard if number in scene.matched.roster)
+    sentence = sentences.doubtful(scene, standing)
+    verdict = _about(
+        scene, VerdictKind.UNKNOWN, sentence, standing, standing.unheard, evidence=evidence, following=look
+    )
+    return replace(verdict, cause=None)
 
 
 def _complete(scene: Scene, root: Root) -> Verdict:
     standing = root.standing
     ranks = sorted({*standing.waiting, *([standing.peer] if standing.peer is not None else [])})
-    sentence = sentences.complete(scene, standing, ranks)
-    verdict = _about(scene, VerdictKind.UNKNOWN, sentence, standing, ranks)
     evidence = [*lines_about(scene, ranks, standing), *call_lines(standing), *lacks(scene)]
-    return _with(verdict, evidence, scene.names.looking(ranks))
+    sentence, look = sentences.complete(scene, standing, ranks), scene.names.looking(ranks)
+    return _about(scene, VerdictKind.UNKNOWN, sentence, standing, ranks, evidence=evidence, following=look)
 
 
 _MAKERS = {
@@ -298,7 +345,7 @@ def _circle_of_ranks(scene: Scene, circle: Sequence[int], waiting: Sequence[int]
     """Return the verdict on ranks each of which waits for what the next one has, such as the lock of a file."""
     certainty = scene.certainty(circle)
     followers = [n for n in waiting if n not in circle and scene.last_behind(n) in circle]
-    verdict = Verdict(
+    return Verdict(
         kind=VerdictKind.DEADLOCK,
         job=scene.job,
         sentence=sentences.rank_circle(scene, circle, certainty),
@@ -306,9 +353,9 @@ def _circle_of_ranks(scene: Scene, circle: Sequence[int], waiting: Sequence[int]
         ranks=tuple(sorted(circle)),
         others=tuple(followers),
         age=max(scene.conditions[number].age or 0.0 for number in circle) or None,
+        evidence=(*lines_about(scene, sorted(circle)), *lines_about(scene, followers)),
+        next=scene.names.looking(circle),
     )
-    evidence = lines_about(scene, sorted(circle))
-    return _with(verdict, [*evidence, *lines_about(scene, followers)], scene.names.looking(circle))
 
 
 def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -356,7 +403,7 @@ def _of_kind(scene: Scene, kind: VerdictKind, numbers: Sequence[int], followers:
     deadlocked = [number for number in numbers if scene.conditions[number].threads]
     live = scene.matched.roster[numbers[0]].rank.state in LIVE_STATES
     command = scene.names.looking(numbers[:1], threads=True) if deadlocked and live else scene.names.entering(numbers)
-    verdict = Verdict(
+    return Verdict(
         kind=kind,
         job=scene.job,
         sentence=sentence,
@@ -365,8 +412,9 @@ def _of_kind(scene: Scene, kind: VerdictKind, numbers: Sequence[int], followers:
         others=tuple(followers),
         age=max((scene.conditions[number].age or 0.0 for number in numbers), default=0.0) or None,
         is_settled=kind is not VerdictKind.WAITING or first.is_still,
+        evidence=tuple(evidence),
+        next=command,
     )
-    return _with(verdict, evidence, command)
 
 
 def silence_verdict(scene: Scene) -> Verdict | None:
@@ -379,10 +427,18 @@ def silence_verdict(scene: Scene) -> Verdict | None:
     ]
     if not silent:
         return None
-    verdict = Verdict(
-        kind=VerdictKind.UNKNOWN, job=scene.job, sentence=sentences.silent(scene, silent), ranks=tuple(silent)
+    return _unknown(scene, sentences.silent(scene, silent), silent)
+
+
+def _unknown(scene: Scene, sentence: str, ranks: Sequence[int], notes: Sequence[str] = ()) -> Verdict:
+    return Verdict(
+        kind=VerdictKind.UNKNOWN,
+        job=scene.job,
+        sentence=sentence,
+        ranks=tuple(ranks),
+        evidence=(*lines_about(scene, ranks), *notes, *lacks(scene)),
+        next=scene.names.looking(ranks),
     )
-    return _with(verdict, [*lines_about(scene, silent), *lacks(scene)], scene.names.looking(silent))
 
 
 def _is_silent(one: RankEvidence) -> bool:
@@ -392,14 +448,7 @@ def _is_silent(one: RankEvidence) -> bool:
 def unmoved_verdict(scene: Scene, unmoved: Collection[int], notes: Sequence[str]) -> Verdict:
     """Return the verdict that some ranks have not got on, and nothing tells what they wait for; ``notes`` say more."""
     numbers = sorted(unmoved)
-    verdict = Verdict(
-        kind=VerdictKind.UNKNOWN,
-        job=scene.job,
-        sentence=sentences.unmoved(scene, numbers, scene.moved),
-        ranks=tuple(numbers),
-    )
-    evidence = [*lines_about(scene, numbers), *notes, *lacks(scene)]
-    return _with(verdict, evidence, scene.names.looking(numbers))
+    return _unknown(scene, sentences.unmoved(scene, numbers, scene.moved), numbers, notes)
 
 
 # ---------------------------------------------------------------------------------------------------------------- code
