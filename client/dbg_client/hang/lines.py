@@ -10,7 +10,7 @@ from dbg_client.core.collective_matching import PendingCollective
 from dbg_client.core.process_groups import ProcessGroup, RankEvidence, Roster, has_peer
 from dbg_client.hang.condition import MAX_TEXT, Condition
 from dbg_client.hang.scene import Scene
-from dbg_client.hang.verdict import MAX_EVIDENCE, payload_of, short_name
+from dbg_client.hang.verdict import MAX_EVIDENCE, NamedRanks, payload_of, short_name
 from dbg_client.views.naming import clip
 from dbg_client.views.tree import is_library
 from dbg_client.views.waits import Age, age_of, of_about_one_age, show_age, told_for
@@ -201,11 +201,11 @@ def time_left(standing: PendingCollective) -> list[str]:
     return [f"{article} {library} {what} of these ranks times out in {show_age(seconds)}"]
 
 
-def lacks(scene: Scene) -> list[str]:
+def lacks(roster: Roster, names: NamedRanks) -> list[str]:
     """Return a line for each thing that libraries can't tell of collectives, with the ranks in which it is so."""
     ranks: defaultdict[str, list[int]] = defaultdict(list)
     bare = []
-    for number, one in scene.matched.roster.items():
+    for number, one in roster.items():
         if one.evidence is None:
             continue
         if not one.evidence.sources and not one.evidence.groups:
@@ -214,9 +214,9 @@ def lacks(scene: Scene) -> list[str]:
             if source.lack:
                 version = f" {printable(source.version, 40)}" if source.version else ""
                 ranks[f"{source.library}{version}: {printable(source.lack, 2 * MAX_TEXT)}"].append(number)
-    everybody = len(scene.matched.roster)
+    everybody = len(roster)
     lines = [
-        lack if len(numbers) == everybody else f"{scene.names.ranks(numbers)}: {lack}"
+        lack if len(numbers) == everybody else f"{names.ranks(numbers)}: {lack}"
         for lack, numbers in sorted(ranks.items())[:MAX_LACKS]
     ]
     if bare and len(bare) == everybody:

@@ -6,6 +6,7 @@ import signal
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from dbg_client.core.collective_matching import PendingCollective
 from dbg_client.core.process_groups import RankEvidence, world_size
@@ -44,32 +45,32 @@ OTHER_TAGS = "a send with another tag that has ended would not be seen: no recor
 # --------------------------------------------------------------------------------------------------------- collectives
 
 
+class _Told(NamedTuple):
+    """What is told of the matter with a collective: of which ranks, how it is known, and what to do next."""
+
+    kind: VerdictKind
+    ranks: Collection[int]
+    sentence: str
+    evidence: Sequence[str]
+    next: NextStep | None
+    certainty: Certainty | None = None
+
+
 def verdict_of(scene: Scene, root: Root) -> Verdict:
     """Return the verdict on a root to which collectives lead."""
-    return _MAKERS[root.kind](scene, root)
-
-
-def _about(
-    scene: Scene,
-    kind: VerdictKind,
-    sentence: str,
-    standing: PendingCollective,
-    ranks: Collection[int],
-    *,
-    evidence: Sequence[str],
-    following: NextStep | None,
-    certainty: Certainty | None = None,
-) -> Verdict:
+    standing, told = root.standing, _TELLERS[root.kind](scene, root)
+    calls = standing.all_calls if root.kind is RootKind.CONFLICT else standing.calls
+    has_cause = told.ranks and set(told.ranks) <= {*standing.missing, *standing.unheard}
     return Verdict(
-        kind=kind,
+        kind=told.kind,
         job=scene.job,
-        sentence=sentence,
-        certainty=certainty,
-        evidence=tuple(evidence),
-        next=following,
-        ranks=tuple(sorted(ranks)),
-        others=tuple(number for number in standing.waiting if number not in ranks),
-        cause=_cause(scene, ranks) if ranks and set(ranks) <= {*standing.missing, *standing.unheard} else None,
+        sentence=told.sentence,
+        certainty=told.certainty,
+        evidence=tuple(told.evidence),
+        next=told.next,
+        ranks=tuple(sorted(told.ranks)),
+        others=tuple(number for number in sorted(calls) if number not in told.ranks),
+        cause=_cause(scene, told.ranks) if has_cause and root.kind is not RootKind.DOUBTFUL else None,
         group=standing.group.label or None,
         collective=standing.name or None,
         sequence=standing.sequence,
@@ -83,7 +84,7 @@ def _cause(scene: Scene, ranks: Collection[int]) -> VerdictKind | None:
     return condition.kind if condition is not None else VerdictKind.ABSENT
 
 
-def _missing(scene: Scene, root: Root) -> Verdict:
+def _missing(scene: Scene, root: Root) -> _Told:
     standing, culprits = root.standing, root.culprits
     if standing.has_peer:
         return _no_partner(scene, root)
@@ -94,18 +95,9 @@ def _missing(scene: Scene, root: Root) -> Verdict:
     sentence = sentences.missing(scene, root, certainty)
     evidence = [*_lines(scene, culprits, sentence, standing), *_others(scene, root), *call_lines(standing)]
     if certainty is Certainty.LIKELY:
-        evidence += lacks(scene)
+        evidence += lacks(scene.matched.roster, scene.names)
     enter = scene.names.entering(culprits)
-    return _about(
-        scene,
-        VerdictKind.MISSING,
-        sentence,
-        standing,
-        culprits,
-        evidence=evidence,
-        following=enter,
-        certainty=certainty,
-    )
+    return _Told(VerdictKind.MISSING, culprits, sentence, evidence, enter, certainty)
 
 
 def _lines(scene: Scene, ranks: Sequence[int], sentence: str, standing: PendingCollective | None = None) -> list[str]:
@@ -122,7 +114,7 @@ def _all_gone(scene: Scene, numbers: Sequence[int]) -> bool:
     return all(one is None or one.kind is VerdictKind.DEAD for one in conditions)
 
 
-def _no_partner(scene: Scene, root: Root) -> Verdict:
+def _no_partner(scene: Scene, root: Root) -> _Told:
     standing, peer = root.standing, root.culprits[0]
     certainty = certainty_of([standing])
     does_not = sentences.lacks_half(standing, standing.waiting[0])
@@ -137,16 +129,7 @@ def _no_partner(scene: Scene, root: Root) -> Verdict:
     # Of two tags, either may be the wrong one.
     names, both = scene.names, (standing.waiting[0], peer)
     following = names.looking(both) if tag_of(standing) else names.entering([peer])
-    return _about(
-        scene,
-        VerdictKind.PARTNER,
-        sentence,
-        standing,
-        [peer],
-        evidence=evidence,
-        following=following,
-        certainty=certainty,
-    )
+    return _Told(VerdictKind.PARTNER, [peer], sentence, evidence, following, certainty)
 
 
 def _others(scene: Scene, root: Root) -> list[str]:
@@ -170,7 +153,7 @@ def _others(scene: Scene, root: Root) -> list[str]:
     return lines
 
 
-def _circle(scene: Scene, root: Root) -> Verdict:
+def _circle(scene: Scene, root: Root) -> _Told:
     circle = root.circle
     ranks = sorted({number for standing in circle for number in standing.waiting})
     peers = all(standing.has_peer for standing in circle)
@@ -181,29 +164,20 @@ def _circle(scene: Scene, root: Root) -> Verdict:
     evidence = [*lines_about(scene, ranks, told=told), *time_left(circle[0])]
     kind = VerdictKind.PARTNER if peers else VerdictKind.ORDER
     look = scene.names.looking(standing.waiting[0] for standing in circle[:2])
-    return _about(scene, kind, sentence, circle[0], ranks, evidence=evidence, following=look, certainty=certainty)
+    return _Told(kind, ranks, sentence, evidence, look, certainty)
 
 
-def _held(scene: Scene, root: Root) -> Verdict:
+def _held(scene: Scene, root: Root) -> _Told:
     standing, culprits = root.standing, root.culprits
     is_sure = scene.is_sure(culprits) and certainty_of([standing]) is Certainty.SURE
     certainty = Certainty.SURE if is_sure else Certainty.LIKELY
     sentence = sentences.held(scene, root, certainty)
     evidence = [*_lines(scene, culprits, sentence, standing), *_others(scene, root), *call_lines(standing)]
     enter = scene.names.entering(culprits)
-    return _about(
-        scene,
-        VerdictKind.DEADLOCK,
-        sentence,
-        standing,
-        culprits,
-        evidence=evidence,
-        following=enter,
-        certainty=certainty,
-    )
+    return _Told(VerdictKind.DEADLOCK, culprits, sentence, evidence, enter, certainty)
 
 
-def _conflict(scene: Scene, root: Root) -> Verdict:
+def _conflict(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     called = sides(standing)
     culprits = sorted(number for _, numbers in called[1:] for number in numbers)
@@ -218,65 +192,47 @@ def _conflict(scene: Scene, root: Root) -> Verdict:
     evidence += time_left(standing)
     sentence, certainty = sentences.conflict(scene, standing), certainty_of_difference(standing)
     look = scene.names.looking(numbers[0] for _, numbers in called[:2])
-    verdict = _about(scene, kind, sentence, standing, culprits, evidence=evidence, following=look, certainty=certainty)
-    return replace(verdict, others=tuple(number for number in sorted(standing.all_calls) if number not in culprits))
+    return _Told(kind, culprits, sentence, evidence, look, certainty)
 
 
-def _lonely(scene: Scene, root: Root) -> Verdict:
+def _lonely(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     number = standing.waiting[0]
     others = [other for other in standing.group.numbers if other != number]
     evidence = [*lines_about(scene, [number], standing), *lines_about(scene, others, standing), *call_lines(standing)]
     sentence, enter = sentences.lonely(scene, standing), scene.names.entering([number])
-    return _about(
-        scene,
-        VerdictKind.ORDER,
-        sentence,
-        standing,
-        [number],
-        evidence=evidence,
-        following=enter,
-        certainty=certainty_of([standing]),
-    )
+    return _Told(VerdictKind.ORDER, [number], sentence, evidence, enter, certainty_of([standing]))
 
 
-def _peerless(scene: Scene, root: Root) -> Verdict:
+def _peerless(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     number = standing.waiting[0]
     evidence = [*lines_about(scene, [number], standing), *call_lines(standing)]
     sentence, enter = sentences.peerless(scene, standing), scene.names.entering([number])
-    return _about(
-        scene,
-        VerdictKind.PARTNER,
-        sentence,
-        standing,
-        [number],
-        evidence=evidence,
-        following=enter,
-        certainty=certainty_of([standing]),
-    )
+    return _Told(VerdictKind.PARTNER, [number], sentence, evidence, enter, certainty_of([standing]))
 
 
-def _doubtful(scene: Scene, root: Root) -> Verdict:
+def _doubtful(scene: Scene, root: Root) -> _Told:
     standing = root.standing
-    evidence = [*lines_about(scene, standing.unheard, standing), *call_lines(standing), *lacks(scene)]
+    evidence = [
+        *lines_about(scene, standing.unheard, standing),
+        *call_lines(standing),
+        *lacks(scene.matched.roster, scene.names),
+    ]
     look = scene.names.looking(number for number in standing.unheard if number in scene.matched.roster)
     sentence = sentences.doubtful(scene, standing)
-    verdict = _about(
-        scene, VerdictKind.UNKNOWN, sentence, standing, standing.unheard, evidence=evidence, following=look
-    )
-    return replace(verdict, cause=None)
+    return _Told(VerdictKind.UNKNOWN, standing.unheard, sentence, evidence, look)
 
 
-def _complete(scene: Scene, root: Root) -> Verdict:
+def _complete(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     ranks = sorted({*standing.waiting, *([standing.peer] if standing.peer is not None else [])})
-    evidence = [*lines_about(scene, ranks, standing), *call_lines(standing), *lacks(scene)]
+    evidence = [*lines_about(scene, ranks, standing), *call_lines(standing), *lacks(scene.matched.roster, scene.names)]
     sentence, look = sentences.complete(scene, standing, ranks), scene.names.looking(ranks)
-    return _about(scene, VerdictKind.UNKNOWN, sentence, standing, ranks, evidence=evidence, following=look)
+    return _Told(VerdictKind.UNKNOWN, ranks, sentence, evidence, look)
 
 
-_MAKERS = {
+_TELLERS = {
     RootKind.MISSING: _missing,
     RootKind.CIRCLE: _circle,
     RootKind.HELD: _held,
@@ -436,7 +392,7 @@ def _unknown(scene: Scene, sentence: str, ranks: Sequence[int], notes: Sequence[
         job=scene.job,
         sentence=sentence,
         ranks=tuple(ranks),
-        evidence=(*lines_about(scene, ranks), *notes, *lacks(scene)),
+        evidence=(*lines_about(scene, ranks), *notes, *lacks(scene.matched.roster, scene.names)),
         next=scene.names.looking(ranks),
     )
 
