@@ -228,6 +228,14 @@ def _complete(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     ranks = sorted({*standing.waiting, *([standing.peer] if standing.peer is not None else [])})
     evidence = [*lines_about(scene, ranks, standing), *call_lines(standing), *lacks(scene.matched.roster, scene.names)]
+    stores = sentences.stores_of(scene, ranks)
+    if len(stores) > 1:
+        # One host may have several names, but one port is not another.
+        is_sure = len({store.rpartition(":")[2] for store, _ in stores}) > 1
+        certainty = Certainty.SURE if is_sure else Certainty.LIKELY
+        sentence = sentences.other_store(scene, standing, stores, certainty)
+        look = scene.names.looking(some[0] for _, some in stores[:2])
+        return _Told(VerdictKind.MISMATCH, stores[1][1], sentence, evidence, look, certainty)
     sentence, look = sentences.complete(scene, standing, ranks), scene.names.looking(ranks)
     return _Told(VerdictKind.UNKNOWN, ranks, sentence, evidence, look)
 

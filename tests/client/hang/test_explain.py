@@ -473,7 +473,7 @@ def test_a_receive_without_a_send() -> None:
     [
         (12, None, "likely has no send with tag 12 for rank 0"),
         (-1, None, "has likely not sent to rank 0"),
-        (None, None, "likely is in no send for rank 0"),
+        (None, None, "is likely in no send for rank 0"),
         (None, 1800.0, "has not sent to rank 0"),
     ],
 )
@@ -596,6 +596,28 @@ def test_ranks_that_never_connected_are_missing_from_what_the_stacks_tell() -> N
         "rank 3 has likely not come to init_process_group: it has never connected; 3 of 4 ranks wait since 30 s"
     )
     assert first(found).next is None
+
+
+@pytest.mark.parametrize(("other", "certainty"), [("gpu7:29501", Certainty.SURE), ("10.0.0.7:29500", Certainty.LIKELY)])
+def test_ranks_that_wait_for_the_others_at_another_store_are_told(other: str, certainty: Certainty) -> None:
+    joining = (MAIN, Place(file="/v/torch/distributed/distributed_c10d.py", line=9, function="init_process_group"))
+    stores = {0: "gpu7:29500", 1: "gpu7:29500", 2: other}
+    job = [
+        waits(
+            told(number, frames=joining, age=30.0, world_size=3),
+            main(WaitKind.COLLECTIVE, f"is in init_process_group at the store {store} (train.py:9)"),
+        )
+        for number, store in stores.items()
+    ]
+
+    verdict = first(once(*job))
+
+    likely = "likely " * (certainty is Certainty.LIKELY)
+    assert (verdict.kind, verdict.ranks, verdict.certainty) == (VerdictKind.MISMATCH, (2,), certainty)
+    assert verdict.sentence == (
+        f"rank 2 (gpu013) {likely}waits in init_process_group at the store {other}, "
+        "where ranks 0-1 wait at the store gpu7:29500 since 30 s"
+    )
 
 
 def test_a_group_of_one_rank_is_said() -> None:
