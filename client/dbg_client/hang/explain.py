@@ -51,6 +51,9 @@ from dbg_wire.targets.rank_set import format_ranks
 LAST_LOOK_SECONDS = 5.0
 """Seconds after the first look at which nothing is young any more."""
 
+MPI = "mpi4py"
+"""What ranks call the library that has MPI's collectives."""
+
 STANDING_STILL = (RankState.STOPPED, RankState.HELD)
 
 _NAMES_CULPRITS = frozenset({*IN_COLLECTIVES, VerdictKind.DEADLOCK}) - {VerdictKind.ORDER, VerdictKind.MISMATCH}
@@ -169,8 +172,11 @@ class _RunVerdicts:
         self._seconds = seconds
         self._has_two = before is not None
         self._moved = moved
+        told = [one.evidence for one in roster.values() if one.evidence is not None]
+        has_mpi = any(source.library == MPI for evidence in told for source in evidence.sources)
+        earlier = before.roster if before is not None else {}
         conditions = {
-            number: self._aged(one, condition_of(one, now), before.roster.get(number) if before is not None else None)
+            number: self._aged(one, condition_of(one, now, has_mpi=has_mpi), earlier.get(number))
             for number, one in roster.items()
         }
         waits_for = awaited_ranks(matched, conditions)

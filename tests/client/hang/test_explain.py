@@ -620,6 +620,22 @@ def test_ranks_that_wait_for_the_others_at_another_store_are_told(other: str, ce
     )
 
 
+@pytest.mark.parametrize(("library", "what"), [("mpi4py", "in C code, or waits in MPI,"), ("torch", "in C code")])
+def test_who_computes_in_a_run_with_mpi_may_wait_there(library: str, what: str) -> None:
+    loading = told(0, evidence=Evidence(sources=(SourceSeen(library=library),)), frames=LOADING, world_size=2)
+    spins = told(
+        1,
+        text="stuck in C code for 28 s",
+        state=RankState.UNRESPONSIVE,
+        frames=(MAIN,),
+        evidence=Evidence(process=ProcessSeen(state="R")),
+        world_size=2,
+    )
+
+    likely = "likely " * (library == "mpi4py")
+    assert f"{likely}computes {what} for 28 s (train_step, train.py:41)" in first(once(loading, spins)).sentence
+
+
 def test_a_group_of_one_rank_is_said() -> None:
     alone = told(0, groups=[group(members="0", at=4)], calls=[call(5)], world_size=1)
 
