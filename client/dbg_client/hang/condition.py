@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.verdict import VerdictKind
-from dbg_client.views.tree import is_library
+from dbg_client.views.tree import file_line, own_frames
 from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait, WaitKind
@@ -160,8 +160,8 @@ def _of_live(one: RankEvidence, since: float | None, has_mpi: bool) -> Condition
 
 def _caller(frames: Sequence[Place]) -> str:
     """Return `` (decode, data.py:17)``, the function of the user that has called C code; empty if it isn't known."""
-    own = [place for place in frames if not is_library(place.file)][-1:]
-    return f" ({printable(own[0].function, MAX_NAME)}, {_file_and_line(own[0])})" if own else ""
+    own = own_frames(frames)
+    return f" ({printable(own[-1].function, MAX_NAME)}, {file_line(own[-1])})" if own else ""
 
 
 def _of_main_thread(one: RankEvidence) -> Condition:
@@ -199,15 +199,9 @@ def _end(rank: RankInfo, since: float | None) -> str:
 
 def _last_seen(one: RankEvidence) -> str:
     """Return where a rank was before it ended without a goodbye, which would tell more; empty if it isn't known."""
-    own = [place for place in one.answer.frames if not is_library(place.file)][-1:]
-    if not own or one.rank.reason != DIED:
-        return ""
-    return f"; last seen in {_file_and_line(own[0])}"
+    own = own_frames(one.answer.frames)
+    return f"; last seen in {file_line(own[-1])}" if own and one.rank.reason == DIED else ""
 
 
 def _at(place: Place | None) -> str:
-    return f" ({_file_and_line(place)})" if place is not None else ""
-
-
-def _file_and_line(place: Place) -> str:
-    return f"{printable(place.file.rpartition('/')[2], MAX_TEXT)}:{place.line}"
+    return f" ({file_line(place)})" if place is not None else ""

@@ -12,7 +12,7 @@ from dbg_client.hang.condition import MAX_TEXT, Condition
 from dbg_client.hang.scene import Scene
 from dbg_client.hang.verdict import MAX_EVIDENCE, NamedRanks, payload_of, short_name
 from dbg_client.views.naming import clip
-from dbg_client.views.tree import is_library
+from dbg_client.views.tree import file_line, own_frames
 from dbg_client.views.waits import Age, age_of, of_about_one_age, show_age, told_for
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
@@ -99,14 +99,13 @@ def rank_lines(
 
 def place_of(frames: Sequence[Place]) -> str:
     """Return where a stack is in the user's code: ``data.py:17 wait_for_shard < next_batch``; empty without one."""
-    own = [place for place in frames if not is_library(place.file)] or list(frames)
+    own = own_frames(frames) or list(frames)
     if not own:
         return ""
-    inner = own[-1]
     functions = [printable(place.function, 60) for place in reversed(own[-MAX_FUNCTIONS:])]
     if functions[-1] == "<module>" and len(functions) > 1:
         del functions[-1]
-    return f"{printable(inner.file.rpartition('/')[2], 60)}:{inner.line} {' < '.join(functions)}"
+    return f"{file_line(own[-1])} {' < '.join(functions)}"
 
 
 @dataclass(frozen=True, slots=True)
