@@ -165,9 +165,9 @@ class Questions:
 
     async def cause(self, ranks: Sequence[RankInfo]) -> Explanation:
         """Return why the jobs of these ranks do not go on."""
-        from dbg_client.questions.cause import find_cause  # hardly any verb explains a hang
+        from dbg_client.questions.cause import find_case  # hardly any verb explains a hang
 
-        return await find_cause(self._asker, ranks, self._directory.ranks)
+        return (await find_case(self._asker, ranks, self._directory.ranks))[1]
 
     async def stragglers(self, ranks: Sequence[RankInfo], seconds: float) -> Stragglers:
         """Return who slows the jobs of these ranks down, after they have looked for so many seconds."""

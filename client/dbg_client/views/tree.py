@@ -42,6 +42,9 @@ MAX_JOINED = 10
 KEPT_OUTER = 3
 """Places at the outer end of a line that is too long: where the call came from. The others are at the inner end."""
 
+MAX_FILE = 60
+"""Characters of the name of a file."""
+
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
 
 _ODD_COLOR, _RANKS_COLOR = "1;33", "36"
@@ -142,6 +145,16 @@ def fold(frames: Sequence[Place]) -> list[Step]:
 def is_library(file: str) -> bool:
     """Return whether a file is the standard library's or an installed package's."""
     return any(part in file for part in _LIBRARIES)
+
+
+def own_frames(frames: Sequence[Place]) -> list[Place]:
+    """Return the part of a stack that is in the user's code."""
+    return [place for place in frames if not is_library(place.file)]
+
+
+def file_line(place: Place) -> str:
+    """Return where a frame is as ``train.py:41``."""
+    return f"{printable(place.file.rpartition('/')[2], MAX_FILE)}:{place.line}"
 
 
 @lru_cache(4096)
