@@ -14,7 +14,6 @@ from pathlib import Path
 
 import dbg_dial.find
 from dbg_broker.home.bearer import Role
-from dbg_broker.home.private_files import read_private
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import load_tokens, proof
 from dbg_broker.net.http import RELOAD, RELOADED_BY_ALL
@@ -24,7 +23,7 @@ from dbg_dial.blocking import PONG, TEXT, BlockingDial, NotABroker
 from dbg_dial.find import Opening, Seeker
 from dbg_dial.memory import ask_memory
 from dbg_wire.codec import decode, encode
-from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, NoBroker, PeerError, Refused, printable
+from dbg_wire.errors import BrokerUnreachable, DbgError, NoBroker, PeerError, Refused, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Endpoint, Reach, TokenRole
 from dbg_wire.finding.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
 from dbg_wire.finding.rendezvous import Rendezvous
@@ -89,8 +88,7 @@ def _seeker(role: TokenRole, opening: Opening) -> Seeker:
     return Seeker(
         role=role,
         argument_name="the URL",
-        read_rendezvous=lambda path: read_private(Path(path)),
-        read_token=_token_file_text,
+        if_unreadable="remove it and start `dbg-broker serve` again",
         read_memory=partial(ask_memory, environ=os.environ),
         opening=opening,
     )
@@ -111,13 +109,6 @@ def token_of(role: Role, home: Path) -> str:
             if answers(reach.endpoint, reach.token, ANSWER_SECONDS):
                 return reach.token
     return load_tokens(home).of(role)
-
-
-def _token_file_text(path: str) -> str:
-    text = read_private(Path(path))
-    if text is None:
-        raise BadSecretFile(f"the token file {printable(path)} is not there", "set DBG_TOKEN_FILE to the right one")
-    return text
 
 
 class BrokerProbe(BlockingDial):
