@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from dbg_dial.pin import check_certificate, check_endpoint, check_token, client_context, untrusted
-from dbg_wire.errors import BrokerUnreachable, PeerError, Refused, WrongCertificate, WrongToken, WrongVersion, printable
+from dbg_wire.errors import BrokerUnreachable, PeerError, Refused, WrongCertificate, WrongToken, WrongVersion
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import KIB, MAX_FRAME_BYTES
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
@@ -38,11 +38,10 @@ T = TypeVar("T", bound="BlockingDial")
 class NotABroker(Refused):
     """The refusal of a peer at ``url`` that is not a broker."""
 
-    def __str__(self) -> str:
-        return (
-            f"whoever listens at {printable(self.url)} is no dbg-broker ({printable(self.reason)}); "
-            "compare the address with the one that `dbg-broker serve` printed"
-        )
+    sentence = (
+        "whoever listens at {url} is no dbg-broker ({reason}); "
+        "compare the address with the one that `dbg-broker serve` printed"
+    )
 
 
 class Frame(NamedTuple):

@@ -24,7 +24,7 @@ from dbg_broker.home.private_files import cant_write, open_home, read_private, w
 from dbg_broker.home.rendezvous import lock, read_rendezvous
 from dbg_broker.run.environment import is_for_many_hosts, own_command, own_environment
 from dbg_broker.run.settings import EVENT_DIRECTORY, Option, Options
-from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
+from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, ReasonedError, printable
 from dbg_wire.finding.endpoint import is_loopback, wrong_host_reason
 from dbg_wire.finding.environment import BROKER
 from dbg_wire.finding.rendezvous import Rendezvous
@@ -106,17 +106,11 @@ def _shown(options: Iterable[Option]) -> str:
     return printable(" ".join(words), MAX_SHOWN)
 
 
-class CantServe(DbgError):
-    """The run's own broker did not start; ``words`` is the last line of its log."""
+class CantServe(ReasonedError):
+    """The run's own broker did not start; the reason is the last line of its log."""
 
     exit_status = 4
-
-    def __init__(self, words: str) -> None:
-        super().__init__(words)
-        self.words = words
-
-    def __str__(self) -> str:
-        return f"no broker could be started: {printable(self.words)}"
+    sentence = "no broker could be started: {reason}"
 
 
 @dataclass(frozen=True, slots=True)
