@@ -210,16 +210,15 @@ class BlockingDial:
 
     def next_frame(self) -> Frame:
         """Return the message or control frame that comes next. Raise BrokerUnreachable or NotABroker."""
-        ends = self._ends()
         while True:
-            first, second = self._take(2, ends)
+            first, second = self._take(2)
             length = second & _LENGTH
             if length >= 126:
                 form = struct.Struct("!H" if length == 126 else "!Q")
-                (length,) = form.unpack(self._take(form.size, ends))
+                (length,) = form.unpack(self._take(form.size))
             if length + len(self._message.data) > MAX_FRAME_BYTES:
                 raise NotABroker(self.url, "it sends a message that is too long")
-            opcode, data = first & _OPCODE, self._take(length, ends)
+            opcode, data = first & _OPCODE, self._take(length)
             if opcode == CLOSE:
                 raise BrokerUnreachable(self.url, "the connection ended")
             if opcode > CLOSE:
@@ -268,9 +267,10 @@ class BlockingDial:
         except OSError as error:
             raise BrokerUnreachable(self.url, error.strerror or "it does not read") from None
 
-    def _take(self, count: int, ends: float) -> bytes:
+    def _take(self, count: int) -> bytes:
         while len(self._read) < count:
-            if not self._is_open or not self._receive(ends):
+            # A long message over a slow line takes its time, as long as something comes.
+            if not self._is_open or not self._receive(self._ends()):
                 raise BrokerUnreachable(self.url, "the connection ended")
         taken = bytes(self._read[:count])
         del self._read[:count]

@@ -28,8 +28,9 @@
     │   └── PeerError                the peer broke the protocol: the peer's fault
     └── IllegalMove              1   our own table of states has no such move: our fault
 
-Exceptions hold parts and compose their sentence in ``__str__``, so that code matches on attributes and people read
-a sentence; most have it with their parts in braces. Text from the network goes through :func:`printable` before it becomes part of a sentence.
+Exceptions hold parts and compose their sentence in ``__str__``, most from one with the parts in braces, so that code
+matches on attributes and people read a sentence. Text from the network goes through :func:`printable` before it becomes
+part of a sentence.
 """
 
 from __future__ import annotations
