@@ -26,6 +26,9 @@ from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 
 READ_BYTES = 64 * KIB
 
+STEP_SECONDS = 5.0
+"""Seconds of one step at most: a resolver that tries a second server takes that long."""
+
 MAX_HEAD = 16 * KIB
 """Bytes of the answer to the request for a WebSocket at most."""
 
@@ -58,7 +61,7 @@ class BlockingDial:
     BadEndpoint for TLS without a fingerprint.
     """
 
-    def __init__(self, endpoint: Endpoint, seconds: float, latest: float = math.inf) -> None:
+    def __init__(self, endpoint: Endpoint, seconds: float = STEP_SECONDS, latest: float = math.inf) -> None:
         check_endpoint(endpoint)
         self.endpoint = endpoint
         self.url = endpoint.url

@@ -144,7 +144,7 @@ def find_or_start(home: str, listen: str, options: Options, environ: Mapping[str
             return found
         free = lock(folder)
         if free is not None:
-            free.release()
+            free.close()
             found = _start(folder, listen, options, environ)
             if found is not None:
                 return found
@@ -298,7 +298,7 @@ def _require_another(home: Path, process: subprocess.Popen[bytes]) -> None:
     free = lock(home)
     if free is None:
         return
-    free.release()
+    free.close()
     lines = (home / LOG_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines:
         # On a full file system the broker can neither begin nor say so: its log lies there, too.

@@ -38,9 +38,6 @@ ANSWER_SECONDS = 2.0
 Say = Callable[[str], None]
 """Print one line."""
 
-STEP_SECONDS = 5.0
-"""Seconds of one step at most: a resolver that tries a second server takes that long."""
-
 CHALLENGE_BYTES = 32
 """256 bits, so that no challenge comes twice."""
 
@@ -114,10 +111,6 @@ def token_of(role: Role, home: Path) -> str:
 class BrokerProbe(BlockingDial):
     """Questions to one broker; the steps of dialling come first, in their order."""
 
-    def __init__(self, endpoint: Endpoint, seconds: float = STEP_SECONDS) -> None:
-        super().__init__(endpoint, seconds)
-        self._messages: list[Message] = []
-
     def greet(self, name: str) -> Welcome:
         """Exchange the first messages, and return the broker's. Raise Refused."""
         self._say(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
@@ -127,10 +120,10 @@ class BrokerProbe(BlockingDial):
         return message
 
     def round_trip(self) -> float:
-        """Return the seconds that a ping takes there and back."""
+        """Return the seconds that a ping takes there and back; what the broker says meanwhile is left out."""
         began = time.monotonic()
         self.send_ping()
-        while not self._receive_frame():
+        while self.next_frame().opcode != PONG:
             pass
         return time.monotonic() - began
 
@@ -168,19 +161,12 @@ class BrokerProbe(BlockingDial):
         self.send_text(encode(message))
 
     def _next(self) -> Message:
-        while not self._messages:
-            self._receive_frame()
-        return self._messages.pop(0)
-
-    def _receive_frame(self) -> bool:
-        """Take the next frame, a message perhaps; return whether it answers a ping."""
-        frame = self.next_frame()
-        if frame.opcode == TEXT:
-            try:
-                self._messages.append(decode(frame.data, Sender.BROKER))
-            except PeerError as error:
-                raise NotABroker(self.url, error.reason) from None
-        return frame.opcode == PONG
+        while (frame := self.next_frame()).opcode != TEXT:
+            pass
+        try:
+            return decode(frame.data, Sender.BROKER)
+        except PeerError as error:
+            raise NotABroker(self.url, error.reason) from None
 
 
 def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
