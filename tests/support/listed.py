@@ -23,7 +23,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 from websockets.typing import Subprotocol
 
-from dbg_client.views.list import show_json
+from dbg_client.views.list import list_document
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Change, Gone, Greet, Message, Sender, Snapshot, Subscribe
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -83,7 +83,7 @@ class RankList:
         ordered = list(select(parse_target("all"), there, any_job=True).ranks) if there else []
         if exited:
             ordered += [rank for rank in known if rank.state is RankState.EXITED]
-        ranks: Listed = json.loads(show_json(ordered))["ranks"]
+        ranks: Listed = json.loads(json.dumps(list_document(ordered)))["ranks"]
         return ranks
 
 

@@ -23,7 +23,7 @@ from dbg_agent.breakpoints.monitored import Lines, Reached
 from dbg_agent.breakpoints.wish import COMPILED, is_left_out, number_of, reach
 from dbg_agent.stop.frame_locals import CO_OPTIMIZED
 from dbg_agent.stop.loaded_sources import compiled_sources
-from dbg_agent.stop.stacks import all_frames, is_traced_by_us
+from dbg_agent.stop.stacks import all_frames, is_traced_by_us, outward
 from dbg_wire.records.stop_points import StopAt
 
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
@@ -270,7 +270,4 @@ def _is_of(code: CodeType, file: str) -> bool:
 
 def _frames(but_of: int | None) -> Iterator[FrameType]:
     for thread, innermost in list(all_frames().items()):
-        frame: FrameType | None = innermost if thread != but_of else None
-        while frame is not None:
-            yield frame
-            frame = frame.f_back
+        yield from outward(innermost if thread != but_of else None)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, cast
 
 from dbg_agent.breakpoints import points
 from dbg_agent.launch.this_process import started_module
+from dbg_agent.process.imports import FinderInFront
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
@@ -75,57 +75,26 @@ def _running_name(name: str) -> tuple[str, ...]:
     return ("__main__",) if is_run else ()
 
 
-class _Finder:
-    """A finder that asks the other finders, and replaces the loader of a module with stops or breakpoints."""
+class _Finder(FinderInFront):
+    """A finder that replaces the loader of a module with stops or breakpoints, if it is an ordinary source file."""
 
-    def __init__(self) -> None:
-        self._searching = threading.local()
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return what the next finders find; None if one of them asks this finder again."""
-        if getattr(self._searching, "name", None) == name:
-            return None
-        former = getattr(self._searching, "name", None)
-        self._searching.name = name
-        try:
-            spec = self._found(name, path, target)
-        finally:
-            self._searching.name = former
-        if spec is not None:
-            _give_loader(spec)
-        return spec
-
-    def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-        finders = list(sys.meta_path)
-        # The finders in front have been asked already, or ask this finder.
-        behind = finders[finders.index(self) + 1 :] if self in finders else finders
-        for finder in behind:
-            find = getattr(finder, "find_spec", None)
-            spec: ModuleSpec | None = find(name, path, target) if find is not None else None
-            if spec is not None:
-                return spec
-        return None
+    def change(self, spec: ModuleSpec) -> None:
+        """Replace the loader of a module with stops or breakpoints."""
+        path = spec.origin
+        if path is None or not spec.has_location:
+            return
+        names = (spec.name, *_running_name(spec.name))
+        has_stops = bool(points.points_for(path, *names))
+        if not has_stops and (_breakpoints is None or not _breakpoints.wants(path)):
+            return
+        if type(spec.loader) is SourceFileLoader:
+            spec.loader = _StopLoader(spec.loader.name, spec.loader.path)
+        elif has_stops:
+            loader = type(spec.loader)
+            points.cant_place(path, f"it is loaded by {loader.__module__}.{loader.__qualname__}", *names)
 
 
 _finder = _Finder()
-
-
-def _give_loader(spec: ModuleSpec) -> None:
-    """Replace the loader of a module with stops or breakpoints, if the module is an ordinary source file."""
-    path = spec.origin
-    if path is None or not spec.has_location:
-        return
-    names = (spec.name, *_running_name(spec.name))
-    has_stops = bool(points.points_for(path, *names))
-    if not has_stops and (_breakpoints is None or not _breakpoints.wants(path)):
-        return
-    if type(spec.loader) is SourceFileLoader:
-        spec.loader = _StopLoader(spec.loader.name, spec.loader.path)
-    elif has_stops:
-        loader = type(spec.loader)
-        points.cant_place(path, f"it is loaded by {loader.__module__}.{loader.__qualname__}", *names)
 
 
 class _Hook:

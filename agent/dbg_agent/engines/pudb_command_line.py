@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pudb.shell import SetPropagatingDict
 
 from dbg_agent.engines.faults import Busy, is_fault_of_value, is_interrupt, words_of
-from dbg_agent.stop.capture import Capture, ForOneThread, talking_to
+from dbg_agent.stop.capture import Capture, talking_to
 from dbg_agent.stop.room import make_room
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class PudbCommandLine:
         """Run a command and show what it printed; return what it raised."""
         printed, frame = PrintedTail(), self._ui.debugger.curframe
         try:
-            with talking_to(printed), _complaining_to(printed), self._busy.working():
+            with talking_to(printed, "stdin", "stdout", "stderr"), self._busy.working():
                 namespace = SetPropagatingDict([frame.f_locals, frame.f_globals], frame.f_locals)
                 # Commands see the same names as in PuDB itself. Python needs a newline at the end of a loop.
                 eval(compile(f"{command}\n", "<pudb command line>", "single"), {}, namespace)  # noqa: S307 - was typed
@@ -128,19 +128,6 @@ def _traceback_of(error: BaseException) -> str:
         if not is_fault_of_value(worse):
             raise
         return f"{words_of(error)}; its traceback can't be shown"
-
-
-@contextmanager
-def _complaining_to(ours: Any) -> Iterator[None]:
-    """Send this thread's stderr to the stream ``ours`` while a command runs."""
-    before = sys.stderr
-    sys.stderr = mine = ForOneThread(ours, before)
-    try:
-        yield
-    finally:
-        if sys.stderr is mine:
-            sys.stderr = before
-        mine.release()
 
 
 @contextmanager

@@ -73,25 +73,11 @@ _stopped: Guard | None = None
 _hooks_registered = False
 
 
-def start(
-    key: Callable[[], str],
-    broker: str | None,
-    registration: str,
-    *,
-    owner: Callable[[], str],
-    rank: int = 0,
-    may_exec: bool = True,
-) -> None:
-    """Start a guard beside this process, unless it has one. Raise OSError if that fails.
-
-    ``key`` returns the rank's key at the broker, and ``owner`` which of several brokers has the rank, as an address.
-    ``broker`` is the address that was given, ``registration`` the frame with which the rank registers, and ``rank`` its
-    global number. Without ``may_exec`` the guard starts no program.
-    """
+def start(guard: Guard) -> None:
+    """Start this guard beside this process, unless it has one. Raise OSError if that fails."""
     global _guard, _hooks_registered  # noqa: PLW0603 - one per process
     if _guard is not None:
         return
-    guard = Guard(key, broker, registration, owner=owner, rank=rank, may_exec=may_exec)
     if not _hooks_registered:
         _hooks_registered = True
         os.register_at_fork(before=_make_room, after_in_child=_forget)
@@ -236,17 +222,22 @@ class _Pipe:
 
 
 class Guard:
-    """The guard of this process, from :meth:`start` to :meth:`stop`; each is called once, from any thread."""
+    """The guard of this process, from :meth:`start` to :meth:`stop`; each is called once, from any thread.
+
+    ``key`` returns the rank's key at the broker, and ``owner`` which of several brokers has the rank, as an address.
+    ``broker`` is the address that was given, ``registration`` the frame with which the rank registers, and ``rank`` its
+    global number. Without ``may_exec`` the guard starts no program.
+    """
 
     def __init__(
         self,
         key: Callable[[], str],
         broker: str | None,
-        registration: str = "",
+        registration: str,
         *,
-        owner: Callable[[], str] = str,
-        rank: int = 0,
-        may_exec: bool = True,
+        owner: Callable[[], str],
+        rank: int,
+        may_exec: bool,
     ) -> None:
         self._key, self._owner = key, owner
         self._about = {"broker": broker, "exec": may_exec, "rank": rank, "registration": registration}

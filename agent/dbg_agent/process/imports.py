@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -60,23 +61,58 @@ def _apply(change: Change, module: ModuleType) -> None:
         say(f"{module.__name__} can't be changed ({problem}); leaving it as it is")
 
 
-class _ChangeFinder:
-    """A finder that asks the other finders for a module, and has the module changed when it is loaded."""
+class FinderInFront:
+    """A finder that asks those behind it, and changes what they find by :meth:`change`."""
+
+    def __init__(self) -> None:
+        self._searching = threading.local()
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module that is to be changed, None for any other."""
-        if name not in _changes:
+        """Return what the next finders find; None if one of them asks this finder again."""
+        former = getattr(self._searching, "name", None)
+        if former == name or not self.is_meant(name):
             return None
-        for finder in sys.meta_path:
+        self._searching.name = name
+        try:
+            spec = self._found(name, path, target)
+        finally:
+            self._searching.name = former
+        if spec is not None:
+            self.change(spec)
+        return spec
+
+    def is_meant(self, _name: str) -> bool:
+        """Tell whether a module may be one that is to be changed."""
+        return True
+
+    def change(self, spec: ModuleSpec) -> None:
+        """Change how a module is loaded, if need be."""
+        raise NotImplementedError
+
+    def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        finders: list[Any] = list(sys.meta_path)
+        # The finders in front have been asked already, or ask this finder.
+        for finder in finders[finders.index(self) + 1 :] if self in finders else finders:
             find = getattr(finder, "find_spec", None)
-            spec: ModuleSpec | None = find(name, path, target) if find is not None and finder is not self else None
+            spec: ModuleSpec | None = find(name, path, target) if find is not None else None
             if spec is not None:
-                if spec.loader is not None:
-                    spec.loader = cast("Loader", _ChangingLoader(spec.loader, name))
                 return spec
         return None
+
+
+class _ChangeFinder(FinderInFront):
+    """A finder that has modules changed when they are loaded."""
+
+    def is_meant(self, name: str) -> bool:
+        """Tell whether a module is to be changed."""
+        return name in _changes
+
+    def change(self, spec: ModuleSpec) -> None:
+        """Have the module loaded as by its own loader, and changed then."""
+        if spec.loader is not None:
+            spec.loader = cast("Loader", _ChangingLoader(spec.loader, spec.name))
 
 
 class _ChangingLoader:

@@ -101,15 +101,15 @@ def _start_guard(rank: Rank) -> None:
     from dbg_agent.guard import rank_side
 
     try:
-        registration = rank.membership.registration(anew=False)
-        rank_side.start(
+        guard = rank_side.Guard(
             lambda: rank.membership.identity.key,
             rank.settings.broker,
-            registration,
+            rank.membership.registration(anew=False),
             owner=lambda: rank.from_broker.owner,
             rank=rank.number,
             may_exec=rank.settings.exec,
         )
+        rank_side.start(guard)
     except Exception as error:
         warn(f"no guard can be started ({error_line(error)}); going on without one")
 

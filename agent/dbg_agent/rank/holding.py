@@ -61,7 +61,8 @@ class HoldCounts:
         self._completed: Counter[str] = Counter()
         self._visits: Counter[str] = Counter()
         self._grace = HOLD_GRACE_SECONDS
-        self._lost = HOLD_LOST_SECONDS
+        self.lost = HOLD_LOST_SECONDS
+        """Seconds for which this rank waits for a chosen rank that is stopped and lost."""
         self._missing_since: dict[int, float] = {}
         self._heard: dict[int, ChosenRank] = {}
         self.waiting: Waiting | None = None
@@ -89,11 +90,6 @@ class HoldCounts:
 
     # --------------------------------------------------------------------------------------------------- a held rank
 
-    @property
-    def lost_seconds(self) -> float:
-        """Return for how long this rank waits for a chosen rank that is stopped and lost."""
-        return self._lost
-
     def visit(self, site: str, ranks: tuple[int, ...]) -> Waiting:
         """Count that a thread has come to a site; return what the thread must wait for."""
         self._visits[site] += 1
@@ -104,7 +100,7 @@ class HoldCounts:
 
         A rank that has not come is waited for ``grace`` seconds, a rank that is stopped and lost ``lost`` seconds.
         """
-        self._grace, self._lost = grace, lost
+        self._grace, self.lost = grace, lost
         self._missing_since = dict.fromkeys(waiting.ranks, self._clock())
         self._heard = {}
         self.waiting = waiting
@@ -157,7 +153,7 @@ class HoldCounts:
                 again = math.inf
             else:
                 stands = chosen is not None and _stands(chosen, waiting)
-                until = since + (self._lost if stands else self._grace)
+                until = since + (self.lost if stands else self._grace)
                 if now < until:
                     again = until if again is None else min(again, until)
                     lost += [rank] if stands else []
@@ -176,7 +172,7 @@ class HoldCounts:
         if absent:
             said.append(f"rank {format_ranks(absent)} is not at {site} within {self._grace:g} s")
         if given_up:
-            said.append(f"rank {format_ranks(given_up)}, stopped at {site}, has been lost for {self._lost:g} s")
+            said.append(f"rank {format_ranks(given_up)}, stopped at {site}, has been lost for {self.lost:g} s")
         return " and ".join(said)
 
 
@@ -312,7 +308,7 @@ class Holding:
     def _report_lost(self, lost: tuple[int, ...]) -> None:
         waiting = self.waiting
         if waiting is not None:
-            address, limit = self._rank.address, self.counts.lost_seconds
+            address, limit = self._rank.address, self.counts.lost
             say(
                 f"{address} stays held: rank {format_ranks(lost)}, stopped at {waiting.site}, is lost, and may come "
                 f"back within {limit:g} s; `dbg-attach release held` lets it go on"

@@ -234,13 +234,12 @@ def first_deadline(environ: Mapping[str, str], now: float, wall: float) -> Deadl
     return min(found, key=lambda deadline: deadline.at, default=None)
 
 
-class Deadlines:
-    """The first deadline while this rank is stopped, and the return of the process groups' own timeouts afterwards."""
+class StopLimits:
+    """The lease and the first deadline of the current stop, and the return of groups' own timeouts after it."""
 
-    def __init__(self, rank: Rank, lease_ends: Callable[[], float | None]) -> None:
-        """``lease_ends`` returns when the stop ends by the broker's longest lease, on the monotonic clock."""
+    def __init__(self, rank: Rank) -> None:
+        self.lease = Lease(rank)
         self._rank = rank
-        self._lease_ends = lease_ends
         self._first: Deadline | None = None
         self._stop = 0
         """The number of the stop that all of this is about."""
@@ -250,8 +249,9 @@ class Deadlines:
         self._base = ""
         self._said = ""
 
-    def begin(self, reason: str, detail: str) -> str:
+    def begin(self, reason: str, detail: str, lease: float | None) -> str:
         """Take in that a stop has begun; return the first deadline as a sentence, or ""; in the stopped thread."""
+        self.lease.begin(lease)
         self._stops += 1
         try:
             timeouts.raise_again()
@@ -267,8 +267,18 @@ class Deadlines:
         self._report(self._stop)
         return first.text(time.monotonic())
 
-    def update(self) -> None:
-        """Tell the first deadline again, which the broker or a terminal may have moved; in the link's thread."""
+    def allow(self, most: float | None) -> None:
+        """Note the longest lease that the broker allows; in the link's thread."""
+        self.lease.allow(most)
+        self._update()
+
+    def note_audience(self, audience: Audience) -> None:
+        """Note whether a terminal drives the rank; in the link's thread."""
+        self.lease.note_audience(audience)
+        self._update()
+
+    def _update(self) -> None:
+        """Tell the first deadline again, which the broker or a terminal may have moved."""
         number, _ = self._rank.stops.current
         if number is not None and number == self._stop:
             self._report(number)
@@ -287,7 +297,7 @@ class Deadlines:
 
     def _deadline(self) -> Deadline | None:
         """Return the first deadline as of now."""
-        first, end = self._first, self._lease_ends()
+        first, end = self._first, self.lease.max_lease_deadline
         if end is None or (first is not None and first.at <= end):
             return first
         return Deadline("unless somebody types, it goes on", "nobody has typed, so it goes on", end)
@@ -317,30 +327,3 @@ class Deadlines:
         if self._stops == stops and self._rank.stops.current[0] is None:
             with suppress(Exception):
                 timeouts.restore()
-
-
-class StopLimits:
-    """The lease and the deadlines of the current stop."""
-
-    def __init__(self, rank: Rank) -> None:
-        self.lease = Lease(rank)
-        self._deadlines = Deadlines(rank, lambda: self.lease.max_lease_deadline)
-
-    def begin(self, reason: str, detail: str, lease: float | None) -> str:
-        """Take in that a stop has begun; return the first deadline as a sentence, or ""; in the stopped thread."""
-        self.lease.begin(lease)
-        return self._deadlines.begin(reason, detail)
-
-    def end(self) -> None:
-        """Take in that the stop is about to end; in the stopped thread."""
-        self._deadlines.end()
-
-    def allow(self, most: float | None) -> None:
-        """Note the longest lease that the broker allows."""
-        self.lease.allow(most)
-        self._deadlines.update()
-
-    def note_audience(self, audience: Audience) -> None:
-        """Note whether a terminal drives the rank."""
-        self.lease.note_audience(audience)
-        self._deadlines.update()

@@ -77,18 +77,16 @@ class ForOneThread:
 
 
 @contextmanager
-def talking_to(ours: Any) -> Iterator[None]:
-    """Give ``print`` and ``input`` of this thread a stream of ours in this context."""
-    before = sys.stdin, sys.stdout
-    sys.stdin, sys.stdout = ForOneThread(ours, before[0]), ForOneThread(ours, before[1])
-    mine = sys.stdin, sys.stdout
+def talking_to(ours: Any, *names: str) -> Iterator[None]:
+    """Put a stream of ours in the place of these of ``sys`` for this thread in this context; usually of both below."""
+    before = {name: getattr(sys, name) for name in names or ("stdin", "stdout")}
+    mine = {name: ForOneThread(ours, stream) for name, stream in before.items()}
+    vars(sys).update(mine)
     try:
         yield
     finally:
-        # A stream that the command has set on purpose stays. A stream that it has deleted is restored: code needs one.
-        if getattr(sys, "stdin", mine[0]) is mine[0]:
-            sys.stdin = before[0]
-        if getattr(sys, "stdout", mine[1]) is mine[1]:
-            sys.stdout = before[1]
-        for stream in mine:
+        for name, stream in mine.items():
+            # One that the command has set on purpose stays. One that it has deleted is restored: code needs it.
+            if getattr(sys, name, stream) is stream:
+                setattr(sys, name, before[name])
             stream.release()

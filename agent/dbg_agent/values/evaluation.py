@@ -44,9 +44,11 @@ class Namespaces:
         """Return the variables of a scope as parts."""
         if scope is Scope.GLOBALS:
             names = in_order([name for name in self.globals if isinstance(name, str)])
-            return Opened(names, partial(self._part, self.globals, self._put_global, shadowed=self.locals))
+            made = partial(self._part, self.globals, self._put_global, shadowed=self.locals)
+            return Opened([partial(made, name) for name in names])
         names = in_order([name for name in self.locals if is_name(name)])
-        return Opened(names, partial(self._part, self.locals, self._put_local, shadowed={}))
+        made = partial(self._part, self.locals, self._put_local, shadowed={})
+        return Opened([partial(made, name) for name in names])
 
     def keep(self) -> None:
         """Write assignments to the locals back to the frame, as Python does when a trace function returns."""

@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -85,15 +84,6 @@ class Refused(Exception):
     """A question that can't be answered; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class InspectedFrame:
-    """The frame that a question is about, the locals that an open debugger has of it, and the seconds for the work."""
-
-    frame: FrameType
-    known_locals: MutableMapping[str, Any] | None
-    seconds: float
-
-
 class Inspector:
     """What an IDE has asked for at this stop, and the answers."""
 
@@ -123,16 +113,15 @@ class Inspector:
         read, self._read = self._read, {}
         release(read.values())
 
-    def answer(self, question: Inspection, place: InspectedFrame) -> Iterable[InspectionRecord]:
+    def answer(self, question: Inspection, names: Namespaces, seconds: float) -> Iterable[InspectionRecord]:
         """Return the records of an answer. Raises Refused, NoSuchHandle, and what code of the program raises."""
-        names = Namespaces(place.frame, place.known_locals)
-        self._read[id(place.frame)] = place.frame
+        self._read[id(names.frame)] = names.frame
         if question.sight is Sight.PARTS:
-            return self._parts(question, names, place.seconds)
+            return self._parts(question, names, seconds)
         if question.sight is Sight.VALUE:
-            return [self._value(question, names, place.seconds)]
+            return [self._value(question, names, seconds)]
         if question.sight is Sight.ASSIGN:
-            return [self._assign(question, names, place.seconds)]
+            return [self._assign(question, names, seconds)]
         if question.sight is Sight.COMPLETIONS:
             return self._completions(question, names)
         if question.sight is Sight.SOURCE:
@@ -214,7 +203,7 @@ def inspected(
     if not isinstance(question, Inspection):
         return Kind.ERROR, "no question about values", ()
     try:
-        place = InspectedFrame(at[0], known_locals, ask.seconds / 2)
-        return Kind.VALUE, "", cut_to_fit(inspector.answer(question, place))
+        names = Namespaces(at[0], known_locals)
+        return Kind.VALUE, "", cut_to_fit(inspector.answer(question, names, ask.seconds / 2))
     except (Refused, NoSuchHandle, NotLoaded) as error:
         return Kind.ERROR, str(error), ()

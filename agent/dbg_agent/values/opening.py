@@ -65,7 +65,7 @@ def _tensor(value: Any, expression: str) -> Opened:
         if local is not value:
             # The rows of the whole would have to be gathered from other ranks.
             names.insert(0, partial(_local, local, attribute(expression, "_local_tensor")))
-            return Opened(names, _made)
+            return Opened(names)
         size = int(local.shape[0]) if local.ndim and not why_unreadable(torch, local) else 0
 
     def row(index: int) -> ShownPart:
@@ -76,7 +76,7 @@ def _tensor(value: Any, expression: str) -> Opened:
             partial(_put_row, torch, value, index),
         )
 
-    return Opened(names, _made, size, lambda begin, end: map(row, range(begin, end)), _finder(row, size))
+    return Opened(names, size, lambda begin, end: map(row, range(begin, end)), _finder(row, size))
 
 
 def _finder(row: Callable[[int], ShownPart], size: int) -> Callable[[str], ShownPart | None]:
@@ -125,7 +125,7 @@ def _array(value: Any, expression: str) -> Opened:
     if issubclass(kind, numpy.generic):
         if fields is None:
             return Opened()
-        return Opened([partial(_field, value, name, item(expression, repr(name))) for name in fields], _made)
+        return Opened([partial(_field, value, name, item(expression, repr(name))) for name in fields])
     if value.dtype.kind in "biufc":
         names.append(partial(_statistics, value))
     rows = value if is_numpys else numpy.asarray(value)
@@ -137,7 +137,7 @@ def _array(value: Any, expression: str) -> Opened:
             str(index), partial(rows.__getitem__, index), item(own, str(index)), partial(rows.__setitem__, index)
         )
 
-    return Opened(names, _made, size, lambda begin, end: map(row, range(begin, end)), _finder(row, size))
+    return Opened(names, size, lambda begin, end: map(row, range(begin, end)), _finder(row, size))
 
 
 def _of_array(array: Any, name: str, expression: str) -> ShownPart:
@@ -275,22 +275,22 @@ class Opening:
         if kind in _CLOSED:
             return Opened()
         if kind is LazyPart:
-            return Opened([value.part])
+            return Opened([lambda: value.part])
         if kind is Statistics:
             return Opened()
         special = tensor_parts(value, expression)
         if special is not None:
             own = self._own_attributes(value, expression)
-            return Opened([*special.names, *own], _made, special.size, special.items, special.find_item)
+            return Opened([*special.names, *own], special.size, special.items, special.find_item)
         items = items_of(value, expression)
         names: list[Callable[[], ShownPart]]
         if items is None:
-            return Opened(attributes_of(value, expression, self._survey), _made)
+            return Opened(attributes_of(value, expression, self._survey))
         is_plain = kind.__module__ in ("builtins", "collections", "array") and not issubclass(
             kind, (UserDict, UserList)
         )
         names = [] if is_plain else self._own_attributes(value, expression)
-        return Opened(names, _made, items.size, items.items, items.find_item)
+        return Opened(names, items.size, items.items, items.find_item)
 
     def _own_attributes(self, value: Any, expression: str) -> list[Callable[[], ShownPart]]:
         """Return the attributes that the program has given to a value of a class that is known otherwise."""
@@ -306,7 +306,3 @@ class Opening:
         if known is None:
             known = self._surveys[id(kind)] = (kind, survey_of(kind))
         return known[1]
-
-
-def _made(make: Callable[[], ShownPart]) -> ShownPart:
-    return make()

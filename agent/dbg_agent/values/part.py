@@ -6,7 +6,7 @@ import keyword
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 MAX_EXPRESSION = 1000
@@ -45,9 +45,8 @@ def _find_none(_name: str) -> ShownPart | None:
 class Opened:
     """A value's parts: those with a name, made only for the names of one page, and those in a row."""
 
-    names: Sequence[Any] = ()
-    """What ``named`` makes a part of."""
-    named: Callable[[Any], ShownPart] = field(default=lambda part: part)
+    names: Sequence[Callable[[], ShownPart]] = ()
+    """What makes a part of each name."""
     size: int = 0
     """The number of parts in a row."""
     items: Callable[[int, int], Iterable[ShownPart]] = _no_items
@@ -57,15 +56,15 @@ class Opened:
 
     def page(self, begin: int, end: int) -> Iterator[ShownPart]:
         """Yield parts, counted from 0: first those with a name, then those in a row."""
-        yield from (self.named(name) for name in self.names[begin:end])
+        yield from (make() for make in self.names[begin:end])
         before = len(self.names)
         if end > before:
             yield from self.items(max(0, begin - before), min(end - before, self.size))
 
     def find(self, name: str) -> ShownPart | None:
         """Return the part of this name; None if there is none."""
-        for one in self.names:
-            part = self.named(one)
+        for make in self.names:
+            part = make()
             if part.name == name:
                 return part
         return self.find_item(name)

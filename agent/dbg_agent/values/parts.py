@@ -11,6 +11,7 @@ import hashlib
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dbg_agent.values.arrays import is_array
@@ -39,8 +40,7 @@ def parts_of(value: object, path: Sequence[str], *, exact: bool, seconds: float)
 
     Runs in the stopped thread. Raises OutOfTime after ``seconds``, and what the value's own code raises.
     """
-    effort = Effort(seconds)
-    node = _node_of(value, effort, exact=exact)
+    node = _Look(Effort(seconds), exact).node(value)
     for step in path:
         if node is None:
             return []
@@ -48,60 +48,65 @@ def parts_of(value: object, path: Sequence[str], *, exact: bool, seconds: float)
     return list(node.parts()) if node is not None else []
 
 
-def _node_of(value: Any, effort: Effort, *, exact: bool) -> _Parted | None:
-    kind = type(value)
-    if is_tensor(kind):
-        return _tensor_node(value, effort, exact=exact)
-    if is_array(kind):
-        return _Elements(value.reshape(-1), value.shape, effort, exact=exact) if value.ndim else None
-    found = container_of(value)
-    if found is not None and found.base is dict:
-        keys = [(_digest(key, effort, exact=exact), key) for key in dict.keys(found.data)]
-        return _MappingKeys(found.data, sorted(keys, key=lambda pair: pair[0]), effort, exact=exact)
-    if dataclasses.is_dataclass(kind):
-        return _Fields(value, [field.name for field in dataclasses.fields(value)], effort, exact=exact)
-    names = field_names(kind)
-    if names is not None:
-        return _Fields(value, list(names), effort, exact=exact)
-    if found is not None and found.base in (list, tuple, deque):
-        return _Sequence(list(found.base.__iter__(found.data)), effort, exact=exact)
-    if has_default_repr(kind):
-        return _Fields(value, sorted(attributes_of(value)), effort, exact=exact)
-    if issubclass(kind, (str, bytes, bytearray)):
-        return _Characters(value, effort, exact=exact) if len(value) > CHARACTERS else None
-    return None
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """How values are compared: within an effort, and with or without memory addresses."""
 
+    effort: Effort
+    exact: bool
 
-def _tensor_node(value: Any, effort: Effort, *, exact: bool) -> _Parted | None:
-    torch: Any = sys.modules["torch"]
-    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
-        local = local_shard(value).detach()
-        size = local.numel() * local.element_size()
-        if local.ndim == 0 or why_unreadable(torch, local) or (not local.is_contiguous() and size > SORTED_BYTES):
-            return None
-        return _TensorElements(local.reshape(-1), tuple(local.shape), effort, exact=exact)
+    def node(self, value: Any) -> _Parted | None:
+        """Return a value as one that has parts; None if it has none."""
+        kind = type(value)
+        if is_tensor(kind):
+            return self._tensor(value)
+        if is_array(kind):
+            return _Elements(value.reshape(-1), self, value.shape) if value.ndim else None
+        found = container_of(value)
+        if found is not None and found.base is dict:
+            keys = [(self.digest(key), key) for key in dict.keys(found.data)]
+            return _MappingKeys(found.data, self, sorted(keys, key=lambda pair: pair[0]))
+        if dataclasses.is_dataclass(kind):
+            return _Fields(value, self, [field.name for field in dataclasses.fields(value)])
+        names = field_names(kind)
+        if names is not None:
+            return _Fields(value, self, list(names))
+        if found is not None and found.base in (list, tuple, deque):
+            return _Sequence(list(found.base.__iter__(found.data)), self)
+        if has_default_repr(kind):
+            return _Fields(value, self, sorted(attributes_of(value)))
+        if issubclass(kind, (str, bytes, bytearray)):
+            return _Characters(value, self) if len(value) > CHARACTERS else None
+        return None
 
+    def _tensor(self, value: Any) -> _Parted | None:
+        torch: Any = sys.modules["torch"]
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
+            local = local_shard(value).detach()
+            size = local.numel() * local.element_size()
+            if local.ndim == 0 or why_unreadable(torch, local) or (not local.is_contiguous() and size > SORTED_BYTES):
+                return None
+            return _TensorElements(local.reshape(-1), self, tuple(local.shape))
 
-def _digest_and_text(value: object, effort: Effort, *, exact: bool) -> tuple[str, str]:
-    """Return the digest of a value, or "" if it can't be compared, and the beginning of its text."""
-    effort.check()
-    described = describe(value, stats=False, seconds=effort.seconds)
-    text = described.text
-    shown = text if len(text) <= MAX_PART_TEXT else f"{text[:MAX_PART_TEXT]}…"
-    return described.exact if exact else described.digest, shown
+    def digest_and_text(self, value: object) -> tuple[str, str]:
+        """Return the digest of a value, or "" if it can't be compared, and the beginning of its text."""
+        self.effort.check()
+        described = describe(value, stats=False, seconds=self.effort.seconds)
+        text = described.text
+        shown = text if len(text) <= MAX_PART_TEXT else f"{text[:MAX_PART_TEXT]}…"
+        return described.exact if self.exact else described.digest, shown
 
-
-def _digest(value: object, effort: Effort, *, exact: bool) -> str:
-    return _digest_and_text(value, effort, exact=exact)[0]
+    def digest(self, value: object) -> str:
+        """Return the digest of a value, or "" if it can't be compared."""
+        return self.digest_and_text(value)[0]
 
 
 class _Parted:
     """A value, or a range of it, that has parts."""
 
-    def __init__(self, whole: Any, effort: Effort, *, exact: bool) -> None:
+    def __init__(self, whole: Any, look: _Look) -> None:
         self.whole = whole
-        self.effort = effort
-        self.exact = exact
+        self.look = look
 
     def parts(self) -> Iterator[Part]:
         """Return the parts, at most MAX_PARTS."""
@@ -111,19 +116,16 @@ class _Parted:
         """Return the part at this step; None if that has no parts itself. Raises if there is no such part."""
         raise NotImplementedError
 
-    def child(self, value: object) -> _Parted | None:
-        return _node_of(value, self.effort, exact=self.exact)
-
     def part(self, step: str, label: str, value: object) -> Part:
-        digest, text = _digest_and_text(value, self.effort, exact=self.exact)
+        digest, text = self.look.digest_and_text(value)
         return fitted(Part, step=step, label=label, digest=digest, text=text)
 
 
 class _Fields(_Parted):
     """An object with named fields."""
 
-    def __init__(self, whole: Any, names: list[str], effort: Effort, *, exact: bool) -> None:
-        super().__init__(whole, effort, exact=exact)
+    def __init__(self, whole: Any, look: _Look, names: list[str]) -> None:
+        super().__init__(whole, look)
         self._names = [name for name in names if hasattr(whole, name)]
 
     def parts(self) -> Iterator[Part]:
@@ -131,27 +133,27 @@ class _Fields(_Parted):
             yield self.part(name, f".{name}", getattr(self.whole, name))
 
     def at(self, step: str) -> _Parted | None:
-        return self.child(getattr(self.whole, step))
+        return self.look.node(getattr(self.whole, step))
 
 
 class _MappingKeys(_Parted):
     """A mapping, or those of its keys whose digests begin alike."""
 
-    def __init__(self, whole: Any, keys: list[tuple[str, Any]], effort: Effort, *, exact: bool, depth: int = 0) -> None:
-        super().__init__(whole, effort, exact=exact)
+    def __init__(self, whole: Any, look: _Look, keys: list[tuple[str, Any]], depth: int = 0) -> None:
+        super().__init__(whole, look)
         self._keys = keys
         self._depth = depth
 
     def parts(self) -> Iterator[Part]:
         if len(self._keys) <= MAX_PARTS:
             for digest, key in self._in_order():
-                label = _digest_and_text(key, self.effort, exact=self.exact)[1]
+                label = self.look.digest_and_text(key)[1]
                 yield self.part(digest, f"[{label}]", dict.__getitem__(self.whole, key))
             return
         for begin in sorted({digest[: self._depth + 2] for digest, _ in self._keys}):
             sums = hashlib.blake2b(digest_size=16)
             for digest, key in self._beginning(begin):
-                value = _digest(dict.__getitem__(self.whole, key), self.effort, exact=self.exact)
+                value = self.look.digest(dict.__getitem__(self.whole, key))
                 sums.update(f"{digest} {value} ".encode())
             yield fitted(Part, step=begin, label="", digest=sums.hexdigest())
 
@@ -166,15 +168,15 @@ class _MappingKeys(_Parted):
     def at(self, step: str) -> _Parted | None:
         found = self._beginning(step)
         if len(step) == self._depth + 2:
-            return _MappingKeys(self.whole, found, self.effort, exact=self.exact, depth=self._depth + 2)
-        return self.child(dict.__getitem__(self.whole, found[0][1]))
+            return _MappingKeys(self.whole, self.look, found, self._depth + 2)
+        return self.look.node(dict.__getitem__(self.whole, found[0][1]))
 
 
 class _Range(_Parted):
     """Items in a row, or a range of them."""
 
-    def __init__(self, whole: Any, effort: Effort, *, exact: bool, begin: int = 0, end: int | None = None) -> None:
-        super().__init__(whole, effort, exact=exact)
+    def __init__(self, whole: Any, look: _Look, begin: int = 0, end: int | None = None) -> None:
+        super().__init__(whole, look)
         self.begin, self.end = begin, len(whole) if end is None else end
 
     def parts(self) -> Iterator[Part]:
@@ -199,14 +201,14 @@ class _Range(_Parted):
         return 1
 
     def digest(self, begin: int, end: int) -> str:
-        return _digest(self.whole[begin:end], self.effort, exact=self.exact)
+        return self.look.digest(self.whole[begin:end])
 
     def single(self, begin: int, end: int) -> Part:
         """Return the items of this range as one part."""
         return self.part(str(begin), f"[{begin}]", self.whole[begin])
 
     def within(self, begin: int, end: int) -> _Parted:
-        return type(self)(self.whole, self.effort, exact=self.exact, begin=begin, end=end)
+        return type(self)(self.whole, self.look, begin, end)
 
     def inside(self, begin: int) -> _Parted | None:
         """Return the item at ``begin`` if it has parts itself."""
@@ -217,7 +219,7 @@ class _Sequence(_Range):
     """A list, or a range of it."""
 
     def inside(self, begin: int) -> _Parted | None:
-        return self.child(self.whole[begin])
+        return self.look.node(self.whole[begin])
 
 
 class _Characters(_Range):
@@ -239,14 +241,12 @@ class _Characters(_Range):
 class _Elements(_Range):
     """An array's elements in order, or a range of them."""
 
-    def __init__(
-        self, whole: Any, shape: Sequence[int], effort: Effort, *, exact: bool, begin: int = 0, end: int | None = None
-    ) -> None:
-        super().__init__(whole, effort, exact=exact, begin=begin, end=end)
+    def __init__(self, whole: Any, look: _Look, shape: Sequence[int], begin: int = 0, end: int | None = None) -> None:
+        super().__init__(whole, look, begin, end)
         self.shape = tuple(shape)
 
     def within(self, begin: int, end: int) -> _Parted:
-        return type(self)(self.whole, self.shape, self.effort, exact=self.exact, begin=begin, end=end)
+        return type(self)(self.whole, self.look, self.shape, begin, end)
 
     def single(self, begin: int, end: int) -> Part:
         return fitted(
@@ -276,7 +276,7 @@ class _TensorElements(_Elements):
     def digest(self, begin: int, end: int) -> str:
         part = self._copy(begin, end)
         size = part.numel() * part.element_size()
-        self.effort.count(size)
+        self.look.effort.count(size)
         return hashlib.blake2b(ctypes.string_at(part.data_ptr(), size), digest_size=16).hexdigest()
 
     def literal(self, at: int) -> str:
@@ -286,5 +286,5 @@ class _TensorElements(_Elements):
     def _copy(self, begin: int, end: int) -> Any:
         torch: Any = sys.modules["torch"]
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
-            wait_for_stream(self.effort, torch, self.whole.device)
+            wait_for_stream(self.look.effort, torch, self.whole.device)
             return self.whole[begin:end].to("cpu").contiguous().resolve_conj().resolve_neg()

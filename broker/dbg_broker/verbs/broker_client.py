@@ -216,8 +216,12 @@ def notify_broker(home: Path, aside: Callable[[str], None], *, driver: str | Non
     try:
         done = reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home), NOTIFY_SECONDS)
     except BrokerUnreachable as error:
+        others = (
+            ", and so do the others of its cluster; type it in the home of one that serves" if serving.brokers else ""
+        )
         aside(
-            f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: {error}"
+            f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: "
+            f"{error}{others}"
         )
         return ""
     if done.others_wait:

@@ -213,6 +213,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         note = _keep_account(hub, setup, ending)
         if setup.servers is not None:
             await _join(hub, setup, setup.servers, ending)
+        _note_life(hub, setup, note, ending)
         reread = credentials.read_again if credentials.endpoint.secure else None
         reception = Reception(hub, credentials.tokens, reread)
         if hub.cluster is not None:
@@ -287,24 +288,33 @@ def _new_hub(loop: asyncio.AbstractEventLoop, setup: _Setup, times: LoopTimes) -
 
 def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) -> Callable[[Entry], None]:
     """Begin what tells others of what happens: events, the audit log, recordings. Return what notes an entry."""
-    settings, pid = setup.settings, os.getpid()
+    settings = setup.settings
     if settings.on_event is not None:
         on_event = OnEvent(settings.on_event.words, os.environ, directory=settings.on_event.directory)
         ending.callback(on_event.close)
         hub.journal.occasions = Occasions(on_event.emit, hub.timers)
     audit = AuditLog(setup.home)
     ending.callback(audit.close)
-    ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))
     quota = LogQuota(audit.note, hub.timers)
     ending.callback(quota.report)
     hub.journal.audit, hub.journal.audits_input = quota.note, settings.audits_input
     hub.connections.meters.audit_lost = lambda: audit.lost + quota.lost
-    records = "" if settings.record is None else f", records to {settings.record.directory}"
-    audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.credentials.endpoint.url}, pid {pid}{records}"))
     if settings.record is not None:
         hub.journal.recorded.recorder = start_recorder(settings.record, hub)
     ending.callback(hub.journal.recorded.close)
     return quota.note
+
+
+def _note_life(hub: Hub, setup: _Setup, note: Callable[[Entry], None], ending: contextlib.AsyncExitStack) -> None:
+    """Note in the audit log that the broker begins, and its end."""
+    record = setup.settings.record
+    records = "" if record is None else f", records to {record.directory}"
+
+    def tell(what: What, text: str) -> None:
+        note(Entry(at=time.time(), what=what, text=text, broker=hub.journal.broker))
+
+    tell(What.START, f"{setup.credentials.endpoint.url}, pid {os.getpid()}{records}")
+    ending.callback(tell, What.END, f"pid {os.getpid()}")
 
 
 def _status(hub: Hub) -> str:

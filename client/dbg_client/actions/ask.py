@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from dbg_client.actions.many import ShownAnswers, ask_question, ask_stops, run_beside, show_stacks_of
+from dbg_client.actions.output import in_format
 from dbg_client.core.asking import Asker
 from dbg_client.core.patience import Show, show_nobody
 from dbg_client.core.roll_call import RollCall
 from dbg_client.questions.verbs import list_ranks
 from dbg_client.views.compare import SavedAnswers
-from dbg_client.views.list import show_json, show_plain
+from dbg_client.views.list import list_document, show_plain
 from dbg_client.views.missing import missing_documents
 from dbg_client.words.settings import Collectives, Eval, Exec, Format, ListRanks, PdbCommand, Slow, Stops, Where, Why
 from dbg_wire.records.ranks import RankInfo
@@ -74,9 +75,11 @@ def show_list(
     """
     output = settings.output
     ranks = list_ranks(known, target, found, with_exited=settings.all)
-    if output.format is Format.JSON:
-        return ShownAnswers(show_json(ranks.shown, missing_documents(ranks.absent)))
     if output.format is Format.PLAIN:
         return ShownAnswers(show_plain(ranks.shown, known))
-    table = ranks.table(color=output.color, fold=not settings.all_rows, nobody=nobody)
-    return ShownAnswers(table, hint="" if ranks.shown else hint)
+    text = in_format(
+        output,
+        lambda: list_document(ranks.shown, missing_documents(ranks.absent)),
+        lambda: ranks.table(color=output.color, fold=not settings.all_rows, nobody=nobody),
+    )
+    return ShownAnswers(text, hint="" if ranks.shown or output.format is Format.JSON else hint)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from dbg_client.actions.ask import ask, show_list
 from dbg_client.actions.consent import agrees, unless_given_up
 from dbg_client.actions.many import PARTIAL, ShownAnswers, break_in, read_saved
-from dbg_client.actions.output import repeat, show_result
+from dbg_client.actions.output import in_format, repeat, show_result
 from dbg_client.actions.streams import has_cursor, show_waiting, tell, terminal_size, write_result
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
@@ -23,15 +23,14 @@ from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
-from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE
-from dbg_client.views.answers import lines_in, show_answers, show_answers_json, show_screen, show_screen_json
+from dbg_client.questions.verbs import CONTINUE, INTERRUPT, ORDERS, RELEASE, Order
+from dbg_client.views.answers import answers_document, lines_in, screen_document, show_answers, show_screen
 from dbg_client.views.compare import SavedAnswers
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS
 from dbg_client.words.settings import (
     Attach,
     Collectives,
-    Continue,
     Eval,
     Exec,
     Format,
@@ -40,7 +39,6 @@ from dbg_client.words.settings import (
     ListRanks,
     PdbCommand,
     RankSettings,
-    Release,
     Report,
     Screen,
     Slow,
@@ -48,7 +46,7 @@ from dbg_client.words.settings import (
     Where,
     Why,
 )
-from dbg_wire.errors import printable
+from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Kind, Mode, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_target
@@ -118,9 +116,7 @@ class _Acting:
             return await self._print(await ask(settings, self._asker, self._select(target).ranks, ()))
         if isinstance(settings, Interrupt):
             return await self._interrupt(settings, target)
-        if isinstance(settings, Kill):
-            return await self._kill(settings, target)
-        return await {Screen: self._screen, Continue: self._continue, Release: self._release}[type(settings)](target)
+        return await (self._screen(target) if isinstance(settings, Screen) else self._order(settings, target))
 
     # ------------------------------------------------------------------------------------------------- what is shown
 
@@ -236,13 +232,24 @@ class _Acting:
             raise KeyboardInterrupt
         return await self._print(shown)
 
-    async def _release(self, target: Target) -> int:
-        found = self._select(target).ranks
-        held = RELEASE.those(found)
-        if not held:
-            others = any(map(RELEASE.fits, self._directory.ranks))
-            raise NotHeld([rank.address for rank in found], others=others)
-        return self._report(await self._asker.ask(RELEASE.action, held))
+    async def _order(self, settings: RankSettings, target: Target) -> int:
+        order, found = ORDERS[type(settings)], self._select(target).ranks
+        fitting = order.those(found)
+        if not fitting:
+            raise self._why_none_fits(order, found, target)
+        if isinstance(settings, Kill) and not settings.yes:
+            sentence = f"{settings.name} would end {name_few(fitting)}, and there is no terminal to ask"
+            if not await agrees(f"{order.asks} {name_few(fitting)}?", sentence):
+                return 1
+        return self._report(await self._asker.ask(order.action, fitting))
+
+    def _why_none_fits(self, order: Order, found: Sequence[RankInfo], target: Target) -> DbgError:
+        if order is RELEASE:
+            others = any(map(order.fits, self._directory.ranks))
+            return NotHeld([rank.address for rank in found], others=others)
+        if order is CONTINUE and len(found) > 1:
+            return NotStopped(f"none of the {len(found)} ranks that fit {target.text} is stopped", target.text)
+        return why_not_stopped(found[0], target.text)
 
     async def _screen(self, target: Target) -> int:
         chosen = choose(target, self._directory.ranks)
@@ -251,31 +258,11 @@ class _Acting:
         rank = chosen.rank
         (answer,) = await self._asker.ask(Action.SCREEN, [rank])
         if answer.kind is Kind.VALUE:
-            json = self._settings.output.format is Format.JSON
-            rows = lines_in(answer)
-            write_result(show_screen_json(rank, rows) if json else show_screen(rows))
+            rows, output = lines_in(answer), self._settings.output
+            write_result(in_format(output, lambda: screen_document(rank, rows), lambda: show_screen(rows)))
             return 0
         tell(f"dbg-attach: {show_answers([answer], self._directory.by_key).strip()}")
         return 1 if answer.kind in (Kind.ERROR, Kind.RUNNING) else PARTIAL
-
-    async def _continue(self, target: Target) -> int:
-        found = self._select(target).ranks
-        stopped = CONTINUE.those(found)
-        if not stopped:
-            if len(found) == 1:
-                raise why_not_stopped(found[0], target.text)
-            raise NotStopped(f"none of the {len(found)} ranks that fit {target.text} is stopped", target.text)
-        return self._report(await self._asker.ask(CONTINUE.action, stopped))
-
-    async def _kill(self, settings: Kill, target: Target) -> int:
-        found = self._select(target).ranks
-        living = KILL.those(found)
-        if not living:
-            raise why_not_stopped(found[0], target.text)
-        sentence = f"{settings.name} would end {name_few(living)}, and there is no terminal to ask"
-        if not settings.yes and not await agrees(f"{KILL.asks} {name_few(living)}?", sentence):
-            return 1
-        return self._report(await self._asker.ask(KILL.action, living))
 
     async def _print(self, shown: ShownAnswers) -> int:
         output = self._settings.output
@@ -285,11 +272,14 @@ class _Acting:
         return shown.status
 
     def _report(self, answers: Sequence[RankAnswer]) -> int:
-        ranks = self._directory.by_key
-        if self._settings.output.format is Format.JSON:
-            write_result(show_answers_json(self._settings.name, answers, ranks))
-        else:
-            write_result(show_answers(answers, ranks))
+        ranks, settings = self._directory.by_key, self._settings
+        write_result(
+            in_format(
+                settings.output,
+                lambda: answers_document(settings.name, answers, ranks),
+                lambda: show_answers(answers, ranks),
+            )
+        )
         kinds = {answer.kind for answer in answers}
         return 0 if kinds == {Kind.VALUE} else PARTIAL if kinds - {Kind.VALUE, Kind.ERROR} else 1
 

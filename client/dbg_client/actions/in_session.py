@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,11 +18,11 @@ from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import until_stopped
-from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order
+from dbg_client.questions.verbs import INTERRUPT, ORDERS
 from dbg_client.views.answers import lines_in, show_answers, show_screen
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS, read_scope
-from dbg_client.words.settings import Attach, Continue, Eval, Interrupt, Kill, ListRanks, RankSettings, Release, Screen
+from dbg_client.words.settings import Attach, Eval, Interrupt, Kill, ListRanks, RankSettings, Screen
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo
@@ -64,7 +64,18 @@ class Answering:
     async def answer(self, settings: Attach | RankSettings, rank: RankInfo) -> Answered:
         """Do what the command asks for, from a session at ``rank``. Raises DbgError and NeedsYes."""
         self._asker.seconds = settings.broker.timeout
-        return await self._act(settings, rank)
+        target = await self._target(settings, rank)
+        ranks, note = self._found(settings, target, rank)
+        if isinstance(settings, Attach):
+            return Answered(choice=Choice(ranks[0]))
+        if isinstance(settings, Interrupt) and len(ranks) == 1 and INTERRUPT.fits(ranks[0]):
+            return await self.break_in(ranks[0], settings.broker.timeout)
+        if isinstance(settings, ListRanks):
+            text = self._list(settings, target, ranks)
+        else:
+            calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
+            text = await self._ask(settings, ranks, calls)
+        return Answered(f"{printable(note)}\n{text}" if note else text)
 
     async def answer_for(self, settings: RankSettings, ranks: Sequence[RankInfo]) -> str:
         """Do what the settings ask for on exactly these ranks; return what is shown. Raises DbgError."""
@@ -88,20 +99,6 @@ class Answering:
     async def _interrupt(self, rank: RankInfo, seconds: float, *, withdrawn: bool = False) -> RankAnswer:
         self._asker.seconds = seconds
         return (await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=withdrawn))[0]
-
-    async def _act(self, settings: Attach | RankSettings, rank: RankInfo) -> Answered:
-        target = await self._target(settings, rank)
-        ranks, note = self._found(settings, target, rank)
-        if isinstance(settings, Attach):
-            return Answered(choice=Choice(ranks[0]))
-        if isinstance(settings, Interrupt) and len(ranks) == 1 and INTERRUPT.fits(ranks[0]):
-            return await self.break_in(ranks[0], settings.broker.timeout)
-        if isinstance(settings, ListRanks):
-            text = self._list(settings, target, ranks)
-        else:
-            calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
-            text = await self._ask(settings, ranks, calls)
-        return Answered(f"{printable(note)}\n{text}" if note else text)
 
     def _found(
         self, settings: Attach | RankSettings, target: Target | None, rank: RankInfo
@@ -134,7 +131,7 @@ class Answering:
             if len(moving) > 1 and not settings.yes:
                 raise NeedsYes(f"{INTERRUPT.asks} {name_few(moving)}?", settings.replace(yes=True))
             return (await break_in(settings, self._asker, ranks)).text
-        order = _ORDERS[type(settings)]
+        order = ORDERS[type(settings)]
         fitting = order.those(ranks)
         if not fitting:
             who = f"none of {name_few(ranks)} is" if len(ranks) > 1 else f"{name_few(ranks)} is not"
@@ -150,7 +147,3 @@ class Answering:
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"
         return news + show_list(settings, self._directory.ranks, target, ranks, nobody="No rank is left.\n").text
-
-
-_ORDERS: Mapping[type[RankSettings], Order] = {Release: RELEASE, Continue: CONTINUE, Kill: KILL, Screen: SCREEN}
-"""What ranks are told by each verb."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -11,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
+from dbg_client.actions.output import in_format
 from dbg_client.actions.streams import tell
 from dbg_client.core.asking import Asker
+from dbg_client.core.errors import CantWrite
 from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.roll_call import RollCall
 from dbg_client.questions.answers import ValueAnswer, ask_stacks, ask_values
@@ -40,8 +41,8 @@ from dbg_client.views.groups import (
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import MISSING
-from dbg_client.words.settings import Eval, Exec, Format, Interrupt, OutputOptions, PdbCommand, Where
-from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_client.words.settings import Eval, Exec, Interrupt, OutputOptions, PdbCommand, Where
+from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import command_line, output_in
 from dbg_wire.records.breakpoints import StopState
@@ -68,18 +69,6 @@ class ShownAnswers:
     status: int = 0
     hint: str = ""
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-class CantWrite(DbgError):
-    """Say which file could not be written, and why."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path = path
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{printable(self.path)} can't be written ({printable(self.reason)}); name another file with --save"
 
 
 def read_saved(path: str | None) -> SavedAnswers | None:
@@ -136,8 +125,7 @@ async def show_stacks_of(
     answer = await ask_stacks(
         asker, ranks, known=known, calls=calls, threads=settings.threads, native=settings.native, frame=""
     )
-    is_json = settings.output.format is Format.JSON
-    text = json.dumps(answer.document()) + "\n" if is_json else answer.shown(color=settings.output.color)
+    text = in_format(settings.output, answer.document, lambda: answer.shown(color=settings.output.color))
     groups = remembered(answer.groups)
     await asyncio.to_thread(remember, groups, settings.target)
     return ShownAnswers(text, PARTIAL if left_unanswered(answer.said) else 0, groups=groups)
@@ -163,8 +151,8 @@ def _show_values(settings: Eval | PdbCommand, answer: ValueAnswer, saved: SavedA
     if saved is not None and isinstance(settings, Eval):
         tolerance = settings.tolerance
         comparison = compare_answers(saved, said, naming, exact=settings.exact, tolerance=tolerance)
-        compared = _Compared(comparison, settings.against or "")
-    differs = differ(groups) or (compared is not None and compared.comparison.differs)
+        compared = comparison, settings.against or ""
+    differs = differ(groups) or (compared is not None and compared[0].differs)
     text = render(settings.output, settings.question, groups, naming, compared=compared, missing=answer.missing)
     hint = _why_nobody(said, may_be_live=isinstance(settings, Eval) and not settings.live)
     # Ranks that run have not been compared, and a script that asks for differences must not take them for equal.
@@ -173,31 +161,26 @@ def _show_values(settings: Eval | PdbCommand, answer: ValueAnswer, saved: SavedA
     return ShownAnswers(text, DIFFER if settings.fail_if_differ and differs else status, hint, remembered(groups))
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """What ranks answered compared with the answers in a file."""
-
-    comparison: Comparison
-    path: str
-
-
 def render(
     output: OutputOptions,
     command: str,
     groups: Sequence[AnswerGroup],
     naming: Naming,
     *,
-    compared: _Compared | None = None,
+    compared: tuple[Comparison, str] | None = None,
     missing: MissingInAnswer = NOBODY_MISSING,
 ) -> str:
-    """Return groups of answers as a table or as JSON."""
-    if output.format is Format.JSON:
-        document = groups_document(command, groups, naming, missing)
-        if compared is not None:
-            document["against"] = comparison_document(compared.comparison, compared.path, naming)
-        return json.dumps(document) + "\n"
-    table = show_groups(command, groups, naming, color=output.color, missing=missing)
-    return table + (show_comparison(compared.comparison, compared.path, naming) if compared is not None else "")
+    """Return groups of answers as a table or as JSON; ``compared`` has what is different from those in a file."""
+
+    def document() -> dict[str, object]:
+        against = {"against": comparison_document(*compared, naming)} if compared is not None else {}
+        return {**groups_document(command, groups, naming, missing), **against}
+
+    def table() -> str:
+        shown = show_groups(command, groups, naming, color=output.color, missing=missing)
+        return shown + (show_comparison(*compared, naming) if compared is not None else "")
+
+    return in_format(output, document, table)
 
 
 def _why_nobody(said: Sequence[RankAndAnswer], *, may_be_live: bool) -> str:
@@ -237,7 +220,7 @@ def _write(path: str, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise CantWrite(path, error.strerror or type(error).__name__) from None
+        raise CantWrite(path, error.strerror or type(error).__name__, "--save") from None
 
 
 async def ask_stops(asker: Asker, ranks: Sequence[RankInfo]) -> str:

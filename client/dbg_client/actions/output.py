@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from typing import NoReturn
 from dbg_client.actions.streams import has_cursor, tell, terminal_size, write_result
 from dbg_client.views.table import text_width
 from dbg_client.words.config import PREFERENCES
-from dbg_client.words.settings import Format
+from dbg_client.words.settings import Format, OutputOptions
 from dbg_wire.command_line.look_alikes import look_alike
 from dbg_wire.errors import DbgError
 
@@ -30,6 +31,11 @@ _LESS = "FRX"
 
 _NOT_RUN = (126, 127)
 """Exit status of a shell that can't run what it was told."""
+
+
+def in_format(output: OutputOptions, document: Callable[[], object], text: Callable[[], str]) -> str:
+    """Return an answer as the user wants it: as one JSON document, or as the text for people."""
+    return json.dumps(document()) + "\n" if output.format is Format.JSON else text()
 
 
 async def repeat(

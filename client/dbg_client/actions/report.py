@@ -12,6 +12,7 @@ from pathlib import Path
 from dbg_client.actions.many import show_stacks_of
 from dbg_client.core.asking import Asker
 from dbg_client.core.collective_matching import match_collectives
+from dbg_client.core.errors import CantWrite
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.dumps.case import Case
 from dbg_client.dumps.report_file import MAX_REPORT, TITLE, case_lines
@@ -26,18 +27,6 @@ from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 MAX_EVIDENCE = MAX_REPORT // 2
 """Bytes of what ``why`` reads again; people read less than the other half."""
-
-
-class CantWriteReport(DbgError):
-    """Say which file could not be written, and why."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path = path
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{printable(self.path)} can't be written ({printable(self.reason)}); name another file with -o"
 
 
 async def make_report(
@@ -108,7 +97,7 @@ def refuse_existing(path: str) -> None:
 
 
 def write_report(path: str, text: str, *, replace_it: bool) -> None:
-    """Write the report to a new file that only the user may read. Blocks. Raises BadInput and CantWriteReport."""
+    """Write the report to a new file that only the user may read. Blocks. Raises BadInput and CantWrite."""
     try:
         if replace_it and os.path.lexists(path):
             _replace(Path(path), text)
@@ -117,7 +106,7 @@ def write_report(path: str, text: str, *, replace_it: bool) -> None:
     except FileExistsError:
         refuse_existing(path)
     except OSError as error:
-        raise CantWriteReport(path, error.strerror or type(error).__name__) from None
+        raise CantWrite(path, error.strerror or type(error).__name__, "-o") from None
 
 
 def _write_new(path: str, text: str) -> None:
@@ -133,6 +122,6 @@ def _write_new(path: str, text: str) -> None:
 
 def _replace(path: Path, text: str) -> None:
     if not stat.S_ISREG(path.lstat().st_mode):
-        raise CantWriteReport(str(path), "it is no regular file")
+        raise CantWrite(str(path), "it is no regular file", "-o")
     # A file beside it takes its place, so that nobody who may read the old one reads this one.
     write_whole(path, text)

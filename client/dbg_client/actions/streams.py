@@ -95,6 +95,11 @@ def terminal_size() -> tuple[int, int]:
     return rows, columns
 
 
+def columns_of_stdout() -> int | None:
+    """Return the columns that a line of stdout may have; None where it is no terminal."""
+    return terminal_size()[1] if sys.stdout.isatty() else None
+
+
 def has_cursor(environ: Mapping[str, str]) -> bool:
     """Tell whether the terminal's cursor can be moved, as far as TERM says."""
     return environ.get("TERM", "") not in ("", "dumb", "unknown")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from collections.abc import Callable, Sequence
 
 from dbg_client.actions.many import PARTIAL, ShownAnswers, remember
-from dbg_client.actions.streams import terminal_size
+from dbg_client.actions.output import in_format
+from dbg_client.actions.streams import columns_of_stdout
 from dbg_client.core.asking import Asker
 from dbg_client.core.patience import Show, show_nobody
 from dbg_client.dumps.case import Case
@@ -17,7 +16,7 @@ from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_documen
 from dbg_client.hang.verdict import Verdict, exit_status
 from dbg_client.questions.cause import ask_collectives, find_case, hangs_among
 from dbg_client.views.stacks import MISSING, missing_from_collectives
-from dbg_client.words.settings import Collectives, Format, Why
+from dbg_client.words.settings import Collectives, Why
 from dbg_wire.errors import printable
 from dbg_wire.messages import Hang, Kind, Message
 from dbg_wire.records.ranks import RankInfo
@@ -79,12 +78,17 @@ async def show_why(
     """
     _, found = await judge(asker, chosen, known, show=show)
     groups = {MISSING: tuple(rank.key for rank in found.missing)}
-    if settings.output.format is Format.JSON:
-        text = json.dumps(verdicts_document(found)) + "\n"
-    else:
-        columns = terminal_size()[1] if sys.stdout.isatty() else None
-        text = show_verdicts(found.verdicts, color=settings.output.color, columns=columns)
-    return ShownAnswers(text, exit_status(found.verdicts), groups=groups)
+    return ShownAnswers(explained(settings, found), exit_status(found.verdicts), groups=groups)
+
+
+def explained(settings: Why, found: Explanation) -> str:
+    """Return verdicts as the user wants them."""
+    output = settings.output
+    return in_format(
+        output,
+        lambda: verdicts_document(found),
+        lambda: show_verdicts(found.verdicts, color=output.color, columns=columns_of_stdout()),
+    )
 
 
 async def show_groups_of(
@@ -98,10 +102,10 @@ async def show_groups_of(
     absent = missing_from_collectives(matched)
     groups = {MISSING: tuple(rank.key for rank in absent.ranks) if absent is not None else ()}
     await asyncio.to_thread(remember, groups)
-    if settings.output.format is Format.JSON:
-        text = json.dumps(collectives_document(matched)) + "\n"
-    else:
-        text = show_collectives(matched, color=settings.output.color)
+    output = settings.output
+    text = in_format(
+        output, lambda: collectives_document(matched), lambda: show_collectives(matched, color=output.color)
+    )
     told = any(one.tells_collectives for each in matched for one in each.roster.values())
     silent = any(answer.kind is Kind.SILENT for answer in answers)
     return ShownAnswers(text, PARTIAL if silent or not told else 0, groups=groups)

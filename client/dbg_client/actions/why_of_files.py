@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dbg_client.actions.streams import show_waiting, tell, terminal_size, write_result
+from dbg_client.actions.streams import show_waiting, tell, write_result
+from dbg_client.actions.why import explained
 from dbg_client.dumps.case import with_lines
 from dbg_client.dumps.files import Found, find_in
 from dbg_client.dumps.recorder_dumps import explain_dumps
 from dbg_client.dumps.run_home import audit_lines
-from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation
 from dbg_client.hang.verdict import exit_status, worst_first
-from dbg_client.words.settings import Format, Why
+from dbg_client.words.settings import Why
 from dbg_client.words.verbs import is_target
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.targets.grammar import parse_target
@@ -28,13 +27,6 @@ MAX_PROBLEMS = 10
 
 class NothingToRead(DbgError):
     """Say why no file tells of a hang."""
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-
-    def __str__(self) -> str:
-        return self.sentence
 
 
 def files_meant(settings: Why) -> tuple[str, ...]:
@@ -75,18 +67,9 @@ def show_why_of_files(settings: Why, files: Sequence[str]) -> int:
     for sentence in _notes(found):
         tell(f"dbg-attach: {sentence}")
     verdicts = tuple(worst_first([verdict for one in told for verdict in one.verdicts]))
-    if settings.output.format is Format.JSON:
-        both = Explanation(
-            verdicts=verdicts,
-            asked=sum(one.asked for one in told),
-            answered=sum(one.answered for one in told),
-            missing=(),
-            is_settled=True,
-        )
-        write_result(json.dumps(verdicts_document(both)) + "\n")
-    else:
-        columns = terminal_size()[1] if sys.stdout.isatty() else None
-        write_result(show_verdicts(verdicts, color=settings.output.color, columns=columns))
+    asked, answered = sum(one.asked for one in told), sum(one.answered for one in told)
+    both = Explanation(verdicts=verdicts, asked=asked, answered=answered, missing=(), is_settled=True)
+    write_result(explained(settings, both))
     return exit_status(verdicts)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dbg_client.core.collective_matching import Matched
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
@@ -20,6 +20,8 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.breakpoints import BreakpointState
 from dbg_wire.records.ranks import Place
+
+T = TypeVar("T")
 
 NOTEBOOK_COLUMNS = 100
 """Columns of a chart in a notebook."""
@@ -183,8 +185,7 @@ class Why:
 
     def __init__(self, found: Explanation) -> None:
         self._found = found
-        rows: Any = self.document["verdicts"]
-        self.verdicts: tuple[Verdict, ...] = tuple(map(_verdict, rows))
+        self.verdicts: tuple[Verdict, ...] = _verdicts(Verdict, self.document["verdicts"])
         self.missing: tuple[str, ...] = tuple(rank.address for rank in found.missing)
         """The addresses of ranks that have not come to a collective in which others wait."""
 
@@ -205,8 +206,7 @@ class Slow:
 
     def __init__(self, found: Stragglers) -> None:
         self._found = found
-        rows: Any = self.document["verdicts"]
-        self.verdicts: tuple[SlowVerdict, ...] = tuple(map(_slow_verdict, rows))
+        self.verdicts: tuple[SlowVerdict, ...] = _verdicts(SlowVerdict, self.document["verdicts"])
 
     @property
     def document(self) -> dict[str, object]:
@@ -264,13 +264,12 @@ def safe_text(text: str) -> str:
     return "\n".join(printable(line, MAX_LINE) for line in text.split("\n"))
 
 
-def _verdict(row: dict[str, Any]) -> Verdict:
-    texts = {name: row[name] or "" for name in ("ranks", "others")}
-    return Verdict(**{**row, **texts, "evidence": tuple(row["evidence"])})
-
-
-def _slow_verdict(row: dict[str, Any]) -> SlowVerdict:
-    return SlowVerdict(**{**row, "ranks": row["ranks"] or "", "evidence": tuple(row["evidence"])})
+def _verdicts(kind: Callable[..., T], rows: Any) -> tuple[T, ...]:
+    """Return the verdicts of a JSON document as objects, in which sets of ranks are texts."""
+    texts = [{name: row[name] or "" for name in ("ranks", "others") if name in row} for row in rows]
+    return tuple(
+        kind(**{**row, **text, "evidence": tuple(row["evidence"])}) for row, text in zip(rows, texts, strict=True)
+    )
 
 
 def _group(group: AnswerGroup, naming: Naming) -> Group:

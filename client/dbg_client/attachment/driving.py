@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Protocol
 
@@ -80,8 +80,8 @@ class Driving:
 
     def begin(self) -> None:
         """Ask for the seat, and follow what happens there until :meth:`end`."""
-        self._ticking = self._loop.create_task(self._tick())
-        self._watching.enter_context(self._switchboard.watched_by(self))
+        self._ticking = self._loop.create_task(self.watched(self._tick()))
+        self._watching.enter_context(self._switchboard.watched_by(self.receive))
         self.perform(self.attachment.attach())
         if not self._switchboard.is_up:
             self.attachment.link_down(self._switchboard.directory.away or "", self.now())
@@ -119,15 +119,18 @@ class Driving:
         """Take what comes from the broker; an error is the face's."""
         if self._ticking is None:
             return  # another watcher of the same event has ended this one
+        await self.watched(self._receive(event))
+
+    async def watched(self, part: Awaitable[None]) -> None:
+        """Run a part of what sits at the rank; an error of it is the face's."""
         try:
-            self._receive(event)
-            await self._face.changed(event)
+            await part
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             self._face.failed(error)
 
-    def _receive(self, event: Event) -> None:
+    async def _receive(self, event: Event) -> None:
         now = self.now()
         if isinstance(event, Up):
             self.attachment.link_up(now)
@@ -139,6 +142,7 @@ class Driving:
             if isinstance(event, LISTS):
                 self._list_changed(now)
             self.perform(self.attachment.message(event, now))
+        await self._face.changed(event)
 
     def _list_changed(self, now: float) -> None:
         directory = self._switchboard.directory
@@ -146,15 +150,10 @@ class Driving:
             self.perform(self.attachment.rank_listed(directory.by_key.get(self.attachment.rank.key), now))
 
     async def _tick(self) -> None:
-        try:
-            while True:
-                await asyncio.sleep(TICK_SECONDS)
-                self._wake()
-                await self._face.changed(None)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            self._face.failed(error)
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._wake()
+            await self._face.changed(None)
 
     def _wake(self) -> None:
         if self._ticking is not None:

@@ -52,7 +52,7 @@ def show_preferences(settings: ShowConfig, environ: Mapping[str, str], config: C
     given = dict(settings.given)
     known = {key: settle_one(key, given.get(key), environ, config) for key in PREFERENCES}
     known |= {"broker": _broker(given.get("broker"), environ), "home": _home(environ)}
-    write_result((show_settings_json if settings.as_json else show_settings)(known, config))
+    write_result((show_settings_json if settings.json else show_settings)(known, config))
     return BAD_CONFIG if config.problems else 0
 
 

@@ -189,12 +189,19 @@ class TimedOut(DbgError):
 
     exit_status = 6
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+
+class CantWrite(DbgError):
+    """Say which file could not be written, and why; ``option`` names another one."""
+
+    def __init__(self, path: str, reason: str, option: str) -> None:
+        super().__init__(path, reason, option)
+        self.path = path
+        self.reason = reason
+        self.option = option
 
     def __str__(self) -> str:
-        return self.what
+        why = printable(self.reason)
+        return f"{printable(self.path)} can't be written ({why}); name another file with {self.option}"
 
 
 class NoTerminal(BadInput):

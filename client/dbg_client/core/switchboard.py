@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from itertools import count
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from dbg_client.core.directory import Directory, News, is_whole, may_change
 from dbg_client.core.errors import SlowBroker, TimedOut
@@ -40,17 +40,12 @@ Tell = Callable[[str], None]
 MAX_PROGRAM = 60
 """Characters of a program's name, which stands behind its user's."""
 
+Watch = Callable[[Event], Awaitable[None]]
+"""Takes each event, which the directory knows already; nothing more is read until it returns."""
+
 
 def tell_nobody(sentence: str) -> None:
     """Drop the sentence: a :data:`Tell` for a program without a user who waits."""
-
-
-class Watcher(Protocol):
-    """A session, or another task that needs all that the broker says."""
-
-    async def receive(self, event: Event) -> None:
-        """Take an event, which the directory knows already; nothing more is read until this returns."""
-        ...
 
 
 class QuestionLine:
@@ -120,7 +115,7 @@ class Switchboard:
         self._turns = asyncio.Semaphore(MAX_QUESTIONS)
         self._open: set[int] = set()
         self._news: list[News] = []
-        self._watchers: list[Watcher] = []
+        self._watchers: list[Watch] = []
         self._reading: asyncio.Task[None] | None = None
 
     # --------------------------------------------------------------------------------------------------- connection
@@ -275,13 +270,13 @@ class Switchboard:
             self._news.remove(news)
 
     @contextmanager
-    def watched_by(self, watcher: Watcher) -> Iterator[None]:
-        """Hand every event to a watcher while the block runs."""
-        self._watchers.append(watcher)
+    def watched_by(self, watch: Watch) -> Iterator[None]:
+        """Hand every event to a session, or another task that needs all of them, while the block runs."""
+        self._watchers.append(watch)
         try:
             yield
         finally:
-            self._watchers.remove(watcher)
+            self._watchers.remove(watch)
 
     # ------------------------------------------------------------------------------------------------- what comes in
 
@@ -301,8 +296,8 @@ class Switchboard:
             line.offer(event)
         is_of_question = isinstance(event, Refusal) and event.request is not None
         if not is_of_question:
-            for watcher in tuple(self._watchers):
-                await watcher.receive(event)
+            for watch in tuple(self._watchers):
+                await watch(event)
         # After the watchers: what is waited for may be something that one of them has learnt.
         if isinstance(event, (Up, Down)):
             for wait in tuple(self._waits):

@@ -138,7 +138,7 @@ def parse_stock(target: str | None) -> Stock | None:
 async def dial_stock(switchboard: Switchboard, stock: Stock) -> RankInfo:
     """Have the broker dial; return the session as listed. Raise CantDial, Declined, TimedOut or BrokerUnreachable."""
     dialling = _Dialling(switchboard)
-    with switchboard.watched_by(dialling):
+    with switchboard.watched_by(dialling.receive):
         switchboard.send(fitted(Dial, host=stock.host, port=stock.port))
         try:
             return await switchboard.until(dialling.session, ANSWER_SECONDS)

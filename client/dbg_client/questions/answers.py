@@ -211,9 +211,9 @@ class StackAnswer:
     def shown(self, *, color: bool = False) -> str:
         """Return the stacks as one tree, or the threads by their names."""
         if self.threads is not None:
-            text = show_threads(self.threads, self.naming, command="where", color=color)
+            text = show_threads(self.threads, self.naming, color=color)
         else:
-            text = show_tree(self.stacks, self.others, self.naming, command="where", color=color, missing=self.missing)
+            text = show_tree(self.stacks, self.others, self.naming, color=color, missing=self.missing)
         if self.absent is not None:
             text += "".join(f"{line}\n" for line in show_others([self.absent], self.naming))
         return text

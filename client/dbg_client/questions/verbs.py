@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from dbg_client.views.groups import RankAndAnswer, group_answers
 from dbg_client.views.list import show_table
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer, absent_only, absent_rows
 from dbg_client.views.naming import Naming
-from dbg_client.words.settings import Asked, Eval
+from dbg_client.words.settings import Asked, Continue, Eval, Kill, RankSettings, Release, Screen
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
@@ -77,6 +77,9 @@ RELEASE = Order(Action.RELEASE, "release", lambda rank: rank.state is RankState.
 INTERRUPT = Order(Action.INTERRUPT, "interrupt", lambda rank: rank.state in MOVING, "running", "Break into")
 KILL = Order(Action.KILL, "kill", lambda rank: rank.state in LIVE_STATES, "alive", "End")
 SCREEN = Order(Action.SCREEN, "screen", lambda rank: rank.state in LIVE_STATES, "alive")
+
+ORDERS: Mapping[type[RankSettings], Order] = {Release: RELEASE, Continue: CONTINUE, Kill: KILL, Screen: SCREEN}
+"""What ranks are told by the verbs that answer with a line for each rank."""
 
 
 def refuse_for_sets(command: str, count: int) -> None:

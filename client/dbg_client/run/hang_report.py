@@ -50,7 +50,7 @@ def report_path(output: str, number: int) -> Path:
 
 
 def write_hang_report(output: str, text: str) -> str:
-    """Write the next report beside an output, and return where it is. Raise CantWriteReport."""
+    """Write the next report beside an output, and return where it is. Raise CantWrite."""
     for number in range(1, MAX_REPORTS):
         path = str(report_path(output, number))
         with suppress(BadInput):

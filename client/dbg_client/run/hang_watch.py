@@ -11,11 +11,12 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from dbg_client.actions.many import show_stacks_of
-from dbg_client.actions.report import CantWriteReport, make_report
+from dbg_client.actions.report import make_report
 from dbg_client.actions.streams import tell
 from dbg_client.actions.why import judge
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
+from dbg_client.core.errors import CantWrite
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.hang.explain import show_verdicts
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
@@ -163,7 +164,7 @@ class HangWatch:
                 f"{self._task.job}/all", self._switchboard, self._asker, known, time.time(), case=case, output=output
             )
             path = await asyncio.to_thread(write_hang_report, self._task.output, text)
-        except CantWriteReport as error:
+        except CantWrite as error:
             return f"no report: {error.path} can't be written ({error.reason}); what stands above is all there is"
         except DbgError as error:
             return f"no report: {error}"

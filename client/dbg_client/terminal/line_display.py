@@ -198,7 +198,7 @@ class LineDisplay:
     def _start(self) -> None:
         self._leaving = False
         self._session.app.erase_when_done = False
-        self._talking = asyncio.get_running_loop().create_task(self._host.watched(self._talk()))
+        self._talking = asyncio.get_running_loop().create_task(self._host.driving.watched(self._talk()))
 
     async def _talk(self) -> None:
         while not self._leaving:
@@ -288,14 +288,8 @@ class LineDisplay:
         return FormattedText([("class:prompt", _plain(self._lines.shown) + text)])
 
     def _toolbar(self) -> str:
-        return toolbar_of(
-            self._host.attachment,
-            self._host.others,
-            self._host.now(),
-            prefix=self._host.options.prefix_name,
-            pending=self._prefix.pending,
-            columns=self._output.get_size().columns,
-        )
+        status = self._host.status(pending=self._prefix.pending)
+        return toolbar_of(status, self._host.attachment, self._output.get_size().columns)
 
     def _may_type(self) -> bool:
         return self._host.attachment.may_type

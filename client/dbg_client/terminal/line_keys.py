@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TextIO
 
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition, Filter
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyPress
@@ -54,14 +54,10 @@ def line_keys(display: LineDisplay, prefix: PrefixKey, may_type: Callable[[], bo
         else:
             display.ended()
 
-    _add_watching(keys, display, ~Condition(may_type))
+    for key in (Keys.Any, Keys.BracketedPaste, "enter", "backspace", "tab", "up", "down"):
+        keys.add(key, filter=~Condition(may_type))(lambda event: display.refused())
     prefix.bind(keys, lambda event: _prefixed(event, display, prefix.prefix or b""))
     return keys
-
-
-def _add_watching(keys: KeyBindings, display: LineDisplay, watching: Filter) -> None:
-    for key in (Keys.Any, Keys.BracketedPaste, "enter", "backspace", "tab", "up", "down"):
-        keys.add(key, filter=watching)(lambda event: display.refused())
 
 
 def _prefixed(event: KeyPressEvent, display: LineDisplay, prefix: bytes) -> None:

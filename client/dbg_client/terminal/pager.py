@@ -228,7 +228,7 @@ class Pager:
             (("end", "G"), lambda: self._text.move(self._text.count)),
             (("n",), lambda: self._next(1)),
             (("N",), lambda: self._next(-1)),
-            (("/",), self._begin_search),
+            (("/",), lambda: self._search_for("")),
         )
         for names, act in moves:
             for name in names:
@@ -259,9 +259,6 @@ class Pager:
         if event.data.isprintable():
             command = ", : types a command" if self._prefix_key.prefix is not None else ""
             self._note = f"{printable(event.data, MAX_NAMED)!r} does nothing here{command}"
-
-    def _begin_search(self) -> None:
-        self._sought = ""
 
     def _search_for(self, text: str | None) -> None:
         self._sought = text if text is None or text.isprintable() else self._sought

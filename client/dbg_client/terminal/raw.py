@@ -10,7 +10,7 @@ from dbg_client.attachment.effects import Bell, Blank, Effect, Show
 from dbg_client.terminal.canvas import Canvas
 from dbg_client.terminal.escape import Command, EscapeParser, Keys
 from dbg_client.terminal.screen import RawTerminal
-from dbg_client.views.status_line import render, status_of
+from dbg_client.views.status_line import render
 from dbg_wire.records.ranks import RankState
 
 if TYPE_CHECKING:
@@ -69,13 +69,7 @@ class RawDisplay:
 
     def paint(self) -> None:
         """Draw the status line."""
-        status = status_of(
-            self._host.attachment,
-            self._host.others,
-            self._host.now(),
-            prefix=self._host.options.prefix_name,
-            pending=self._keyboard.pending,
-        )
+        status = self._host.status(pending=self._keyboard.pending)
         self._canvas.paint(render(status, self._canvas.size[1], color=self._host.options.color))
 
     def resized(self) -> None:

@@ -20,7 +20,7 @@ from dbg_client.terminal.escape import HELP
 from dbg_client.terminal.options import End, SessionOptions, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
 from dbg_client.terminal.screen import RawTerminal, catch_hangup, release_hangup
-from dbg_client.views.status_line import Others, count_others
+from dbg_client.views.status_line import Others, Status, count_others, status_of
 from dbg_client.words.config import COMMON_NAMES
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
@@ -58,7 +58,7 @@ class Session:
         self._terminal = RawTerminal(STDIN, STDOUT)
         self._raw = RawDisplay(self, self._terminal)
         self._display: Display | None = None
-        self._driving = Driving(switchboard, self._attachment_to(rank, options.attach.mode, options.attach.frame), self)
+        self.driving = Driving(switchboard, self._attachment_to(rank, options.attach.mode, options.attach.frame), self)
         self._back: RankInfo | None = None
         self._choosing = asyncio.Lock()
         self._lending: asyncio.Task[None] | None = None
@@ -66,7 +66,7 @@ class Session:
     @property
     def attachment(self) -> Attachment:
         """Return the present rank's attachment."""
-        return self._driving.attachment
+        return self.driving.attachment
 
     @property
     def breakpoints(self) -> tuple[Breakpoint, ...]:
@@ -84,7 +84,7 @@ class Session:
             self._catch_signals()
             self._loop.set_exception_handler(self._callback_failed)
             try:
-                async with self._driving.seated():
+                async with self.driving.seated():
                     return await self._done
             finally:
                 self._loop.set_exception_handler(None)
@@ -122,7 +122,12 @@ class Session:
 
     def now(self) -> float:
         """Return monotonic seconds."""
-        return self._driving.now()
+        return self.driving.now()
+
+    def status(self, *, pending: bool) -> Status:
+        """Return what the status line tells; ``pending`` says that the escape key was just typed."""
+        prefix = self.options.prefix_name
+        return status_of(self.attachment, self.others, self.now(), prefix=prefix, pending=pending)
 
     # ------------------------------------------------------------------------------------------------------ life cycle
 
@@ -148,12 +153,8 @@ class Session:
                 self.attachment.say(f"attached to {address}", self.now())
             self._display.begin(address)
 
-    async def _show_display(self, *, guess: bool = False) -> None:
+    async def _choose_display(self, *, guess: bool) -> None:
         """Show the display of the debugger that is open; a ``guess`` is made if none is."""
-        async with self._choosing:
-            await self._choose_display(guess)
-
-    async def _choose_display(self, guess: bool) -> None:
         attachment = self.attachment
         if not attachment.opened or self._done.done() or self._lending is not None:
             return
@@ -210,15 +211,6 @@ class Session:
             opened, let_go = attachment.opened, attachment.ending.let_go
             self._done.set_result(SessionOutcome(end, rank, opened, error, loss, self.breakpoints, by, let_go))
 
-    async def watched(self, part: Awaitable[None]) -> None:
-        """Run a part of the session; what it raises ends all of it."""
-        try:
-            await part
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            self.failed(error)
-
     def failed(self, error: BaseException) -> None:
         """End the session with an error; raises it if the session is over."""
         if self._done.done():
@@ -234,14 +226,15 @@ class Session:
             self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
         if not isinstance(event, (Up, Down, Output)):
             self._note_breakpoints()
-            await self._show_display(guess=event is None)
+            async with self._choosing:
+                await self._choose_display(guess=event is None)
         if self._display is not None:
             self.attachment.away.broker_silent_since = self._switchboard.silent_since
             self._display.paint()
 
     def perform(self, effects: Effects) -> None:
         """Carry out effects, in order."""
-        self._driving.perform(effects)
+        self.driving.perform(effects)
 
     def show(self, effect: Effect) -> None:
         """Carry out an effect that is about the screen."""
@@ -281,7 +274,7 @@ class Session:
         self._back = left.rank if left.opened else None
         self._note_breakpoints()
         mode = Mode.WATCH if self.options.attach.mode is Mode.WATCH else Mode.DRIVE
-        self._driving.go_to(self._attachment_to(choice.rank, choice.mode(mode)))
+        self.driving.go_to(self._attachment_to(choice.rank, choice.mode(mode)))
 
     def lends(self, key: str) -> bool:
         """Tell whether the key behind the prefix opens something that takes the terminal for a while."""
@@ -332,7 +325,7 @@ class Session:
 
     def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
         if self._lending is None and self._display is not None:
-            self._lending = self._loop.create_task(self.watched(self._lend_to(use, self._display, row=row)))
+            self._lending = self._loop.create_task(self.driving.watched(self._lend_to(use, self._display, row=row)))
 
     async def _lend_to(self, use: Callable[[], Awaitable[Picked]], display: Display, *, row: bool) -> None:
         await display.lend(row=row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,9 +40,9 @@ def show_answers(answers: Sequence[RankAnswer], ranks: Mapping[str, RankInfo]) -
     return "".join(f"{line}\n" for line in lines)
 
 
-def show_answers_json(command: str, answers: Sequence[RankAnswer], ranks: Mapping[str, RankInfo]) -> str:
-    """Return one JSON document with every rank's answer."""
-    document = {
+def answers_document(command: str, answers: Sequence[RankAnswer], ranks: Mapping[str, RankInfo]) -> dict[str, object]:
+    """Return what becomes the JSON document with every rank's answer."""
+    return {
         "schema": 1,
         "command": command,
         "asked": len(answers),
@@ -58,7 +57,6 @@ def show_answers_json(command: str, answers: Sequence[RankAnswer], ranks: Mappin
             for answer in answers
         ],
     }
-    return json.dumps(document) + "\n"
 
 
 def lines_in(answer: RankAnswer) -> tuple[str, ...]:
@@ -71,9 +69,9 @@ def show_screen(rows: Sequence[str]) -> str:
     return "".join(f"{printable(row.rstrip(), 10_000)}\n" for row in rows)
 
 
-def show_screen_json(rank: RankInfo, rows: Sequence[str]) -> str:
-    """Return a screen as one JSON document."""
-    return json.dumps({"schema": 1, "address": rank.address, "job": rank.job, "screen": list(rows)}) + "\n"
+def screen_document(rank: RankInfo, rows: Sequence[str]) -> dict[str, object]:
+    """Return what becomes the JSON document of a screen."""
+    return {"schema": 1, "address": rank.address, "job": rank.job, "screen": list(rows)}
 
 
 def _said(kind: Kind, text: str) -> str:

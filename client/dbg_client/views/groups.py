@@ -128,7 +128,7 @@ def groups_document(
                 "count": group.count,
                 "text": group.text,
                 **({"difference": group.difference} if group.difference else {}),
-                "frame": _place_document(group.place),
+                "frame": place_document(group.place) if group.place is not None else None,
             }
             for group in groups
         ],
@@ -136,8 +136,9 @@ def groups_document(
     }
 
 
-def _place_document(place: Place | None) -> dict[str, object] | None:
-    return {"file": place.file, "line": place.line, "function": place.function} if place is not None else None
+def place_document(place: Place) -> dict[str, object]:
+    """Return what becomes the JSON of a place."""
+    return {"file": place.file, "line": place.line, "function": place.function}
 
 
 def show_groups(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import defaultdict
@@ -198,13 +197,8 @@ def show_plain(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
     return "".join(f"{_plain_line(rank, targets[rank.key])}\n" for rank in ranks)
 
 
-def show_json(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, object]] = ()) -> str:
-    """Return one JSON document with all that is known of the ranks, and with those that are missing."""
-    return json.dumps(list_document(ranks, missing)) + "\n"
-
-
 def list_document(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, object]] = ()) -> dict[str, object]:
-    """Return what becomes the JSON document of a list."""
+    """Return what becomes the JSON document of a list: all that is known of the ranks, and those that are missing."""
     return {
         "schema": 1,
         "ranks": [rank_document(rank, LIST_FIELDS) for rank in ranks],

@@ -14,6 +14,7 @@ from dbg_client.views.groups import (
     RankAndAnswer,
     count_answered,
     group_answers,
+    place_document,
     summarize,
 )
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
@@ -169,9 +170,7 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
     document["collective"] = pending_document(group.standing)
     if group.thread is not None:
         document["thread"] = group.thread
-    document["frames"] = [
-        {"file": place.file, "line": place.line, "function": place.function} for place in group.frames
-    ]
+    document["frames"] = list(map(place_document, group.frames))
     return document
 
 

@@ -228,6 +228,7 @@ def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str
     state, since, place, standing = _state(attachment, now)
     said = attachment.notice(now) or standing or _cut_off(attachment)
     stop = attachment.report.stop if attachment.report is not None else None
+    is_running = state == RankState.RUNNING.value
     return Status(
         address=attachment.rank.address,
         state=state,
@@ -242,14 +243,8 @@ def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str
         prefix=prefix,
         pending=pending,
         cropped=attachment.cropped,
-        waits=show_wait(attachment.motion.waits_in, others.stopped, others.held)
-        if state == RankState.RUNNING.value
-        else "",
+        waits=show_wait(attachment.motion.waits_in, others.stopped, others.held) if is_running else "",
     )
-
-
-def _waits(attachment: Attachment, others: Others) -> str:
-    return show_wait(attachment.motion.waits_in, others.stopped, others.held)
 
 
 def _advice(attachment: Attachment, others: Others, state: str, since: float | None, prefix: str) -> tuple[str, ...]:
@@ -332,9 +327,8 @@ def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place
     return "running", moving, attachment.motion.pulse or stopped_at, None
 
 
-def toolbar_of(attachment: Attachment, others: Others, now: float, *, prefix: str, pending: bool, columns: int) -> str:
+def toolbar_of(status: Status, attachment: Attachment, columns: int) -> str:
     """Return one line, as wide as the terminal but for its last column."""
-    status = status_of(attachment, others, now, prefix=prefix, pending=pending)
     return render(_with_keys(status, attachment), columns, color=False)
 
 

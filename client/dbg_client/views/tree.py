@@ -92,13 +92,12 @@ def show_tree(
     others: Sequence[AnswerGroup],
     naming: Naming,
     *,
-    command: str,
     color: bool,
     missing: MissingInAnswer = NOBODY_MISSING,
 ) -> str:
     """Return how many answered, the tree, and a line for each group of ranks without a stack."""
     everyone = [*stacks, *others]
-    lines = [summary(command, everyone, missing)]
+    lines = [summary("where", everyone, missing)]
     lines += [*draw(stacks, naming, color=color), *show_others(others, naming)]
     return "".join(f"{line}\n" for line in lines)
 
@@ -190,15 +189,13 @@ class _Tree:
         line = " ".join(part for part in parts if part)
         if node not in self._odd:
             return line
-        return paint(f"{line}  <- odd one out" if node.count == 1 else f"{line}  <- odd ones out", self._odd_color())
+        said = f"{line}  <- odd one out" if node.count == 1 else f"{line}  <- odd ones out"
+        return paint(said, _ODD_COLOR if self._color else None)
 
     def _end(self, node: _Branch) -> str:
         state = show_states(node.ends, self._naming)
         ids = clip(",".join(group.id for group in node.ends), 24)
         return f"({printable(f'{ids} {state}'.rstrip(), 400)})"
-
-    def _odd_color(self) -> str | None:
-        return _ODD_COLOR if self._color else None
 
 
 def sorted_ranks(groups: Sequence[AnswerGroup]) -> list[RankInfo]:
@@ -329,11 +326,11 @@ def common_name(name: str) -> str:
     return numbered[1] if numbered is not None else name
 
 
-def show_threads(answers: ThreadAnswers, naming: Naming, *, command: str, color: bool) -> str:
+def show_threads(answers: ThreadAnswers, naming: Naming, *, color: bool) -> str:
     """Return how many answered, a tree for each name of threads, and a line for each group without a stack."""
     names = list(dict.fromkeys(group.thread or "" for group in answers.stacks))
     threads = f"{len(names)} {'thread' if len(names) == 1 else 'different threads'}"
-    lines = [f"{command}: {answers.answered} of {counted(answers.asked)} answered, {threads}"]
+    lines = [f"where: {answers.answered} of {counted(answers.asked)} answered, {threads}"]
     for name in names:
         groups = [group for group in answers.stacks if group.thread == name]
         ranks = {rank.key: rank for group in groups for rank in group.ranks}

@@ -153,7 +153,12 @@ def _exact(parser: VerbParser) -> None:
 
 def _values(parser: VerbParser) -> None:
     parser.option(
-        ASKING, "--tol", metavar="X", in_session=True, help="floats that differ by less, relative above 1, are equal"
+        ASKING,
+        "--tol",
+        dest="tolerance",
+        metavar="X",
+        in_session=True,
+        help="floats that differ by less, relative above 1, are equal",
     )
     parser.option(ASKING, "--save", metavar="FILE", in_session=True, help="keep the answers")
     parser.option(ASKING, "--against", metavar="FILE", in_session=True, help="which ranks differ from the answers kept")
@@ -241,7 +246,7 @@ def _pager(parser: VerbParser) -> None:
 
 
 def _report(parser: VerbParser) -> None:
-    parser.option(OTHER, "-o", dest="output", metavar="FILE", help="write it to a new file")
+    parser.option(OTHER, "-o", dest="path", metavar="FILE", help="write it to a new file")
 
 
 def _adopt(parser: VerbParser) -> None:

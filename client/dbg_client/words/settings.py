@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from dbg_client.words.config import DEFAULT_PREFIX, DEFAULT_TIMEOUT, NO_WISH, PREFERENCES, Wish
@@ -291,7 +292,7 @@ class ShowConfig(VerbSettings):
 
     name = "config"
     given: tuple[tuple[str, str], ...] = ()
-    as_json: bool = False
+    json: bool = False
 
 
 class ShowCompletion(VerbSettings):
@@ -306,3 +307,13 @@ class ShowHelp(VerbSettings):
 
     name = "help"
     topic: str = ""
+
+
+SETTINGS_OF: Mapping[str, type[VerbSettings]] = {
+    made.name: made
+    for made in (
+        *(Attach, ListRanks, Where, Why, Slow, Collectives, Eval, PdbCommand, Exec, Screen, Interrupt, Continue),
+        *(Release, Kill, Tmux, Stops, Report, Adopt, Mcp, Dap, Web, ShowConfig, ShowCompletion, ShowHelp),
+    )
+} | {"wait": Attach}
+"""The class of each verb's settings."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dbg_client.words.verbs import VerbRow
+from dbg_client.words.verbs import Operands, VerbRow
 from dbg_wire import limits
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.beside import command_line
@@ -57,9 +57,10 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def check_question(verb: VerbRow, text: str, what: str) -> str:
+def check_question(verb: VerbRow, text: str) -> str:
     """Return the expression or the command that ranks are asked. Raise BadInput for an empty or a long one."""
     if not text.strip():
+        what = "an expression" if verb.operands is Operands.EXPRESSION else "a command"
         raise BadInput(f"{verb.name} needs {what}, e.g. `{verb.example}`, and has an empty one", "write one")
     if len(text) > limits.MAX_TEXT:
         raise BadInput(

@@ -252,7 +252,7 @@ VERBS: tuple[VerbRow, ...] = (
 )
 """All verbs in the order in which they are listed.
 
-A new one is a row here, its options in parsers.OPTIONS_OF, a class in settings, and what makes it one in settle.
+A new one is a row here, its options in parsers.OPTIONS_OF, and a class in settings.
 """
 
 

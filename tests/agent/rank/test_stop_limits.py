@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dbg_agent.rank import stop_limits
 from dbg_agent.rank.group_timeouts import MODULE, GroupTimeouts
-from dbg_agent.rank.stop_limits import Deadline, Deadlines, Lease, first_deadline
+from dbg_agent.rank.stop_limits import Deadline, Lease, StopLimits, first_deadline
 from dbg_agent.stop.inbox import GoOn, Inbox
 from dbg_agent.stop.stops import HELD, Stops
 from dbg_wire.messages import Audience, Message, Notice, StopInfo
@@ -257,7 +257,7 @@ class DeadlinesRig:
     def __init__(self) -> None:
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.stops = Stops(lambda: None)
-        self.deadlines = Deadlines(cast("Any", self), lambda: None)
+        self.limits = StopLimits(cast("Any", self))
 
     def warn(self, text: str) -> None:
         pytest.fail(text)
@@ -267,10 +267,10 @@ class DeadlinesRig:
 
     def stop(self, reason: str = "breakpoint", detail: str = "") -> str:
         self.stops.arrive(sys._getframe(), reason, detail)
-        return self.deadlines.begin(reason, detail)
+        return self.limits.begin(reason, detail, None)
 
     def go_on(self) -> None:
-        self.deadlines.end()
+        self.limits.end()
         self.stops.end()
 
     @property

@@ -9,7 +9,8 @@ from typing import Any
 
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.loaded_sources import Loaded
-from dbg_agent.values.inspector import InspectedFrame, Inspector
+from dbg_agent.values.evaluation import Namespaces
+from dbg_agent.values.inspector import Inspector
 from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     Inspected,
@@ -42,11 +43,12 @@ class Sights:
     def __init__(self, frame: FrameType, seconds: float = PLENTY, *, keeps_time: bool = False) -> None:
         interruptible = Interruptible(_in_thread if keeps_time else _never)
         self.inspector = Inspector(interruptible, Loaded(), lambda: [(frame, frame.f_lineno)], lambda: None)
-        self._place = InspectedFrame(frame, None, seconds)
+        self._frame, self._seconds = frame, seconds
 
     def look(self, **question: Any) -> Inspected:
         """Return what is told, as it comes over the wire."""
-        rows = cut_to_fit(self.inspector.answer(checked(Inspection(**question)), self._place))
+        names = Namespaces(self._frame)
+        rows = cut_to_fit(self.inspector.answer(checked(Inspection(**question)), names, self._seconds))
         return inspected_in(map(checked, rows))
 
     def parts(self, of: Variable | None = None, **more: Any) -> dict[str, Variable]:

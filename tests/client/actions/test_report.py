@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.actions.report import CantWriteReport, write_report
+from dbg_client.actions.report import write_report
+from dbg_client.core.errors import CantWrite
 from dbg_client.dumps.report_file import MAX_REPORT
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
@@ -73,13 +74,13 @@ def test_a_file_is_the_users_alone_and_never_replaced_unasked(
 def test_what_can_not_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
 
-    with pytest.raises(CantWriteReport, match="No such file"):
+    with pytest.raises(CantWrite, match="No such file"):
         write_report(str(tmp_path / "no" / "file"), "", replace_it=False)
     with pytest.raises(BadInput, match="is there already"):
         write_report(str(tmp_path / "link"), "", replace_it=False)
-    with pytest.raises(CantWriteReport, match="no regular file"):
+    with pytest.raises(CantWrite, match="no regular file"):
         write_report(str(tmp_path / "link"), "", replace_it=True)
-    with pytest.raises(CantWriteReport, match="no regular file"):
+    with pytest.raises(CantWrite, match="no regular file"):
         write_report("/dev/null", "", replace_it=True)
     assert not (tmp_path / "elsewhere").exists()
 

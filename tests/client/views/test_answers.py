@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from dbg_client.views.answers import show_answers, show_answers_json, show_screen, show_screen_json
+from dbg_client.views.answers import answers_document, screen_document, show_answers, show_screen
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo
 from tests.client.fake_broker import make_rank
@@ -28,7 +28,7 @@ def test_answers_as_json_count_who_spoke() -> None:
     given, ranks = answers(2, Kind.VALUE, "continued")
     silent = RankAnswer(key="gone", kind=Kind.LOST, text="")
 
-    document = json.loads(show_answers_json("continue", [*given, silent], ranks))
+    document = json.loads(json.dumps(answers_document("continue", [*given, silent], ranks)))
 
     assert (document["schema"], document["command"], document["asked"], document["answered"]) == (1, "continue", 3, 2)
     assert document["answers"][2] == {"address": None, "job": None, "kind": "lost", "text": ""}
@@ -36,4 +36,4 @@ def test_answers_as_json_count_who_spoke() -> None:
 
 def test_a_screen_keeps_its_rows_and_loses_its_teeth() -> None:
     assert show_screen(["PuDB  ", "", "\x1b[31mred"]) == "PuDB\n\n\\x1b[31mred\n"
-    assert json.loads(show_screen_json(make_rank(), ["a", ""]))["screen"] == ["a", ""]
+    assert screen_document(make_rank(), ["a", ""])["screen"] == ["a", ""]

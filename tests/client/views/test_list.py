@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dbg_client.views.answers import show_answers
-from dbg_client.views.list import show_json, show_plain, show_table
+from dbg_client.views.list import list_document, show_plain, show_table
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target, select
@@ -60,7 +60,7 @@ def test_the_table_shows_a_crash_and_a_hold() -> None:
     assert first.endswith("  ValueError: bad \\x1b[2J")
     assert second.split()[1] == "held"
     assert "None" not in second
-    assert json.loads(show_json([crashed]))["ranks"][0]["detail"] == crashed.detail
+    assert json.loads(json.dumps(list_document([crashed])))["ranks"][0]["detail"] == crashed.detail
     assert header.split()[-1] == "SINCE"
 
 
@@ -86,7 +86,7 @@ def test_what_a_rank_says_can_not_act_on_the_terminal() -> None:
     rank = make_rank(
         address=evil, job=evil, driver=evil, reason=evil, where=Place(file=f"/{evil}.py", line=1, function=evil)
     )
-    texts = [show_table([rank], NOW, color=False), show_plain([rank], [rank]), show_json([rank])]
+    texts = [show_table([rank], NOW, color=False), show_plain([rank], [rank]), json.dumps(list_document([rank]))]
     texts.append(show_answers([RankAnswer(key=rank.key, kind=Kind.VALUE, text=evil)], {rank.key: rank}))
 
     for text in texts:
@@ -107,7 +107,7 @@ def test_column_1_of_plain_is_a_target_that_names_the_rank_alone() -> None:
 
 
 def test_json_has_the_agreed_keys_in_order() -> None:
-    document = json.loads(show_json([make_rank(5), RUNNING]))
+    document = json.loads(json.dumps(list_document([make_rank(5), RUNNING])))
 
     assert list(document) == ["schema", "ranks", "missing"]
     assert document["schema"] == 1
@@ -124,7 +124,7 @@ def test_a_stop_that_was_passed_is_told_in_each_state(state: RankState) -> None:
     passed = "a.py:5 without stopping, because no broker answered (h:1)"
     rank = changed(make_rank(5), state=state, passed=passed, detail="RuntimeError: x", exit=None)
     assert f"RuntimeError: x; passed {passed}" in show_table([rank], NOW, color=False)
-    assert json.loads(show_json([rank]))["ranks"][0]["passed"] == passed
+    assert json.loads(json.dumps(list_document([rank])))["ranks"][0]["passed"] == passed
 
 
 def test_ranks_that_are_alike_share_a_row_of_a_long_list() -> None:

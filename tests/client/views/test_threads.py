@@ -38,7 +38,7 @@ def said(
 
 def lines(*answers: RankAndAnswer) -> list[str]:
     naming = Naming([rank for rank, _ in answers])
-    return show_threads(group_threads(answers), naming, command="where", color=False).splitlines()
+    return show_threads(group_threads(answers), naming, color=False).splitlines()
 
 
 def test_each_name_of_threads_has_a_tree_of_its_own() -> None:
@@ -69,7 +69,7 @@ def test_the_main_thread_alone_is_in_the_collective_that_its_rank_has_recorded()
     standings = recorded_collectives(match_collectives([recorded, elsewhere(1)]))
 
     answers = group_threads([(rank, answer)], None, standings)
-    told = show_threads(answers, Naming([rank]), command="where", color=False).splitlines()
+    told = show_threads(answers, Naming([rank]), color=False).splitlines()
 
     assert told[2].endswith("(@1 waits in all_reduce #5 of dp_0, 1 of 4 there)")
     assert told[4].endswith("(@2 running)")

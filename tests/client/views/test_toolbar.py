@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.attachment.attachment import Attachment
-from dbg_client.views.status_line import Others, toolbar_of
+from dbg_client.views.status_line import Others, status_of, toolbar_of
 from dbg_client.views.table import text_width
 from dbg_wire.messages import Mode, RankReport, Seat
 from dbg_wire.records.ranks import RankState
@@ -17,6 +17,10 @@ def at_pdb(report: RankReport, generation: int | None = 1) -> Attachment:
     return attachment
 
 
+def shown_at(attachment: Attachment, columns: int) -> str:
+    return toolbar_of(status_of(attachment, Others(), 0.0, prefix="Ctrl-]", pending=False), attachment, columns)
+
+
 @pytest.mark.parametrize(
     ("report", "says"),
     [
@@ -28,7 +32,7 @@ def at_pdb(report: RankReport, generation: int | None = 1) -> Attachment:
     ],
 )
 def test_the_toolbar_names_the_keys_that_matter(report: RankReport, says: str) -> None:
-    line = toolbar_of(at_pdb(report), Others(), 0.0, prefix="Ctrl-]", pending=False, columns=80)
+    line = shown_at(at_pdb(report), 80)
 
     assert says in line
     assert text_width(line) == 79
@@ -38,7 +42,7 @@ def test_the_toolbar_names_the_keys_that_matter(report: RankReport, says: str) -
 def test_the_toolbar_of_a_stock_pdb_offers_no_interrupt(report: RankReport) -> None:
     attachment = at_pdb(report)
     attachment.rank = make_rank(address="gpu013:?1")
-    line = toolbar_of(attachment, Others(), 0.0, prefix="Ctrl-]", pending=False, columns=120)
+    line = shown_at(attachment, 120)
 
     assert "Ctrl-C" not in line
     assert "a stock pdb can't be interrupted" in line
@@ -47,4 +51,4 @@ def test_the_toolbar_of_a_stock_pdb_offers_no_interrupt(report: RankReport) -> N
 def test_the_toolbar_of_a_watcher_offers_no_interrupt() -> None:
     attachment = at_pdb(make_pdb_report(None), generation=None)
 
-    assert "Ctrl-C" not in toolbar_of(attachment, Others(), 0.0, prefix="Ctrl-]", pending=False, columns=80)
+    assert "Ctrl-C" not in shown_at(attachment, 80)

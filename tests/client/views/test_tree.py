@@ -49,7 +49,7 @@ def said(
 def tree(answers: list[RankAndAnswer], *, color: bool = False) -> list[str]:
     stacks, others = group_stacks(answers)
     naming = Naming([rank for rank, _ in answers])
-    return show_tree(stacks, others, naming, command="where", color=color).splitlines()
+    return show_tree(stacks, others, naming, color=color).splitlines()
 
 
 def test_one_rank_elsewhere_than_all_others_is_the_news() -> None:
@@ -154,7 +154,7 @@ def test_running_ranks_in_a_collective_wait_for_those_that_stand_in_the_whole_jo
 
     stacks, others = group_stacks(answers, known)
 
-    (line,) = show_tree(stacks, others, naming, command="where", color=False).splitlines()[1:]
+    (line,) = show_tree(stacks, others, naming, color=False).splitlines()[1:]
     assert line.endswith("(@1 waits in all_reduce for 1 stopped rank)")
     assert "(@1 running)" in tree(answers)[1]
     # A rank that stopped inside of it waits for nobody.

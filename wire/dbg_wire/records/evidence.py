@@ -74,7 +74,7 @@ class WaitKind(str, enum.Enum):
     ENDED = "ended"
     """An exception has ended the thread."""
     HANDLED = "handled"
-    """The thread handles an exception, whatever it is in besides."""
+    """The thread handles an exception or a signal, whatever it is in besides."""
     KEPT = "kept"
     """A variable of the thread keeps an exception that it has caught."""
     UNKNOWN = "unknown"

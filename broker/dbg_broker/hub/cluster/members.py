@@ -6,7 +6,7 @@ clock counts for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -87,11 +87,15 @@ class Members:
 
     def speaks_for(self, run: str) -> bool:
         """Tell whether this broker is the one that tells events of a run, among those that tell any."""
-        telling = [one for one in (self.own, *self._others_told()) if one.tells]
-        return not telling or max(telling, key=lambda one: weight_of(one.url, run)) is self.own
+        telling = [one for one in (self.own, *self.others()) if one.tells]
+        return not telling or self._speaks_first(telling, run)
 
-    def _others_told(self) -> Iterator[Presence]:
-        return (member.presence for member in self._others.values())
+    def inherits(self, key: str) -> bool:
+        """Tell whether this broker is the one that has an ended rank whose broker has gone."""
+        return self._speaks_first((self.own, *self.others()), key)
+
+    def _speaks_first(self, members: Iterable[Presence], name: str) -> bool:
+        return max(members, key=lambda one: weight_of(one.url, name)) is self.own
 
     def value(self) -> bytes:
         """Return what the bucket is to hold of this broker."""

@@ -60,7 +60,7 @@ async def threads(
         window = Window(switchboard, parse_target(target), shown.take)
         listing = Threads(window)
         await switchboard.listed()
-        with switchboard.watched_by(listing):
+        with switchboard.watched_by(listing.receive):
             listing.begin()
             yield listing, shown, window
         listing.close()

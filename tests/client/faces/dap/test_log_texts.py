@@ -39,7 +39,7 @@ def printed(*events: Event, ranks: Sequence[RankInfo] = RANKS, target: str = "al
         link = ScriptedLink()
         async with threads(link, ranks, target) as (_, shown, window):
             texts = LogTexts(window)
-            with window.switchboard.watched_by(texts):
+            with window.switchboard.watched_by(texts.receive):
                 for event in events:
                     link.events.put_nowait(event)
                 with suppress(asyncio.TimeoutError):

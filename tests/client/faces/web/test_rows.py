@@ -9,7 +9,7 @@ import msgspec
 
 from dbg_client.faces.web.messages import Axis
 from dbg_client.faces.web.rows import Rows, row_of
-from dbg_client.views.list import show_json
+from dbg_client.views.list import list_document
 from dbg_wire.records.ranks import Coordinate, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target
 from tests.client.fake_broker import make_rank
@@ -27,7 +27,7 @@ def shown(rows: tuple[msgspec.Raw, ...]) -> list[dict[str, Any]]:
 def test_a_row_is_what_the_list_has_with_what_the_grid_needs() -> None:
     rank = make_rank(5, coordinates=(Coordinate(axis="dp", index=1), Coordinate(axis="tp", index=3)))
     row = json.loads(bytes(row_of(rank)))
-    listed = json.loads(show_json([rank]))["ranks"][0]
+    listed = json.loads(json.dumps(list_document([rank])))["ranks"][0]
     assert {name: row[name] for name in listed} == listed
     assert row["key"] == rank.key
     assert row["coordinates"] == {"dp": 1, "tp": 3}
