@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dbg_agent.evidence.process import kernel_thread
-from dbg_agent.launch.proc import CGROUPS, fields_of, group_folders, number_in, read_proc
+from dbg_agent.launch.proc import CGROUPS, TICKS, fields_of, group_folders, number_in, read_proc, stat_of
 from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import CoreSpeed, DiskUse, ProcessorUse
 
@@ -17,9 +17,6 @@ _FAULTS, _PROCESSOR, _DISK = 9, 36, 39
 """Where major faults, the last processor and delays by disks stand in a stat file, counted from the state on."""
 
 _CPU_FILES = ("cpu.stat",)
-
-TICKS = os.sysconf("SC_CLK_TCK")
-"""Units of a second in which stat files count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +53,7 @@ class Kernel:
             at=time.monotonic(),
             main_cpu=_main_time(),
             queued=self.queued(),
-            faults=word_at(stat_words(f"{self._proc}/self/stat"), _FAULTS),
+            faults=word_at(stat_of("self", self._proc)[1], _FAULTS),
             disk=disk / TICKS if disk is not None and self._counts_delays() else None,
             pressure=self._pressure(),
             heated=self._heated(processor),
@@ -145,12 +142,7 @@ def _more(before: _N | None, after: _N | None) -> _N | None:
 
 def stat_of_main(proc: str, main: int | None) -> list[str]:
     """Return the words of the main thread's stat file from the state on."""
-    return stat_words(f"{proc}/self/task/{main}/stat")
-
-
-def stat_words(path: str) -> list[str]:
-    """Return the words of a stat file from the state on; a name before it may hold any character."""
-    return read_proc(path).rpartition(")")[2].split()
+    return stat_of(f"self/task/{main}", proc)[1]
 
 
 def word_at(words: list[str], place: int) -> int | None:
@@ -195,8 +187,7 @@ def busy_processes(seconds: float, proc: str = "/proc") -> dict[int, tuple[str, 
     for pid in sorted((int(name) for name in names if name.isascii() and name.isdecimal()), reverse=True):
         if time.thread_time() > end:
             break
-        text = read_proc(f"{proc}/{pid}/stat")
-        name, words = text.partition("(")[2].rpartition(")")[0], text.rpartition(")")[2].split()
+        name, words = stat_of(pid, proc)
         used, core = [word_at(words, place) for place in (11, 12)], word_at(words, _PROCESSOR)
         if pid != own and core in cores and used[0] is not None and used[1] is not None:
             found[pid] = name, (used[0] + used[1]) / TICKS
