@@ -13,6 +13,7 @@ from __future__ import annotations
 import heapq
 import json
 import re
+import select
 import selectors
 import socket
 import ssl
@@ -38,6 +39,9 @@ from tests.support.crowd import say
 from tests.support.waiting_crowd import stack
 
 PER_HOST = 8
+
+PROCESS_LATE_SECONDS = 0.1
+"""Seconds after which this process has taken what has come for one of its many ranks."""
 
 PROBE = b'{"type":"probe"'
 WELCOME = b'{"type":"welcome"'
@@ -115,14 +119,14 @@ class Crowd:
         for rank in self._ranks:
             self._after(rank.dialler.first_pause(), rank, self._dial)
         while True:
+            wait = None if not self._timers else max(0.0, self._timers[0][0] - time.monotonic())
+            for key, _ in self._selector.select(wait):
+                self._advance(key.data)
             now = time.monotonic()
             while self._timers and self._timers[0][0] <= now:
                 _, _, rank, turn, call = heapq.heappop(self._timers)
                 if rank.turn == turn:
                     call(rank)
-            wait = None if not self._timers else max(0.0, self._timers[0][0] - time.monotonic())
-            for key, _ in self._selector.select(wait):
-                self._advance(key.data)
 
     # ------------------------------------------------------------------------------------------------------- dialling
 
@@ -207,9 +211,20 @@ class Crowd:
         self._failed(rank, Busy(url, "", float(found[1])) if found else Refused(url, ""))
 
     def _timed_out(self, rank: LightRank) -> None:
+        if rank.socket is not None and self._is_late(rank.socket):
+            # A rank has a process of its own, which would have seen it in time.
+            self._after(PROCESS_LATE_SECONDS, rank, self._timed_out)
+            return
         name = rank.step.__name__.strip("_") if rank.step is not None else "?"
         self._told[f"timed out: {name}"] += 1
         self._failed(rank, BrokerUnreachable(rank.routes[0], "no answer"))
+
+    def _is_late(self, of: socket.socket) -> bool:
+        """Tell whether something has come for a rank that this process has not taken yet."""
+        waits = select.poll()
+        is_writing = self._selector.get_key(of).events & selectors.EVENT_WRITE
+        waits.register(of, select.POLLIN | (select.POLLOUT if is_writing else 0))
+        return bool(waits.poll(0))
 
     def _failed(self, rank: LightRank, error: DbgError | None) -> None:
         """Dial the next broker at once, or all anew after a pause."""

@@ -48,6 +48,9 @@ STDERR = pytest.StashKey[int]()
 TALLY = pytest.StashKey[str]()
 """File named by DBG_TEST_TALLY, to which each run appends how many passed, failed and were skipped; empty for none."""
 
+LONGEST_NAME = 80
+"""Letters of a parameter in the name of a test."""
+
 GRACE_SECONDS = 30.0
 """Seconds that a test and its fixtures, which end processes, have after the time-out."""
 
@@ -69,6 +72,13 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if is_foreign(name)]:
         del os.environ[name]
     os.environ.update(clean_environment(os.environ, home))
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Shorten long parameters in names of tests: one had a million letters, and workers tell each other all names."""
+    if isinstance(val, (str, bytes)) and len(val) > LONGEST_NAME:
+        return f"{val[:LONGEST_NAME]!r}... of {len(val)}"
+    return None
 
 
 def pytest_collection_finish() -> None:

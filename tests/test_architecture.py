@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.packages import ARCHITECTURE, BEGIN, END, GENERATED, ROOT, Module, drawing, modules, package_folders
+from tests.support.packages import (
+    ARCHITECTURE,
+    BEGIN,
+    END,
+    GENERATED,
+    ROOT,
+    Module,
+    drawing,
+    modules,
+    package_folders,
+    parsed,
+)
 
 PAGE = ARCHITECTURE.read_text()
 
@@ -49,11 +60,12 @@ def files_named(text: str) -> Iterator[tuple[str, list[str]]]:
 def names_in(module: Module) -> frozenset[str]:
     """Return what a module defines, members of its classes as ``Class.member``, and attributes by their name."""
     found: set[str] = set()
-    for statement in module.tree().body:
+    tree = module.tree()
+    for statement in tree.body:
         found.update(_defined(statement))
         if isinstance(statement, ast.ClassDef):
             found.update(f"{statement.name}.{name}" for member in statement.body for name in _defined(member))
-    for node in ast.walk(module.tree()):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             found.add(node.attr)
     return frozenset(found)
@@ -93,8 +105,8 @@ def test_each_folder_that_is_named_exists() -> None:
 def locks() -> set[tuple[str, str]]:
     """Return file and name of each lock between threads."""
     found = set()
-    for module in modules():
-        for node in ast.walk(module.tree()):
+    for module, tree in parsed(*LOCKS):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Assign):
                 found |= {(module.short, name) for name in _locks_of(node)}
     return found
@@ -126,8 +138,8 @@ MAKES_THREADS = "agent/process/threads.py"
 def threads() -> set[tuple[str, str]]:
     """Return file and name of each thread that is started, without a name where it has none."""
     found = set()
-    for module in modules():
-        for node in ast.walk(module.tree()):
+    for module, tree in parsed("Thread", "own_thread", "start_new_thread"):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and _is_of_threading(node.func, frozenset({"Thread"})):
                 if module.short != MAKES_THREADS:
                     names = [ast.literal_eval(keyword.value) for keyword in node.keywords if keyword.arg == "name"]

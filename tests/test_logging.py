@@ -5,18 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests.support.packages import ROOT, parsed
+
 PAGE = (ROOT / "docs/reference/log-lines.md").read_text(encoding="utf-8")
 LEVELS = {"debug": "debug", "info": "info", "warning": "warning", "error": "error", "exception": "error"}
 
 _ROW = re.compile(r"(?m)^\| `([\w.]+)` \| (\w+) \| `(.+?)` \|")
 
 
-def logged_in(path: Path) -> Iterator[tuple[str, str, str]]:
+def logged_in(path: str, tree: ast.Module) -> Iterator[tuple[str, str, str]]:
     """Return logger, level and event of each call of a module's logger."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     name = next(
         (
             node.value.args[0].value
@@ -44,8 +43,13 @@ def logged_in(path: Path) -> Iterator[tuple[str, str, str]]:
 
 def all_logged() -> set[tuple[str, str, str]]:
     """Return logger, level and event of all calls in broker and agent."""
-    modules = [path for role in ("broker", "agent") for path in sorted((ROOT / role).rglob("*.py"))]
-    return {call for path in modules for call in logged_in(path)}
+    found = parsed("logger")
+    return {
+        call
+        for module, tree in found
+        if module.package in ("dbg_broker", "dbg_agent")
+        for call in logged_in(module.place, tree)
+    }
 
 
 def test_the_table_lists_what_the_code_logs() -> None:

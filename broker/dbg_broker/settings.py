@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dbg_wire import limits
 from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.finding.endpoint import DEFAULT_PORT
+from dbg_wire.finding.endpoint import DEFAULT_PORT, canonical_six, ip_of, is_loopback_host
 from dbg_wire.finding.home import home_directory
 from dbg_wire.finding.rendezvous import DriverTokenPlace
 from dbg_wire.records.bounds import MAX_AGE
@@ -68,25 +68,7 @@ class Allowed:
 
 
 def _host_of(address: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    if not isinstance(address, tuple) or not address:
-        return None
-    try:
-        host = ipaddress.ip_address(str(address[0]).partition("%")[0])
-    except ValueError:
-        return None
-    # An IPv6 socket shows IPv4 peers in a form of their own.
-    return getattr(host, "ipv4_mapped", None) or host
-
-
-def parse_networks(texts: Sequence[str]) -> Allowed:
-    """Read networks such as ``10.0.0.0/8``, or single addresses. Raise ValueError, with the text that is none."""
-    networks = []
-    for text in texts:
-        try:
-            networks.append(ipaddress.ip_network(text))
-        except ValueError:
-            raise ValueError(text) from None
-    return Allowed(tuple(networks))
+    return ip_of(str(address[0])) if isinstance(address, tuple) and address else None
 
 
 EVERYBODY = Allowed()
@@ -110,18 +92,29 @@ class Listen:
     @property
     def is_loopback(self) -> bool:
         """Tell whether no other host can reach it."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host.lower() == "localhost"
+        return is_loopback_host(self.host)
 
     @property
     def is_everywhere(self) -> bool:
         """Tell whether it stands for all addresses of this host, so that peers can't dial it as it is."""
-        try:
-            return ipaddress.ip_address(self.host).is_unspecified
-        except ValueError:
-            return False
+        address = ip_of(self.host)
+        return address is not None and address.is_unspecified
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicSettings:
+    """Where stock debuggers are taken, and the (rows, columns) of their screens, None for as seen."""
+
+    listen: Listen
+    size: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventCommand:
+    """The program and its arguments that are run for each event, and where; None for the broker's own directory."""
+
+    words: tuple[str, ...]
+    directory: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,17 +144,14 @@ class ServeSettings:
     verbosity: int = 0
     idle_seconds: float | None = None
     """Seconds without use after which the broker ends; None for never."""
-    classic: Listen | None = None
-    classic_size: tuple[int, int] | None = None
-    """Rows and columns."""
+    classic: ClassicSettings | None = None
+    """Where stock debuggers are taken; None for nowhere."""
     audits_input: bool = False
     """Whether the audit log has what is typed, too."""
     allowed: Allowed = EVERYBODY
     """Where ranks and terminals may come from."""
-    on_event: tuple[str, ...] = ()
-    """Program and arguments that are run for each event; empty for none."""
-    event_directory: str | None = None
-    """Where the program of ``on_event`` runs; None for the broker's own directory."""
+    on_event: EventCommand | None = None
+    """What is run for each event; None for nothing."""
     max_lease: float | None = None
     """For how many seconds nobody may type at a stop before its rank lets it end; None for ever."""
     logs_json: bool = False
@@ -181,7 +171,7 @@ def parse_listen(text: str, option: str = "--listen") -> Listen:
     if found is None or not text or not text.isprintable() or " " in text:
         raise BadInput(f"{option} {printable(text)!r} is not an address", _HOW_TO_LISTEN)
     host = found["six"] or found["name"] or LOOPBACK
-    if found["six"] is not None and not _is_six(host):
+    if found["six"] is not None and canonical_six(host) is None:
         raise BadInput(f"{option} {printable(text)!r} has no IPv6 address in its brackets", _HOW_TO_LISTEN)
     if found["name"] and found["port"] is None and found["name"].isdigit():
         raise BadInput(f"{option} {printable(text)!r} has no host", f"write 127.0.0.1:{text}, or 0.0.0.0:{text}")
@@ -195,6 +185,11 @@ def parse_classic(text: str) -> Listen:
     """Read ``PORT`` or ``HOST:PORT``; the host defaults to the loopback, the port to PuDB's. Raise BadInput."""
     listen = parse_listen(f"{LOOPBACK}:{text}" if text.isascii() and text.isdigit() else text, "--classic")
     return listen if listen.port is not None else Listen(host=listen.host, port=CLASSIC_PORT)
+
+
+def _classic(arguments: argparse.Namespace) -> ClassicSettings | None:
+    size = None if arguments.classic_size is None else parse_size(arguments.classic_size)
+    return None if arguments.classic is None else ClassicSettings(parse_classic(arguments.classic), size)
 
 
 def parse_size(text: str) -> tuple[int, int]:
@@ -220,13 +215,13 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         insecure=arguments.insecure or arguments.insecure_anywhere,
         verbosity=arguments.verbose,
         idle_seconds=idle_seconds(environ) if arguments.while_used else None,
-        classic=None if arguments.classic is None else parse_classic(arguments.classic),
-        classic_size=None if arguments.classic_size is None else parse_size(arguments.classic_size),
+        classic=_classic(arguments),
         allowed=parse_allowed(arguments.allow),
         audits_input=arguments.audit_input,
-        on_event=() if arguments.on_event is None else parse_command(arguments.on_event),
-        event_directory=arguments.event_directory,
-        max_lease=parse_max_lease(arguments.max_lease),
+        on_event=None
+        if arguments.on_event is None
+        else EventCommand(parse_command(arguments.on_event), arguments.event_directory),
+        max_lease=None if arguments.max_lease is None else read_duration(arguments.max_lease, "--max-lease", MAX_AGE),
         logs_json=arguments.log_format == "json",
         certificate=_certificate(arguments, directory),
         driver_token=_driver_token(arguments),
@@ -253,12 +248,12 @@ def parse_cluster(text: str) -> tuple[str, ...]:
 
 def _nats_server(text: str) -> str:
     found = _LISTEN.fullmatch(text.rstrip("/"))
-    host = None if found is None else found["six"] or found["name"]
-    is_host = host is not None and (_is_six(host) if found and found["six"] else _HOST.fullmatch(host) is not None)
-    port = int(found["port"] or NATS_PORT) if found is not None else 0
-    if not is_host or not 0 < port <= 65535:
+    six, name, port = (None, "", "0") if found is None else found.group("six", "name", "port")
+    is_host = (_HOST.fullmatch(name) if six is None else canonical_six(six)) is not None
+    number = int(port or NATS_PORT)
+    if not is_host or not 0 < number <= 65535:
         raise BadInput(f"--cluster {printable(text)!r} is no server of NATS", _HOW_TO_CLUSTER)
-    return f"[{host}]:{port}" if found and found["six"] else f"{host}:{port}"
+    return f"{name if six is None else f'[{six}]'}:{number}"
 
 
 def _cluster(arguments: argparse.Namespace, environ: Mapping[str, str], directory: str) -> ClusterSettings | None:
@@ -311,11 +306,6 @@ def parse_record(
     )
 
 
-def parse_max_lease(text: str | None) -> float | None:
-    """Read the seconds of --max-lease; None for none. Raise BadInput."""
-    return None if text is None else read_duration(text, "--max-lease", MAX_AGE)
-
-
 def parse_command(text: str, option: str = "--on-event") -> tuple[str, ...]:
     """Read a command as a shell would, without running one. Raise BadInput if it names no program."""
     try:
@@ -354,12 +344,16 @@ def _driver_token(arguments: argparse.Namespace) -> DriverTokenPlace:
 
 
 def parse_allowed(texts: Sequence[str]) -> Allowed:
-    """Read the networks of --allow. Raise BadInput."""
+    """Read the networks of --allow, such as ``10.0.0.0/8``, or single addresses. Raise BadInput."""
+    return Allowed(tuple(map(_network, texts)))
+
+
+def _network(text: str) -> Network:
     try:
-        return parse_networks(texts)
-    except ValueError as error:
+        return ipaddress.ip_network(text)
+    except ValueError:
         raise BadInput(
-            f"--allow {printable(str(error))!r} is no network", "write one such as 10.0.0.0/8, or a single address"
+            f"--allow {printable(text)!r} is no network", "write one such as 10.0.0.0/8, or a single address"
         ) from None
 
 
@@ -389,11 +383,3 @@ def home(argument: str | None, environ: Mapping[str, str], directory: str) -> st
 def ports_to_try(listen: Listen) -> tuple[int, ...]:
     """Return the ports to try in turn: the one given, or the usual one and then any free one."""
     return (DEFAULT_PORT, 0) if listen.port is None else (listen.port,)
-
-
-def _is_six(text: str) -> bool:
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return True

@@ -12,17 +12,19 @@ import pytest
 from dbg_broker.cli.parser import parser_of_the_command
 from dbg_broker.settings import (
     IDLE_SECONDS,
+    ClassicSettings,
     ClusterSettings,
+    EventCommand,
     Listen,
     RecordSettings,
     home,
     idle_seconds,
+    parse_allowed,
     parse_bytes,
     parse_classic,
     parse_cluster,
     parse_command,
     parse_listen,
-    parse_networks,
     parse_size,
     ports_to_try,
     serve_settings,
@@ -108,10 +110,10 @@ def test_serve_settings() -> None:
     assert settings.idle_seconds is None
     assert settings.audits_input
     assert settings.record == RecordSettings(directory="/here/casts", max_bytes=500 * 2**20, records_input=True)
-    assert (settings.on_event, settings.max_lease) == (("sh", "-c", "echo a b"), 28800.0)
+    assert (settings.on_event, settings.max_lease) == (EventCommand(("sh", "-c", "echo a b")), 28800.0)
     assert settings.logs_json
-    assert settings.allowed == parse_networks(["10.0.0.0/8"])
-    assert (settings.classic, settings.classic_size) == (Listen(host="127.0.0.1", port=6899), (72, 240))
+    assert settings.allowed == parse_allowed(["10.0.0.0/8"])
+    assert settings.classic == ClassicSettings(Listen(host="127.0.0.1", port=6899), (72, 240))
 
 
 @pytest.mark.parametrize(("text", "idle"), [(None, IDLE_SECONDS), ("", IDLE_SECONDS), ("0.5", 0.5), ("604800", 604800)])

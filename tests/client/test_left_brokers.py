@@ -57,7 +57,7 @@ def ask_as_an_agent(broker: FakeBroker) -> None:
             lambda line: said.append(json.loads(line)),
         )
         await server.receive(json.dumps(call).encode())
-        await within(seconds(30), asyncio.gather(*server._open.values()))
+        await within(seconds(30), asyncio.gather(*server._open._tasks.values()))
         await server.end()
 
     asyncio.run(visit())

@@ -96,7 +96,7 @@ def test_an_agent_reads_it_as_the_answer_of_the_tool(code: str, broker: FakeBrok
         line = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": given}}
         written.clear()
         await server.receive(json.dumps(line).encode())
-        await within(PATIENCE, asyncio.gather(*server._open.values()))
+        await within(PATIENCE, asyncio.gather(*server._open._tasks.values()))
         (answer,) = [json.loads(one) for one in written]
         assert answer["result"]["isError"], answer
         assert SAID in answer["result"]["content"][0]["text"]

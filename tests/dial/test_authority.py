@@ -15,8 +15,7 @@ import trustme
 import dbg_agent.link.dialling
 import dbg_client.core.connection
 from dbg_agent.link.lookup import Lookups
-from dbg_dial.blocking import BlockingDial
-from dbg_dial.glance import glance
+from dbg_dial.blocking import BlockingDial, glance
 from dbg_dial.pin import client_context
 from dbg_wire.errors import BadSecretFile, DbgError, UntrustedCertificate, WrongCertificate, WrongToken
 from dbg_wire.finding.endpoint import Endpoint, Reach

@@ -35,7 +35,7 @@ def test_all_steps_lead_to_frames_both_ways() -> None:
         assert line.compare() == broker.fingerprint
         line.present(TOKEN)
         line.agree()
-        assert [bytes(line.next_frame().data), bytes(line.next_frame().data)] == [b"one", b"two"]
+        assert [line.next_frame().data, line.next_frame().data] == [b"one", b"two"]
         assert line.connected().getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 

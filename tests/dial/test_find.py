@@ -25,7 +25,6 @@ def unreadable(error: OSError) -> BadSecretFile:
 def seeker(**changes: object) -> Seeker:
     given: dict[str, object] = {
         "role": "driver",
-        "who": "terminal",
         "argument_name": "--broker",
         "read_rendezvous": lambda path: read_if_there(path, read_secret, unreadable),
         "read_token": read_secret,

@@ -7,8 +7,16 @@ import struct
 
 import pytest
 
-from dbg_dial.glance import glance
-from dbg_wire.errors import BadEndpoint, BrokerUnreachable, DbgError, PeerError, WrongCertificate, WrongToken
+from dbg_dial.blocking import NotABroker, glance
+from dbg_wire.errors import (
+    BadEndpoint,
+    BrokerUnreachable,
+    DbgError,
+    PeerError,
+    WrongCertificate,
+    WrongToken,
+    WrongVersion,
+)
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import Answer, FakeBroker
@@ -53,12 +61,12 @@ def test_a_message_in_parts_and_one_of_many_bytes_are_read() -> None:
     ("answer", "error"),
     [
         (fake.answer_status("401 Unauthorized", "no"), WrongToken),
-        (fake.answer_status("426 Upgrade Required", "version 7"), PeerError),
-        (fake.hang_up, (BrokerUnreachable, OSError)),
-        (fake.flood_headers, PeerError),
+        (fake.answer_status("426 Upgrade Required", "version 7"), WrongVersion),
+        (fake.hang_up, (BrokerUnreachable, NotABroker)),
+        (fake.flood_headers, NotABroker),
         (fake.accept_and_send(fake.message(type="refusal")), PeerError),
         (fake.accept_and_send(fake.frame(0x8, b"")), BrokerUnreachable),
-        (fake.accept_and_send(bytes([0x81, 127]) + struct.pack("!Q", 1 << 40)), PeerError),
+        (fake.accept_and_send(bytes([0x81, 127]) + struct.pack("!Q", 1 << 40)), NotABroker),
         (fake.accept_and_send(fake.frame(fake.TEXT, b"{")), ValueError),
     ],
 )

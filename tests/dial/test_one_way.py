@@ -1,16 +1,13 @@
 """There is one way to a broker: pinned, or without TLS with a token that opens nothing later.
 
-All ways that the packages offer are tried with a broker that must not be dialled. The packages' sources are read, too:
-only dbg_dial makes TLS for connections that it dials, opens a WebSocket, or sends a token.
+All ways that the packages offer are tried with a broker that must not be dialled; ``tests/test_one_way.py`` reads in
+the sources that there is no other.
 """
 
 from __future__ import annotations
 
-import ast
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from functools import cache
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -27,9 +24,6 @@ from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.support.impostor import Impostor, Kind
 from tests.support.reach import PIN, THROW_AWAY, TOKENS
 from tests.support.time_unit import seconds
-
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("wire/dbg_wire", "wire/dbg_dial", "agent/dbg_agent", "broker/dbg_broker", "client/dbg_client")
 
 TOKEN = TOKENS["driver"]
 TIMING = Timing(opening=seconds(10), ping=10.0, pong=10.0)
@@ -90,11 +84,18 @@ async def of_the_brokers_verbs(reach: Reach) -> object:
     return await asyncio.to_thread(step_by_step, line, reach.token)
 
 
+async def of_a_completion(reach: Reach) -> object:
+    return await asyncio.to_thread(
+        dbg_dial.blocking.glance, reach, "me@here", connect_seconds=seconds(10), seconds=seconds(10)
+    )
+
+
 WAYS: dict[str, Way] = {
     "dbg_dial.dial.addresses": addresses,
     "dbg_dial.dial.open_websocket": open_websocket,
     "dbg_dial.blocking.BlockingDial": blocking,
     "dbg_dial.blocking.BlockingDial.page": blocking_page,
+    "dbg_dial.blocking.glance": of_a_completion,
     "dbg_agent.link.dialling.dial": of_a_rank,
     "dbg_client.core.connection.dial": of_a_terminal,
     "dbg_broker.verbs.broker_client.BrokerProbe": of_the_brokers_verbs,
@@ -133,144 +134,3 @@ async def test_answers_says_no_for_tls_without_a_pin() -> None:
         assert not await asyncio.to_thread(dbg_broker.verbs.broker_client.answers, endpoint, TOKEN, seconds(10))
         await asyncio.to_thread(impostor.wait_for_all)
     assert impostor.heard() == []
-
-
-# The sources
-
-WEBSOCKETS_OF_THOSE_WHO_DIAL = (
-    "websockets.client",
-    "websockets.asyncio.client",
-    "websockets.sync",
-    "websockets.legacy",
-)
-FORBIDDEN = {
-    *("PROTOCOL_TLS_CLIENT", "PROTOCOL_TLS", "create_default_context", "_create_unverified_context"),
-    *("_create_default_https_context", "wrap_socket", "wrap_bio", "start_tls", "get_server_certificate"),
-    *("HTTPSConnection", "urlopen", "ClientProtocol", "unix_connect"),
-}
-"""Names that only a package that dials by TLS or WebSocket needs."""
-
-DIALS_NATS = "broker/dbg_broker/net/bus/connection.py"
-"""Where a broker dials what is no broker: by TLS with the authorities of the host, and with no token of ours."""
-
-MAY_TAKE_SSL = {"Server"}
-"""Calls that speak TLS with peers that have dialled us."""
-
-
-def sources() -> Iterator[tuple[str, ast.Module]]:
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
-
-
-def breaches(tree: ast.AST) -> Iterator[str]:
-    """Yield what a module does that only dbg_dial may."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            yield from imported(node)
-        elif isinstance(node, ast.Import):
-            yield from (name.name for name in node.names if name.name.partition(".")[0] == "websockets")
-        elif isinstance(node, ast.Attribute) and node.attr in FORBIDDEN - served(tree):
-            yield node.attr
-        elif isinstance(node, ast.Name) and node.id in FORBIDDEN:
-            yield node.id
-        elif isinstance(node, ast.Call):
-            yield from called(node)
-        elif is_presented(node):
-            yield "a token is presented"
-
-
-@cache
-def served(tree: ast.AST) -> frozenset[str]:
-    """Return names that a module may use, as each call of them says that it is the server."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    wrapped = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "wrap_socket"]
-    sides = [keyword for call in wrapped for keyword in call.keywords if keyword.arg == "server_side"]
-    is_server = [isinstance(side.value, ast.Constant) and side.value.value is True for side in sides]
-    return frozenset({"wrap_socket"}) if wrapped and len(is_server) == len(wrapped) and all(is_server) else frozenset()
-
-
-def is_presented(node: ast.AST) -> bool:
-    """Tell whether this is a text with which a token is presented."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and "Bearer " in node.value
-
-
-def presents(function: ast.AST) -> bool:
-    return any(is_presented(node) for node in ast.walk(function))
-
-
-def imported(node: ast.ImportFrom) -> Iterator[str]:
-    module = node.module or ""
-    names = {name.name for name in node.names}
-    if module.startswith(WEBSOCKETS_OF_THOSE_WHO_DIAL):
-        yield module
-    if module in ("websockets", "websockets.asyncio") and names & {"connect", "client", "sync"}:
-        yield module
-    yield from names & FORBIDDEN
-
-
-def called(node: ast.Call) -> Iterator[str]:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    given = {keyword.arg for keyword in node.keywords}
-    if given & {"ssl", "ssl_context", "server_hostname"} and name not in MAY_TAKE_SSL:
-        yield f"{name}(ssl=…)"
-    if name == "SSLContext" and ast.unparse(node) != "ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)":
-        yield "SSLContext"
-
-
-def test_nobody_else_dials() -> None:
-    found = {path: sorted(breaches(tree)) for path, tree in sources() if not path.startswith("wire/dbg_dial/")}
-    assert {path: names for path, names in found.items() if names} == {DIALS_NATS: ["create_default_context"]}
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import ssl; ssl.create_default_context()",
-        "import ssl; ssl.SSLContext()",
-        "from ssl import PROTOCOL_TLS_CLIENT",
-        "from websockets.asyncio.client import connect",
-        "from websockets.sync.client import connect",
-        "from websockets import connect",
-        "import websockets",
-        "loop.create_connection(protocol, host, port, ssl=context)",
-        "asyncio.open_connection(host, port, ssl=True)",
-        "context.wrap_socket(sock)",
-        "headers = {'Authorization': f'Bearer {token}'}",
-    ],
-)
-def test_that_reading_finds_one_who_would(source: str) -> None:
-    assert list(breaches(ast.parse(source)))
-
-
-def users_of(*names: str) -> set[str]:
-    """Return the modules outside of dbg_dial that import one of these names from it."""
-    found = set()
-    for path, tree in sources():
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("dbg_dial"):
-                continue
-            if {name.name for name in node.names} & {*names}:
-                found.add(path.partition("/")[2].removesuffix(".py").replace("/", "."))
-    return {name for name in found if not name.startswith("dbg_dial")}
-
-
-def test_all_who_dial_are_tried_here() -> None:
-    assert users_of("open_websocket", "BlockingDial") == {
-        way.rpartition(".")[0] for way in WAYS if not way.startswith("dbg_dial")
-    }
-
-
-def test_every_check_is_made_where_the_token_is_sent() -> None:
-    """Four functions of dbg_dial present a token, after token and certificate were checked; no other one does."""
-    presenting = []
-    for path, tree in sources():
-        for function in ast.walk(tree):
-            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and presents(function):
-                presenting.append((path, function.name))
-    assert presenting == [
-        ("wire/dbg_dial/blocking.py", "present"),
-        ("wire/dbg_dial/blocking.py", "page"),
-        ("wire/dbg_dial/dial.py", "_connect"),
-        ("wire/dbg_dial/glance.py", "upgrade"),
-    ]

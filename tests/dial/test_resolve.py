@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_dial.find import resolve as resolve_with_ca
+from dbg_dial.find import Seeker
+from dbg_dial.find import resolve as resolve_for
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker
 from dbg_wire.finding.endpoint import TOKEN_ROLES, Endpoint, Reach, TokenRole
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous, known_endpoints, parse_rendezvous
@@ -121,7 +121,24 @@ def no_file(path: str) -> str:
     raise AssertionError(f"no file should be read, and {path} was")
 
 
-resolve = partial(resolve_with_ca, ca_text=no_file)
+def resolve(
+    *,
+    argument: str | None,
+    environ: Mapping[str, str],
+    rendezvous: Rendezvous | None,
+    role: TokenRole,
+    token_file_text: Callable[[str], str],
+    ca_text: Callable[[str], str] = no_file,
+    argument_name: str = "the argument broker=",
+) -> Reach:
+    seeker = Seeker(
+        role=role,
+        argument_name=argument_name,
+        read_rendezvous=no_file,
+        read_token=token_file_text,
+        read_ca=ca_text,
+    )
+    return resolve_for(seeker, argument, environ, rendezvous)
 
 
 class TestResolve:
@@ -332,7 +349,7 @@ class TestAuthority:
             except KeyError:
                 raise FileNotFoundError(2, "No such file or directory") from None
 
-        return resolve_with_ca(
+        return resolve(
             argument=None,
             environ=environ,
             rendezvous=rendezvous,

@@ -25,6 +25,7 @@ from dbg_wire.messages import Audience, Message, Mode, RankReport, Repaint, Repo
 from dbg_wire.states import StopPhase
 from tests.client.fake_broker import make_rank
 from tests.support.screen import VirtualScreen
+from tests.support.slow_transport import SlowTransport
 
 SEEDS = 60
 MOVES = 60
@@ -110,7 +111,8 @@ class Storm:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)  # noqa: S311
         self.rank = DrawingRank(self.rng)
-        self._outbox = Outbox(OUTBOX_BYTES, 0.0)
+        self._outbox = Outbox(0.0, OUTBOX_BYTES)
+        self._transport = SlowTransport(self._outbox)
         self._to_rank: dict[type[Message], Message] = {}
         self._now = 0.0
         self._size = ROWS, COLUMNS
@@ -144,9 +146,9 @@ class Storm:
     def rank_sends(self) -> bool:
         item = self.rank.outgoing.pop()
         if isinstance(item, ReportNow):
-            self._outbox.offer_control(encode(Report(report=self.rank.report())).encode(), 0)
+            self._outbox.send_control(encode(Report(report=self.rank.report())).encode())
         elif isinstance(item, bytes):
-            self._outbox.offer_output(item, 0, SCREEN_BACKLOG)
+            self._outbox.send_output(item, SCREEN_BACKLOG)
         return item is not None
 
     def rank_hears(self) -> bool:
@@ -156,7 +158,7 @@ class Storm:
         return True
 
     def terminal_hears(self) -> bool:
-        frame = self._outbox.pop()
+        frame = self._transport.take()
         if frame is None:
             if self._outbox.missed():
                 self._tell_rank(Repaint())
@@ -183,8 +185,7 @@ class Storm:
         self._resize(rows, columns)
 
     def cut(self) -> None:
-        while self._outbox.pop() is not None:
-            pass
+        self._transport.take_all()
         self._outbox.missed()
         self._client.link_down("it is gone", self._now)
         self._client.link_up(self._now)

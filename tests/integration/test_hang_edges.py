@@ -215,6 +215,47 @@ def lock_in_a_signal_handler(rank, folder):
                 sum(range(1000))
     dist.barrier()
 
+def barrier_in_a_signal_handler(rank, folder):
+    def save(*_):
+        dist.barrier()
+    signal.signal(signal.SIGUSR1, save)
+    if rank > 0:
+        os.kill(os.getpid(), signal.SIGUSR1)
+    for step in range(3):
+        dist.all_reduce(torch.ones(4))
+
+def receives_later(rank, folder):
+    if rank > 0:
+        work = dist.irecv(torch.zeros(4), src=0)
+        work.wait()
+    dist.barrier()
+
+def counts_in_the_store(rank, folder):
+    store = dist.FileStore(folder + "/names", 2)
+    if rank > 0:
+        while store.add("ready", 0) < 2:
+            time.sleep(0.2)
+    dist.barrier()
+
+def process_of_a_pool(rank, folder):
+    if rank > 0:
+        os.mkfifo(folder + "/shard")
+        with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+            pool.submit(open, folder + "/shard").result()
+    dist.barrier()
+
+async def serve_and_fetch():
+    async def serve(reader, writer):
+        await asyncio.sleep(3600)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    replies, _ = await asyncio.open_connection(*server.sockets[0].getsockname())
+    await replies.readline()
+
+def asyncio_main_task(rank, folder):
+    if rank > 0:
+        asyncio.run(serve_and_fetch())
+    dist.barrier()
+
 def thread_outlives_the_program(rank, folder):
     if rank > 0:
         threading.Thread(target=threading.Event().wait, name="heartbeat").start()
@@ -376,6 +417,10 @@ REASONS = {
     "worker_was_forked_with_a_held_lock": r"waits for DataLoader's worker 0.*, which .*waits for a lock or a thread",
     "pool_waits_for_itself": r"has a deadlock: thread tokenize_0 waits for work for which its pool has no free thread",
     "lock_in_a_signal_handler": r"waits for the lock log_lock that this thread holds already.*, and so for itself",
+    "receives_later": r"is in work\.wait, of a send, receive or collective that it has begun",
+    "counts_in_the_store": r"loops in counts_in_the_store \(jobs\.py\) for up to \d+ s: add, sleep",
+    "process_of_a_pool": r"waits for the future in the process \d+.*, which opens the pipe \S+ that nobody writes to",
+    "asyncio_main_task": r"waits for its task serve_and_fetch, which reads the stream replies \(jobs\.py:\d+\)",
     "thread_outlives_the_program": r"has ended its program but for thread heartbeat, which waits for the event.*",
     "dead_consumer": r"waits for room in the queue batches of thread uploader, which ended by ValueError: .*",
     "numpy_big_op": r"computes in C code for \d+ s \(numpy_big_op, jobs\.py:\d+\)",
@@ -421,6 +466,10 @@ OTHERS = {
     "crossed_groups": (
         "order",
         r"rank 0 waits in all_reduce #1 of group \d for rank 1, which waits in all_reduce #1 of group \d for rank 0.*",
+    ),
+    "barrier_in_a_signal_handler": (
+        "order",
+        r"rank 1 .*called barrier as collective #2 of default while it handles the signal SIGUSR1 in save .*",
     ),
     "dead_checkpoint_thread": (
         "order",

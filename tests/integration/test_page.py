@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.support.chromium import Chromium, chromium_or_skip
 from tests.support.pages import start_web
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb
-from tests.support.ranks import start_ranks, wait_until, wait_until_states
+from tests.support.ranks import attach, start_ranks, wait_until, wait_until_states
 
 pytestmark = pytest.mark.integration
 
@@ -181,6 +182,69 @@ def test_the_page_outlives_its_broker(chromium: Chromium, processes: Processes, 
         tab.until_text("#answer", "1 of 1")
 
 
+def test_a_page_whose_server_says_nothing_any_more_says_so_and_comes_back(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 1)
+    web, base, token = start_web(processes, home, "--drive")
+    with chromium.tab("about:blank") as tab:
+        chromium.do(tab.page.clock.install())
+        tab.open(f"{base}/?token={token}")
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
+        # As behind a tunnel whose network is gone: no connection ends.
+        web.signal(signal.SIGSTOP)
+        chromium.do(tab.page.clock.fast_forward("00:20"))
+        tab.until_text("#link", "no connection to the server")
+        tab.until_text(".pane .notice", "dialling again")
+        web.signal(signal.SIGCONT)
+        tab.until("!document.body.classList.contains('stale')")
+        tab.until_text(".pane .driver", "you drive")
+
+
+def test_news_leave_the_keys_where_they_are_and_ages_go_on(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 2)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.focus("#grid")
+        tab.press("Space")
+        tab.until_text("#inspector", f"rank_script.py:{LINE}")
+        for selector in ("#counts button", "#inspector button", "#list button"):
+            tab.focus(selector)
+            tab.evaluate("() => { window.before = document.activeElement; }")
+            attach(home, "command", "0", "n")
+            tab.until("!window.before.isConnected")
+            assert tab.evaluate("(selector) => document.activeElement.matches(selector)", selector), selector
+        shown = tab.text("#inspector time")
+        tab.until(f"document.querySelector('#inspector time').textContent !== {shown!r}")
+
+
+def test_the_end_of_the_command_is_told_and_what_was_shown_can_be_saved(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 1)
+    web, base, token = start_web(processes, home)
+    with chromium.tab(f"{base}/?token={token}") as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
+        web.terminate()
+        tab.until_text("#link", "the command has ended; start it again")
+        tab.until_text(".pane .standing", "over")
+        tab.fill("#line", "loss + 1")
+        tab.press_in("#line", "Enter")
+        tab.until_text("#asking", "nothing was asked")
+        assert tab.evaluate("() => document.querySelector('#line').value") == "loss + 1"
+        saved = tab.download("#save")
+    assert "1 stopped" in saved
+    assert ".saved" in saved
+
+
 def test_pdb_has_a_line_to_type_in_and_source_beside_it(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 1, engine="pdb")
     with chromium.tab(address_of(processes, home, "--drive")) as tab:
@@ -282,11 +346,11 @@ def test_a_recording_is_played_in_the_page(
 
 def test_a_narrow_screen_has_the_list(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 2)
-    with chromium.tab(address_of(processes, home), size=(390, 844)) as tab:
+    with chromium.tab(address_of(processes, home), size=(360, 740)) as tab:
         tab.until("document.querySelectorAll('#list tbody tr').length === 2")
         assert tab.evaluate("() => getComputedStyle(document.querySelector('#grid')).display") == "none"
         # Nothing is wider than the screen.
-        assert tab.evaluate("() => document.documentElement.scrollWidth") <= 390
+        assert tab.evaluate("() => document.documentElement.scrollWidth") <= 360
         tab.click("#list .name")
         tab.until_text("#inspector", "stopped")
         tab.click("#inspector button")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -50,6 +51,11 @@ class Module:
         """Return the path of this module's own tests; the file need not exist."""
         return ROOT / "tests" / Path(self.short).with_name(f"test_{self.inside.name}")
 
+    @property
+    def place(self) -> str:
+        """Return the path of the file from the root, such as ``agent/dbg_agent/link/link.py``."""
+        return self.path.relative_to(ROOT).as_posix()
+
     def tree(self) -> ast.Module:
         """Return the parsed source."""
         return ast.parse(self.path.read_text())
@@ -70,6 +76,15 @@ def modules() -> tuple[Module, ...]:
         for path in sorted(folder.rglob("*.py"))
         if path.name != GENERATED
     )
+
+
+def parsed(*words: str) -> Iterator[tuple[Module, ast.Module]]:
+    """Yield each module in whose text one of these words stands, parsed: to parse all takes seconds."""
+    any_word = re.compile("|".join(map(re.escape, words)))
+    for module in modules():
+        text = module.path.read_text()
+        if any_word.search(text):
+            yield module, ast.parse(text)
 
 
 @cache

@@ -15,8 +15,9 @@ from typing import Any
 from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar, DummyCookieJar, WSMsgType
 
 from dbg_client.core.switchboard import switchboard_to
+from dbg_client.faces.requests import listen
 from dbg_client.faces.web.access import Access
-from dbg_client.faces.web.serve import PageServer, listen
+from dbg_client.faces.web.serve import PageServer
 from dbg_dial.waiting import within
 from dbg_wire.targets.selection import parse_target
 from tests.support.processes import USUAL_WAIT, Child, Processes

@@ -17,12 +17,12 @@ from dbg_wire.codec import (
     decode_data,
     encode,
     encode_data,
-    type_name,
 )
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import MESSAGES, Answer, Applied, Kind, Message, RankReport, Report, Sender
 from dbg_wire.records.bounds import MAX_NUMBER
 from dbg_wire.records.ranks import Breakpoint, RankState
+from dbg_wire.records.record import name_of
 from tests.wire.values import messages
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
@@ -148,8 +148,8 @@ def test_all_breakpoints_that_a_rank_may_tell_fit_into_a_frame() -> None:
 
 
 def test_names_on_the_wire_are_words() -> None:
-    assert type_name(Applied) == "applied"
-    assert len({type_name(message) for message in MESSAGES}) == len(MESSAGES)
+    assert name_of(Applied) == "applied"
+    assert len({name_of(message) for message in MESSAGES}) == len(MESSAGES)
 
 
 words32, words64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dbg_wire.codec import MAX_LINE, LogForm, encode, log_form, type_name
+from dbg_wire.codec import MAX_LINE, LogForm, encode, log_form
 from dbg_wire.messages import (
     Action,
     Answer,
@@ -26,7 +26,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.inspection import PartsQuestion
 from dbg_wire.records.ranks import Place, RankState
-from dbg_wire.records.record import bound_of, hints_of
+from dbg_wire.records.record import bound_of, hints_of, name_of
 from tests.wire.values import messages
 
 WHERE = Place(file="/home/me/train.py", line=41, function="step")
@@ -41,7 +41,7 @@ STOPPED = (
 @given(messages)
 def test_every_message_is_one_printable_line(message: Message) -> None:
     line = log_form(message)
-    assert line.split(" ")[0] == type_name(type(message))
+    assert line.split(" ")[0] == name_of(type(message))
     assert line.isprintable()
     assert len(line) <= MAX_LINE + 1
 

@@ -11,8 +11,9 @@ import pytest
 import dbg_wire
 from dbg_broker.hub.cluster import messages
 from dbg_wire import limits
-from dbg_wire.codec import decode, encode, type_name
+from dbg_wire.codec import decode, encode
 from dbg_wire.messages import MESSAGES, Sender
+from dbg_wire.records.record import name_of
 from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
 
 PAGE = (Path(dbg_wire.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")
@@ -38,7 +39,7 @@ def described() -> dict[str, set[Sender]]:
 def test_every_message_is_described_under_those_who_send_it() -> None:
     passed_on = {"report", "applied", "discarded", "pulse", "replied", "completions", "source", "notice"}
     passed_on |= {"reply", "complete", "interrupt", "replay"}
-    expected = {type_name(message): set(message.sender) for message in MESSAGES}
+    expected = {name_of(message): set(message.sender) for message in MESSAGES}
     for name in passed_on:
         expected[name] -= {Sender.BROKER}
     assert described() == expected
@@ -53,12 +54,12 @@ def test_what_brokers_tell_each_other_is_described() -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=[json.loads(line)["type"] for line in EXAMPLES])
 def test_every_example_decodes_and_encodes_back_to_itself(example: str) -> None:
     name = json.loads(example)["type"]
-    for sender in next(message for message in MESSAGES if type_name(message) == name).sender:
+    for sender in next(message for message in MESSAGES if name_of(message) == name).sender:
         assert encode(decode(example, sender)) == example
 
 
 def test_every_message_has_an_example() -> None:
-    assert {json.loads(line)["type"] for line in EXAMPLES} == {type_name(message) for message in MESSAGES}
+    assert {json.loads(line)["type"] for line in EXAMPLES} == {name_of(message) for message in MESSAGES}
 
 
 def test_every_module_that_the_page_names_is_there() -> None:

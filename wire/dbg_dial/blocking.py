@@ -1,31 +1,36 @@
 """Dial the broker by blocking calls, one step at a time, so that each step can be shown and a failing step explained.
 
-The token is sent only after the certificate was compared.
+The token is sent only after the certificate was compared. WebSocket frames are read and written here: the completion
+of a shell starts a Python at each Tab, and the library for them takes longer to load than the user waits.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import math
+import os
 import socket
 import ssl
+import struct
 import time
+from contextlib import suppress
 from types import TracebackType
-from typing import TypeVar
-
-from websockets.client import ClientProtocol
-from websockets.frames import Frame
-from websockets.http11 import Response
-from websockets.protocol import State
-from websockets.typing import Subprotocol
-from websockets.uri import parse_uri
+from typing import Any, NamedTuple, TypeVar
 
 from dbg_dial.pin import check_certificate, check_endpoint, check_token, client_context, untrusted
-from dbg_dial.tcp import Address
-from dbg_wire.errors import BrokerUnreachable, Refused, WrongCertificate, WrongToken, WrongVersion, printable
-from dbg_wire.finding.endpoint import Endpoint
+from dbg_wire.errors import BrokerUnreachable, PeerError, Refused, WrongCertificate, WrongToken, WrongVersion, printable
+from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import KIB, MAX_FRAME_BYTES
-from dbg_wire.version import subprotocol
+from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 
 READ_BYTES = 64 * KIB
+
+MAX_HEAD = 16 * KIB
+"""Bytes of the answer to the request for a WebSocket at most."""
+
+TEXT, CLOSE, PING, PONG = 0x1, 0x8, 0x9, 0xA
+_FINAL, _OPCODE, _MASKED, _LENGTH = 0x80, 0x0F, 0x80, 0x7F
 
 T = TypeVar("T", bound="BlockingDial")
 
@@ -40,23 +45,34 @@ class NotABroker(Refused):
         )
 
 
+class Frame(NamedTuple):
+    """A whole message of a WebSocket, or a control frame."""
+
+    opcode: int
+    data: bytes
+
+
 class BlockingDial:
     """One connection to a broker. The steps are made in the order below, each at most once.
 
-    ``seconds`` is the time limit of one step. Raise BadEndpoint for TLS without a fingerprint.
+    ``seconds`` is the time limit of one step, and ``latest`` when all have to be over, on the monotonic clock. Raise
+    BadEndpoint for TLS without a fingerprint.
     """
 
-    def __init__(self, endpoint: Endpoint, seconds: float) -> None:
+    def __init__(self, endpoint: Endpoint, seconds: float, latest: float = math.inf) -> None:
         check_endpoint(endpoint)
         self.endpoint = endpoint
         self.url = endpoint.url
         self.seconds = seconds
-        self._addresses: list[Address] = []
+        self._latest = latest
+        self._addresses: list[tuple[socket.AddressFamily, Any]] = []
         self._socket: socket.socket | None = None
         self._is_pinned = False
-        self._websocket: ClientProtocol | None = None
-        self._refusal: tuple[int, str] | None = None
-        self._frames: list[Frame] = []
+        self._is_open = False
+        self._refusal = ""
+        self._read = bytearray()
+        self._message = Frame(TEXT, b"")
+        """What has come of a message in several frames."""
 
     def __enter__(self: T) -> T:
         return self
@@ -69,10 +85,23 @@ class BlockingDial:
 
     # ---------------------------------------------------------------------------------------------------------- steps
 
+    def reach(self) -> None:
+        """Take the first steps: dial, and look at the certificate."""
+        self.look_up()
+        self.connect()
+        self.authenticate()
+
+    def authenticate(self) -> None:
+        """Have the certificate shown and compared, if there is TLS."""
+        if self.endpoint.secure:
+            self.secure()
+            self.compare()
+
     def look_up(self) -> str:
         """Find the host's addresses and return them as text. Raise BrokerUnreachable."""
         try:
-            found = socket.getaddrinfo(self.endpoint.host, self.endpoint.port, type=socket.SOCK_STREAM)
+            # As bytes, since for text Python loads the tables of international names.
+            found = socket.getaddrinfo(self.endpoint.host.encode(), self.endpoint.port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise BrokerUnreachable(self.url, f"the host's name can't be resolved: {error.strerror}") from None
         self._addresses = [(family, address) for family, _, _, _, address in found]
@@ -102,8 +131,9 @@ class BlockingDial:
         """
         context = client_context(self.endpoint)
         try:
-            name = self.endpoint.host if self.endpoint.ca is not None else None
-            secured = context.wrap_socket(self.connected(), server_hostname=name)
+            # As bytes, as above.
+            name = self.endpoint.host.encode() if self.endpoint.ca is not None else None
+            secured = context.wrap_socket(self._within(self._ends()), server_hostname=name)
         except TimeoutError:
             raise BrokerUnreachable(self.url, f"nothing within {self.seconds:g} s") from None
         except (OSError, ValueError) as error:
@@ -131,46 +161,37 @@ class BlockingDial:
         Raise WrongToken or NotABroker. Raise WrongCertificate, with nothing sent, if the peer has not shown the pinned
         certificate, and BadEndpoint, with nothing sent, for a lasting token without TLS.
         """
-        self._check(token)
-        self._websocket = ClientProtocol(
-            parse_uri(f"{self.url}{path}"),
-            subprotocols=[Subprotocol(subprotocol())],
-            max_size=MAX_FRAME_BYTES,
-        )
-        request = self._websocket.connect()
-        request.headers["Authorization"] = f"Bearer {token}"
-        self._websocket.send_request(request)
-        self._flush(self._websocket)
-        while self._websocket.state is State.CONNECTING and self._refusal is None:
-            self._receive(self._websocket)
-        if self._refusal is not None:
-            self._refuse(*self._refusal)
+        key = base64.b64encode(os.urandom(16)).decode()
+        upgrade = ("Upgrade: websocket", "Connection: Upgrade", f"Sec-WebSocket-Key: {key}")
+        version = ("Sec-WebSocket-Version: 13", f"Sec-WebSocket-Protocol: {subprotocol()}")
+        ends = self._ask(path, token, *upgrade, *version)
+        while (end := self._read.find(b"\r\n\r\n")) < 0:
+            is_http = b"HTTP/1.1 ".startswith(self._read[:9])
+            if not is_http or len(self._read) > MAX_HEAD or not self._receive(ends):
+                raise NotABroker(self.url, "it does not answer a WebSocket handshake")
+        status, _, reason = self._read[9:end].partition(b"\r\n")[0].decode("latin-1").partition(" ")
+        del self._read[: end + 4]
+        self._is_open = status == "101"
+        if not self._is_open:
+            with suppress(BrokerUnreachable):
+                while len(self._read) < MAX_HEAD and self._receive(ends):
+                    pass
+            self._refused(status, self._read.decode("utf-8", "replace").strip() or reason)
 
     def agree(self) -> None:
         """Check that both ends speak the same protocol version. Raise WrongVersion."""
-        if self._refusal is not None:
-            raise WrongVersion(self.url, self._refusal[1])
+        if self._refusal:
+            raise WrongVersion(self.url, self._refusal)
 
     def page(self, target: str, token: str | None = None) -> bytes:
         """Ask for a page, with this token if one is given, and return the whole answer, its head included.
 
         Block for ``seconds`` at most in all. Raise what :meth:`present` raises for the token, with nothing sent.
         """
-        head = f"GET {target} HTTP/1.1\r\nHost: {self.endpoint.host}\r\n"
-        if token is not None:
-            self._check(token)
-            head += f"Authorization: Bearer {token}\r\n"
-        connected = self.connected()
-        deadline = time.monotonic() + self.seconds
-        connected.sendall(f"{head}\r\n".encode())
-        answer = b""
-        while len(answer) < READ_BYTES and (left := deadline - time.monotonic()) > 0:
-            # One deadline for the whole answer, so that a peer that sends it byte by byte delays nothing.
-            connected.settimeout(left)
-            if not (data := connected.recv(READ_BYTES)):
-                break
-            answer += data
-        return answer
+        ends = self._ask(target, token)
+        while len(self._read) < READ_BYTES and self._receive(ends):
+            pass
+        return bytes(self._read)
 
     # ------------------------------------------------------------------------------------------------ once it is open
 
@@ -181,73 +202,125 @@ class BlockingDial:
         return self._socket
 
     def send_text(self, text: str) -> None:
-        """Send a text frame. Raise BrokerUnreachable."""
-        websocket = self._open_websocket()
-        websocket.send_text(text.encode())
-        self._flush(websocket)
+        """Send a message, of less than 64 KiB. Raise BrokerUnreachable."""
+        self._send_frame(TEXT, text.encode())
 
     def send_ping(self) -> None:
         """Send a ping. Raise BrokerUnreachable."""
-        websocket = self._open_websocket()
-        websocket.send_ping(b"dbg")
-        self._flush(websocket)
+        self._send_frame(PING, b"dbg")
 
     def next_frame(self) -> Frame:
-        """Return the frame that comes next. Raise BrokerUnreachable or NotABroker."""
-        while not self._frames:
-            self._receive(self._open_websocket())
-        return self._frames.pop(0)
+        """Return the message or control frame that comes next. Raise BrokerUnreachable or NotABroker."""
+        ends = self._ends()
+        while True:
+            first, second = self._take(2, ends)
+            length = second & _LENGTH
+            if length >= 126:
+                form = struct.Struct("!H" if length == 126 else "!Q")
+                (length,) = form.unpack(self._take(form.size, ends))
+            if length + len(self._message.data) > MAX_FRAME_BYTES:
+                raise NotABroker(self.url, "it sends a message that is too long")
+            opcode, data = first & _OPCODE, self._take(length, ends)
+            if opcode == CLOSE:
+                raise BrokerUnreachable(self.url, "the connection ended")
+            if opcode > CLOSE:
+                return Frame(opcode, data)
+            self._message = message = Frame(opcode or self._message.opcode, self._message.data + data)
+            if first & _FINAL:
+                self._message = Frame(TEXT, b"")
+                return message
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
-    def _check(self, token: str) -> None:
-        check_token(self.endpoint, token)
-        if self.endpoint.secure and not self._is_pinned:
-            raise WrongCertificate(self.url, "its certificate was not looked at")
+    def _ends(self) -> float:
+        """Return when a step ends that begins now, so that a peer that sends byte by byte delays nothing."""
+        return min(time.monotonic() + self.seconds, self._latest)
 
-    def _open_websocket(self) -> ClientProtocol:
-        if self._websocket is None or self._websocket.state is not State.OPEN:
+    def _within(self, ends: float) -> socket.socket:
+        """Return the socket, which waits until then. Raise TimeoutError if that is over."""
+        connected, left = self.connected(), ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connected.settimeout(left)
+        return connected
+
+    def _ask(self, target: str, token: str | None, *headers: str) -> float:
+        """Send a request, and return when its answer has to be there."""
+        if token is not None:
+            check_token(self.endpoint, token)
+            if self.endpoint.secure and not self._is_pinned:
+                raise WrongCertificate(self.url, "its certificate was not looked at")
+            headers = (*headers, f"Authorization: Bearer {token}")
+        host, ends = self.url.partition("://")[2], self._ends()
+        self._send("\r\n".join((f"GET {target} HTTP/1.1", f"Host: {host}", *headers, "\r\n")).encode(), ends)
+        return ends
+
+    def _send_frame(self, opcode: int, data: bytes) -> None:
+        if not self._is_open:
             raise BrokerUnreachable(self.url, "the connection ended")
-        return self._websocket
+        size, key = len(data), os.urandom(4)
+        length = bytes([_MASKED | size]) if size < 126 else struct.pack("!BH", _MASKED | 126, size)
+        masked = bytes(byte ^ key[at % 4] for at, byte in enumerate(data))
+        self._send(bytes([_FINAL | opcode]) + length + key + masked, self._ends())
 
-    def _receive(self, websocket: ClientProtocol) -> None:
+    def _send(self, data: bytes, ends: float) -> None:
         try:
-            data = self.connected().recv(READ_BYTES)
-        except OSError as error:
-            raise BrokerUnreachable(self.url, error.strerror or f"nothing within {self.seconds:g} s") from None
-        if data:
-            websocket.receive_data(data)
-        else:
-            websocket.receive_eof()
-        for event in websocket.events_received():
-            if isinstance(event, Response):
-                self._receive_response(event)
-            elif isinstance(event, Frame):
-                self._frames.append(event)
-        self._flush(websocket)
-        if self._refusal is None and websocket.handshake_exc is not None:
-            raise NotABroker(self.url, "it does not answer a WebSocket handshake")
-        if not data and self._refusal is None and not self._frames:
-            raise BrokerUnreachable(self.url, "the connection ended")
-
-    def _flush(self, websocket: ClientProtocol) -> None:
-        try:
-            for data in websocket.data_to_send():
-                if data:
-                    self.connected().sendall(data)
+            self._within(ends).sendall(data)
         except OSError as error:
             raise BrokerUnreachable(self.url, error.strerror or "it does not read") from None
 
-    def _receive_response(self, response: Response) -> None:
-        if response.status_code != 101:
-            body = (response.body or b"").decode("utf-8", "replace").strip()
-            self._refusal = response.status_code, body or response.reason_phrase
+    def _take(self, count: int, ends: float) -> bytes:
+        while len(self._read) < count:
+            if not self._is_open or not self._receive(ends):
+                raise BrokerUnreachable(self.url, "the connection ended")
+        taken = bytes(self._read[:count])
+        del self._read[:count]
+        return taken
 
-    def _refuse(self, status: int, body: str) -> None:
+    def _receive(self, ends: float) -> bool:
+        """Read what comes until then; False at the end of all. Raise BrokerUnreachable if nothing comes."""
+        try:
+            data = self._within(ends).recv(READ_BYTES)
+        except OSError as error:
+            raise BrokerUnreachable(self.url, error.strerror or f"nothing within {self.seconds:g} s") from None
+        self._read += data
+        return bool(data)
+
+    def _refused(self, status: str, why: str) -> None:
         """Raise the error that an HTTP status means; :meth:`agree` raises the one for 426, another version."""
-        if status in (401, 403):
-            raise WrongToken(self.url, body)
-        if status in (429, 503):
-            raise Refused(self.url, body)
-        if status != 426:
+        if status in ("401", "403"):
+            raise WrongToken(self.url, why)
+        if status in ("429", "503"):
+            raise Refused(self.url, why)
+        if status != "426":
             raise NotABroker(self.url, f"it answers HTTP status {status}")
+        self._refusal = why or "another version"
+
+
+def glance(reach: Reach, name: str, *, connect_seconds: float, seconds: float) -> list[dict[str, Any]]:
+    """Return the ranks as the broker lists them, unchecked; ``name`` says to it who looks.
+
+    It is for the completion of a shell. Looking up the host blocks for as long as the name server does. Raise DbgError,
+    or ValueError if it is no JSON.
+    """
+    check_token(reach.endpoint, reach.token)
+    ranks: list[dict[str, Any]] = []
+    with BlockingDial(reach.endpoint, connect_seconds, time.monotonic() + seconds) as dial:
+        dial.look_up()
+        dial.connect()
+        dial.seconds = seconds
+        dial.authenticate()
+        dial.present(reach.token)
+        dial.agree()
+        greet = {"type": "greet", "minor": PROTOCOL_MINOR, "release": RELEASE, "name": name}
+        for message in (greet, {"type": "subscribe", "once": True}):
+            dial.send_text(json.dumps(message))
+        while True:
+            frame = dial.next_frame()
+            said = json.loads(frame.data) if frame.opcode == TEXT else {}
+            if said.get("type") == "refusal":
+                raise PeerError("a refusal")
+            if said.get("type") == "snapshot":
+                ranks += said["ranks"]
+                if said["last"]:
+                    return ranks

@@ -89,7 +89,7 @@ async def first_to_answer(routes: Sequence[Reach], dial: Callable[[Reach, int], 
     """Return the connection to the first broker that takes this peer; each is dialled as soon as the one before fails.
 
     ``dial`` is given a route, and how many are left with it. Raise the error of the first one that answers and refuses,
-    or, if none answers, that of the first one.
+    or hangs up, or, if none answers, that of the first one.
     """
     problems: list[DbgError] = []
     for tried, route in enumerate(routes):
@@ -100,8 +100,8 @@ async def first_to_answer(routes: Sequence[Reach], dial: Callable[[Reach, int], 
                 # Others are as busy: it has kept a slot for this peer.
                 raise
             problems.append(error)
-    first = next((error for error in problems if not isinstance(error, BrokerUnreachable)), problems[0])
-    if isinstance(first, BrokerUnreachable) and len(problems) > 1:
+    first = next((error for error in problems if type(error) is not BrokerUnreachable), problems[0])
+    if type(first) is BrokerUnreachable and len(problems) > 1:
         raise BrokerUnreachable(first.url, f"{first.reason}, and {len(problems) - 1} others fail, too")
     raise first
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, Literal, TypeVar
+from typing import BinaryIO, Literal
 
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, WrongHost, printable
 from dbg_wire.finding.endpoint import (
@@ -48,24 +48,15 @@ PIPE_SECONDS = 60.0
 """Seconds for a command at the other end of a pipe, which may ask its user for a password first."""
 
 
-def resolve(
-    *,
-    argument: str | None,
-    environ: Mapping[str, str],
-    rendezvous: Rendezvous | None,
-    role: TokenRole,
-    token_file_text: Callable[[str], str],
-    ca_text: Callable[[str], str],
-    argument_name: str = "the argument broker=",
-) -> Reach:
+def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> Reach:
     """Decide which broker to dial with which pin and token: argument, then DBG_* variable, then broker.json.
 
-    ``token_file_text`` and ``ca_text`` read the files that DBG_TOKEN_FILE and DBG_CA name; their OSError or ValueError
-    becomes BadSecretFile. Raise NoBroker if no broker is known, BadInput if no token is known, and BadEndpoint if the
-    broker can't be told from an impostor: neither fingerprint nor authority, or a lasting token without TLS.
+    Raise NoBroker if no broker is known, BadInput if no token is known, and BadEndpoint if the broker can't be told
+    from an impostor: neither fingerprint nor authority, or a lasting token without TLS.
     """
     if argument is not None:
-        endpoint, address_from = parse_endpoint(argument, source=argument_name), argument_name.rstrip("=")
+        endpoint = parse_endpoint(argument, source=seeker.argument_name)
+        address_from = seeker.argument_name.rstrip("=")
     elif environ.get(BROKER):
         endpoint, address_from = parse_endpoint(environ[BROKER], source=BROKER), BROKER
     elif rendezvous is not None:
@@ -73,9 +64,9 @@ def resolve(
     else:
         raise NoBroker
     if endpoint.secure and environ.get(CA):
-        endpoint = replace(endpoint, ca=_ca(environ[CA], ca_text))
+        endpoint = replace(endpoint, ca=_ca(seeker, environ[CA]))
     endpoint, pin_from = _pinned(endpoint, address_from, rendezvous)
-    token, token_from = _token(environ, rendezvous, role, token_file_text)
+    token, token_from = _token(seeker, environ, rendezvous)
     if not (endpoint.secure or is_throw_away(token)):
         pinned = rendezvous.url if rendezvous is not None and rendezvous.fingerprint else None
         raise BadEndpoint(
@@ -116,20 +107,21 @@ def _pinned(endpoint: Endpoint, address_from: str, rendezvous: Rendezvous | None
     )
 
 
-def _ca(path: str, ca_text: Callable[[str], str]) -> str:
+def _ca(seeker: Seeker, path: str) -> str:
     named = f"{CA} {printable(path)}"
-    text = _file_text(path, named, ca_text, _TO_CA)
+    seeker.opening(path)
+    text = _file_text(path, named, seeker.read_ca, _TO_CA)
     if "-----BEGIN CERTIFICATE-----" not in text:
         raise BadSecretFile(f"{named} holds no certificate", _TO_CA)
     return text
 
 
-def _token(
-    environ: Mapping[str, str], rendezvous: Rendezvous | None, role: TokenRole, token_file_text: Callable[[str], str]
-) -> tuple[str, str]:
+def _token(seeker: Seeker, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> tuple[str, str]:
+    role = seeker.role
     if path := environ.get(TOKEN_FILE):
         named = f"{TOKEN_FILE} {_path_shown(path)}"
-        return parse_token(_file_text(path, named, token_file_text, _TO_TOKEN), source=named), named
+        seeker.opening(path)
+        return parse_token(_file_text(path, named, seeker.read_token, _TO_TOKEN), source=named), named
     if text := environ.get(TOKEN):
         return parse_token(text, source=TOKEN), TOKEN
     wanted: tuple[TokenRole, ...] = ("driver", "watcher") if role == "driver" else (role,)
@@ -173,13 +165,11 @@ def _path_shown(path: str) -> str:
     return printable(path) if len(path) < MIN_TOKEN or path.startswith(("/", "./", "../", "~/")) else "…"
 
 
-T = TypeVar("T")
-
 Opening = Callable[[str], object]
 """A call with the path of each file or directory before it is touched: its file system may not answer."""
 
 
-def _nothing(home: str) -> str | None:
+def _nothing(path: str) -> str | None:
     return None
 
 
@@ -189,7 +179,6 @@ class Seeker:
 
     role: TokenRole
     """Whose token is wanted."""
-    who: Literal["rank", "terminal"]
     argument_name: str
     """The command line's option or the call's argument that names the broker, as errors show it."""
     read_rendezvous: Callable[[str], str | None]
@@ -214,7 +203,6 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
     Raise NoBroker, BadInput for a mistake in the user's settings, and WrongHost if broker.json names the loopback of
     another host.
     """
-    seeker = _telling(seeker)
     if argument is not None or environ.get(BROKER):
         return _find_named(seeker, argument, environ, home)
     if seeker.role != "rank":
@@ -224,9 +212,10 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
         # A rank dials a broker that it can find, whoever may look into its home.
         _check_home(seeker, environ, home)
         raise NoBroker
-    reach = _resolve(seeker, None, environ, rendezvous)
+    reach = resolve(seeker, None, environ, rendezvous)
     # An address that a user typed may be the end of a tunnel; an address that the broker wrote is its own.
-    reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename, who=seeker.who)
+    who: Literal["rank", "terminal"] = "rank" if seeker.role == "rank" else "terminal"
+    reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename, who=who)
     if reason is not None:
         raise WrongHost(reason)
     return reach
@@ -243,55 +232,27 @@ def _check_home(seeker: Seeker, environ: Mapping[str, str], home: str | None) ->
         check_closed(os.stat(folder).st_mode, folder)  # noqa: PTH116 - in a rank
 
 
-def _telling(seeker: Seeker) -> Seeker:
-    """Return the seeker such that it tells each path before it reads there."""
-
-    def told(read: Callable[[str], T]) -> Callable[[str], T]:
-        def tell_and_read(path: str) -> T:
-            seeker.opening(path)
-            return read(path)
-
-        return tell_and_read
-
-    return replace(
-        seeker,
-        read_rendezvous=told(seeker.read_rendezvous),
-        read_token=told(seeker.read_token),
-        read_ca=told(seeker.read_ca),
-        read_memory=told(seeker.read_memory),
-    )
-
-
 def _find_named(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None) -> Reach:
     if not seeker.may_lack_home:
-        return _resolve(seeker, argument, environ, _read_rendezvous(seeker, environ, home))
+        return resolve(seeker, argument, environ, _read_rendezvous(seeker, environ, home))
     # A job script that names broker and token needs no home, so a home that hangs or is missing does no harm.
     with suppress(BadInput):
-        return _resolve(seeker, argument, environ, None)
+        return resolve(seeker, argument, environ, None)
     rendezvous = None
     with suppress(BadInput):
         rendezvous = _read_rendezvous(seeker, environ, home)
-    return _resolve(seeker, argument, environ, rendezvous)
-
-
-def _resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> Reach:
-    return resolve(
-        argument=argument,
-        argument_name=seeker.argument_name,
-        environ=environ,
-        rendezvous=rendezvous,
-        role=seeker.role,
-        token_file_text=seeker.read_token,
-        ca_text=seeker.read_ca,
-    )
+    return resolve(seeker, argument, environ, rendezvous)
 
 
 def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | None) -> Rendezvous | None:
     folder = home_directory(environ) if home is None else home
     # What the broker says itself goes before files, which any process of the user on any host may have written.
-    if seeker.role != "rank" and (said := seeker.read_memory(folder)) is not None:
-        return parse_rendezvous(said, "what the broker says from its memory")
+    if seeker.role != "rank":
+        seeker.opening(folder)
+        if (said := seeker.read_memory(folder)) is not None:
+            return parse_rendezvous(said, "what the broker says from its memory")
     path = os.path.join(folder, RENDEZVOUS_FILE)  # noqa: PTH118 - in a rank
+    seeker.opening(path)
     text = seeker.read_rendezvous(path)
     if text is None:
         return None
@@ -299,6 +260,7 @@ def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | Non
     if seeker.role == "rank":
         return rendezvous
     path = os.path.join(folder, DRIVER_FILE)  # noqa: PTH118 - as above
+    seeker.opening(path)
     text = seeker.read_rendezvous(path)
     # A broker that keeps the tokens of terminals in its memory has written no second file.
     return rendezvous if text is None else replace(rendezvous, driver_tokens=parse_driver_tokens(text, path))

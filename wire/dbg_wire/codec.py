@@ -32,12 +32,7 @@ class UnknownType(PeerError):
     """A message of a type that this release doesn't know; a newer minor may send it, so the connection can go on."""
 
 
-def type_name(message: type[Message]) -> str:
-    """Return a message's name on the wire, e.g. ``register`` for ``Register``."""
-    return name_of(message)
-
-
-_BY_NAME: Mapping[str, type[Message]] = {type_name(message): message for message in MESSAGES}
+_BY_NAME: Mapping[str, type[Message]] = {name_of(message): message for message in MESSAGES}
 
 
 # ---------------------------------------------------------------------------------------------------- control messages
@@ -168,8 +163,7 @@ class LogForm:
 
 def log_form(message: Message) -> str:
     """Return a message as a line of a log, with control characters escaped."""
-    fields = _fields(message)
-    return printable(f"{type_name(type(message))} {fields}" if fields else type_name(type(message)), MAX_LINE)
+    return printable(f"{name_of(type(message))} {_fields(message)}".rstrip(), MAX_LINE)
 
 
 def _fields(record: Record) -> str:

@@ -151,22 +151,23 @@ class QueryFilter:
 
 
 class TextFilter:
-    """Pass text, line ends, tabs, carriage returns and colours; drop every other control character and sequence."""
+    """Pass text, line ends, tabs, carriage returns and, if wanted, colours; drop all other controls and sequences."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, colors: bool = True) -> None:
         self._pieces = _Pieces()
+        self._colors = colors
 
     def feed(self, data: bytes) -> str:
         """Take the next bytes; return what may go among lines of text."""
-        return "".join(_plain(kind, piece) for kind, piece in self._pieces.feed(data))
+        return "".join(_plain(kind, piece, self._colors) for kind, piece in self._pieces.feed(data))
 
 
-def _plain(kind: str, piece: bytes) -> str:
+def _plain(kind: str, piece: bytes, colors: bool) -> str:
     if kind == "text":
         return _NO_TEXT.sub(b"", piece).decode()
     if kind == "invalid":
         return _REPLACEMENT.decode()
-    return piece.decode() if kind == "csi" and _COLOR.fullmatch(piece) else ""
+    return piece.decode() if colors and kind == "csi" and _COLOR.fullmatch(piece) else ""
 
 
 def _harmless(kind: str, piece: bytes) -> bytes:

@@ -364,7 +364,7 @@ def _state_of(point: Point) -> StopState:
     from dbg_wire.records.record import fitted
 
     # An option and what was typed behind it.
-    typed = str(point.stop).partition(" ")[2]
+    typed = point.stop.typed
     line = point.line if isinstance(point.stop, StopAt) else None
     problem = COMPILED if point.is_compiled and not point.is_reached else point.problem
     if point.passed_by:

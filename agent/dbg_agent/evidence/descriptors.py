@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from dbg_agent.evidence.process import SystemCall, command_of, path_of, peer_of, polled, state_of, system_call
+from dbg_agent.evidence.process import (
+    SystemCall,
+    command_of,
+    is_same_program,
+    path_of,
+    peer_of,
+    polled,
+    state_of,
+    system_call,
+)
 from dbg_agent.launch.proc import read_proc
 from dbg_agent.process.threads import BoundedThreads
 from dbg_wire.errors import printable
@@ -305,9 +314,7 @@ def _subject(verb: str, descriptor: Descriptor) -> Waited:
         return WaitKind.UNKNOWN, f"{verb} descriptor {descriptor.number}"
     stream = descriptor.stream
     if target.startswith("socket:"):
-        here, there = _addresses(descriptor) if descriptor.is_own else ("", "")
-        ends = f" {here or '?'} → {there or '?'}" if here or there else f" {descriptor.number} (of one host)"
-        return WaitKind.SOCKET, f"{verb} {'the socket' + ends if descriptor.is_own else 'a socket'}{stream}"
+        return _socket(verb, descriptor, target)
     if target.startswith("pipe:"):
         return _pipe(verb, descriptor, target)
     if target.startswith("anon_inode:"):
@@ -319,6 +326,37 @@ def _subject(verb: str, descriptor: Descriptor) -> Waited:
         return _named_pipe(verb, descriptor, target) or (WaitKind.FILE, f"{verb} {what} {printable(target)}{stream}")
     return WaitKind.FILE, f"{verb} {what} {printable(target)}{stream}"
 
+
+def _socket(verb: str, descriptor: Descriptor, target: str) -> Waited:
+    if not descriptor.is_own:
+        return WaitKind.SOCKET, f"{verb} a socket{descriptor.stream}"
+    here, there = _addresses(descriptor)
+    ends = f" {here or '?'} → {there or '?'}" if here or there else f" {descriptor.number} (of one host)"
+    text = f"{verb} the socket{ends}{descriptor.stream}"
+    is_local = here.rpartition(":")[0] == there.rpartition(":")[0] != ""
+    peers = _peers(target) if is_local else []
+    if not peers:
+        return WaitKind.SOCKET, text
+    # Another rank serves some sockets, such as those of torch's store, in other threads than its main one.
+    is_alone = len(peers) == 1 and not is_same_program(peers[0])
+    return WaitKind.SOCKET, f"{text} of {_processes(peers)}", peers[0] if is_alone else None
+
+
+def _peers(target: str) -> list[int]:
+    """Return the processes that have the other end of a connection (``socket:[4711]``) within this host."""
+    inode = target.removeprefix("socket:[").removesuffix("]")
+    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
+        rows = [row for line in read_proc(table, 1 << 20).splitlines() if len(row := line.split()) > _INODE]
+        ends = next(((row[1], row[2]) for row in rows if row[_INODE] == inode), None)
+        other = next((row[_INODE] for row in rows if (row[2], row[1]) == ends), "0")
+        # Before its program has accepted it, a connection has no number.
+        if other != "0":
+            return _once(pid for pid, _ in _descriptors(_all_pids(), f"socket:[{other}]"))
+    return []
+
+
+_INODE = 9
+"""Where a row of /proc/net/tcp has the number of the socket; the two addresses stand before."""
 
 _FROM = ("reads", "waits for")
 """Verbs for what a process gets from a descriptor."""

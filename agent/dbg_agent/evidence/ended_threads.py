@@ -1,5 +1,7 @@
 """Exceptions of the program's threads: those that have ended one, with the queues it used, those they handle or keep.
 
+A signal that the main thread handles is told as well.
+
 One that was caught and that no variable keeps leaves nothing behind. The garbage collector's list of all objects would
 show those kept elsewhere, and takes 0.1 s per million of them, of which a program has several.
 """
@@ -7,6 +9,7 @@ show those kept elsewhere, and takes 0.1 s per million of them, of which a progr
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -14,6 +17,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
@@ -25,6 +29,12 @@ MAX_ENDED = 8
 
 MAX_FRAMES, MAX_VALUES = 20, 200
 """Frames of a traceback, and variables of one, that are looked at for queues."""
+
+MAX_ARGUMENTS = 4
+"""Arguments of a handler of signals: number and frame, perhaps behind an object and something bound."""
+
+CO_VARARGS = 4
+"""The flag of functions with ``*arguments``, as in :mod:`inspect`."""
 
 MAX_NAME, MAX_ERROR = 60, 80
 """Characters of a thread's name and of its exception."""
@@ -100,6 +110,35 @@ def handled_exceptions() -> dict[int, str]:
             continue
         found[ident] = f"{_said(error)}{_raised_at(_traceback(error))}"
     return found
+
+
+def handled_signals(frames: Sequence[FrameType]) -> list[str]:
+    """Return the signals whose handlers in Python run, innermost first: ``the signal SIGTERM in save (a.py:9)``.
+
+    ``frames`` are those of the main thread, whose variables may be read. A handler has the interrupted frame.
+    """
+    found = []
+    for frame in frames:
+        numbers = [one for one, behind in pairwise(_given(frame)) if behind is frame.f_back and type(one) is int]
+        if numbers:
+            name = next((one.name for one in signal.Signals if one == numbers[0]), f"number {numbers[0]}")
+            place = f"{printable(frame.f_code.co_filename.rpartition('/')[2])}:{frame.f_lineno}"
+            found.append(f"the signal {name} in {printable(frame.f_code.co_name[:MAX_NAME])} ({place})")
+    return found
+
+
+def _given(frame: FrameType) -> list[Any]:
+    """Return the arguments of a function of the user that takes few, as a handler of signals does."""
+    from dbg_agent.evidence.variables import local
+
+    code = frame.f_code
+    if code.co_argcount > MAX_ARGUMENTS or frame.f_back is None or not is_users_file(code.co_filename):
+        return []
+    given = [local(frame, name) for name in code.co_varnames[: code.co_argcount]]
+    if code.co_flags & CO_VARARGS:
+        rest = local(frame, code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
+        given += rest[:MAX_ARGUMENTS] if type(rest) is tuple else ()
+    return given
 
 
 def kept_exceptions(frames: Sequence[FrameType]) -> Iterator[str]:

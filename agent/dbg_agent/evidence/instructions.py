@@ -89,7 +89,9 @@ def jumps_on_to(one: Instruction) -> int:
     """Return the offset to which an instruction may jump on, as behind a loop from its head; 0 if it does not."""
     if one.name == "FOR_ITER":
         return one.at + (4 if _HAS_LOOP_CACHE else 2) + 2 * one.argument
-    if not one.name.startswith("POP_JUMP") or "BACKWARD" in one.name:
+    if one.name == "JUMP_FORWARD":
+        return one.at + 2 + 2 * one.argument
+    if not one.name.startswith(("POP_JUMP", "JUMP_ABSOLUTE")) or "BACKWARD" in one.name:
         return 0
     if not _HAS_ONE_ARRAY:
         return 2 * one.argument

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.descriptors import STATES, held_by, lock_holders, looked_up, openers, waits_in
+from dbg_agent.evidence.descriptors import STATES, does, held_by, lock_holders, looked_up, openers, waits_in
 from dbg_agent.evidence.ended_threads import duration, who_used
 from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import import_lock_owner
-from dbg_agent.evidence.pools import busy_pool, replaced_workers, worker_for
+from dbg_agent.evidence.pools import busy_pool, pool_processes, replaced_workers, worker_for
 from dbg_agent.evidence.process import command_of, has_ended, state_of, system_call
 from dbg_agent.evidence.stacks import SeenThread, module_of, short_place
 from dbg_agent.evidence.variables import UNKNOWN, attribute, is_a, item, local
@@ -20,9 +20,8 @@ from dbg_agent.stop.stacks import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 
-MAX_WORKERS = 32
-"""Worker processes that one sentence names."""
-
+MAX_WORKERS, MAX_TOLD = 32, 3
+"""Worker processes that one sentence names, and those of which it tells what they do."""
 
 LOOP_TEXT = "waits for events of its asyncio loop"
 
@@ -63,11 +62,13 @@ class Inside(NamedTuple):
     @property
     def named(self) -> str:
         """Return how the calling frame names the object whose method this is, with a blank before; or nothing."""
-        if self.at + 1 >= len(self.thread.frames):
-            return ""
-        site = call_site(self.thread.frames[self.at + 1], reads=False)
-        text = "" if site is None else site.called.text if site.is_with else site.called.owner_text
-        return f" {printable(text)}" if text and text not in ("self", "super") else ""
+        for frame in self.thread.frames[self.at + 1 :]:
+            site = call_site(frame, reads=False)
+            text = "" if site is None else site.called.text if site.is_with else site.called.owner_text
+            # A method of the same object has called it.
+            if text != "self":
+                return f" {printable(text)}" if text and text != "super" else ""
+        return ""
 
     def title(self, ident: int) -> str:
         """Return a thread's name."""
@@ -239,11 +240,24 @@ def _future(inside: Inside) -> Wait:
     worker = worker_for(future, inside.threads)
     if worker is not None:
         return Wait(WaitKind.LOCK, f"{text} in thread {worker.name}", frozenset({worker.ident}), is_sure=True)
+    processes = pool_processes(future, inside.threads)
+    if processes:
+        return Wait(WaitKind.CHILD, f"{text}{told}", ask=lambda: _in_processes(inside.named, processes))
     busy = busy_pool(future, inside.threads)
     if not busy:
         return Wait(WaitKind.LOCK, f"{text}{told}")
     text = "waits for work for which its pool has no free thread"
     return Wait(WaitKind.LOCK, text, frozenset(one.ident for one in busy), is_sure=True)
+
+
+def _in_processes(name: str, pids: Sequence[int]) -> tuple[str, int | None]:
+    """Say of a future that one process of a pool has, or one of several, which that is or what each of them does."""
+    text = f"waits for the future{name}"
+    if len(pids) == 1:
+        return f"{text} in the process {command_of(pids[0])}", pids[0]
+    told = " and ".join(f"{pid} {does(pid)[1]}" for pid in pids[:MAX_TOLD])
+    more = f", and {len(pids) - MAX_TOLD} more" if len(pids) > MAX_TOLD else ""
+    return f"{text} in a pool, whose process {told}{more}", None
 
 
 def _pool_result(inside: Inside) -> Wait:

@@ -39,8 +39,12 @@ SLEEP = "sleep"
 _NAMED_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_DEREF"})
 """Instructions that load a function by its name."""
 
-_BETWEEN = frozenset({"TO_BOOL", "UNARY_NOT", "NOP"})
-"""Instructions between a call and the jump that its result decides."""
+_COMPARES = frozenset({"TO_BOOL", "UNARY_NOT", "NOP", "PRECALL", "COMPARE_OP", "IS_OP", "CONTAINS_OP"})
+_BETWEEN = _COMPARES | _NAMED_LOADS | CALLS | {"LOAD_CONST", "LOAD_FAST_CHECK", "LOAD_SMALL_INT"}
+"""Instructions between a call and the jump that its result decides, as in ``while int(store.get("n")) < size``."""
+
+MAX_BETWEEN = 10
+"""Such instructions that are looked through."""
 
 
 def innermost_loop(frame: FrameType, instructions: Sequence[Instruction]) -> tuple[int, int] | None:
@@ -105,7 +109,7 @@ def retries(frames: Sequence[FrameType]) -> str:
         return ""
     for at, one in enumerate(instructions):
         is_pause = loop[0] <= one.at <= loop[1] and _called_name(code, instructions, at) == SLEEP
-        if is_pause and (tried(code, instructions, now, one.at) or _decides(instructions, index)):
+        if is_pause and (tried(code, instructions, now, one.at) or _decides(instructions, index, loop)):
             return _told(code, instructions, loop, one.at)
     return ""
 
@@ -116,7 +120,7 @@ def _told(code: CodeType, instructions: Sequence[Instruction], loop: tuple[int, 
         for index, one in enumerate(instructions)
         if loop[0] <= one.at <= loop[1]
         and (name := _called_name(code, instructions, index))
-        and (tried(code, instructions, one.at, sleep) or _decides(instructions, index))
+        and (tried(code, instructions, one.at, sleep) or _decides(instructions, index, loop))
     ]
     told = ", ".join(printable(name[:MAX_NAME]) for name in list(dict.fromkeys(names))[:MAX_TRIES])
     file = printable(code.co_filename.rpartition("/")[2][:MAX_NAME])
@@ -132,7 +136,22 @@ def _called_name(code: CodeType, instructions: Sequence[Instruction], index: int
     return name_in(code, loads[-1]) if loads else ""
 
 
-def _decides(instructions: Sequence[Instruction], index: int) -> bool:
-    """Tell whether the result of a call decides a jump, as in ``while not is_ready()``."""
-    behind = next((one for one in instructions[index + 1 : index + 5] if one.name not in _BETWEEN), None)
-    return behind is not None and "JUMP" in behind.name and "_IF_" in behind.name
+def _decides(instructions: Sequence[Instruction], index: int, loop: tuple[int, int]) -> bool:
+    """Tell whether the result of a call decides that a loop goes on, as in ``while not is_ready()``."""
+    at = index + 1
+    while at < min(len(instructions), index + MAX_BETWEEN) and instructions[at].name in _BETWEEN:
+        at += 1
+    jump = instructions[at] if at < len(instructions) else None
+    if jump is None or "JUMP" not in jump.name or "_IF_" not in jump.name:
+        return False
+    # Of `if is_ready(): break` what is jumped over leaves the loop.
+    passed = (one for one in instructions[at + 1 :] if one.at < jumps_on_to(jump))
+    return _leaves(jump, loop) or any(_leaves(one, loop) for one in passed)
+
+
+def _leaves(one: Instruction, loop: tuple[int, int]) -> bool:
+    """Tell whether an instruction leaves a loop, or begins it anew because of a value."""
+    if "JUMP" not in one.name:
+        return one.name.startswith("RETURN")
+    goal = jumps_on_to(one) or jumps_back_to(one)
+    return goal > loop[1] or (goal <= loop[0] and "_IF_" in one.name)

@@ -30,6 +30,19 @@ def worker_for(future: object, threads: Sequence[SeenThread]) -> SeenThread | No
     return next((one for one in threads if any(_of_work(frame) is future for frame in _frames(one, "run"))), None)
 
 
+def pool_processes(future: object, threads: Sequence[SeenThread]) -> list[int]:
+    """Return the processes of the pool that has the work of a future; empty if no pool of processes has it."""
+    for thread in threads:
+        for frame in _frames(thread, "run", "concurrent.futures.process"):
+            manager = local(frame, "self")
+            work, processes = attribute(manager, "pending_work_items"), attribute(manager, "processes")
+            if type(work) is not dict or type(processes) is not dict:
+                continue
+            if any(attribute(one, "future") is future for one in list(work.values())[:MAX_QUEUED]):
+                return [pid for pid in list(processes)[:MAX_WORKERS] if type(pid) is int]
+    return []
+
+
 def busy_pool(future: object, threads: Sequence[SeenThread]) -> list[SeenThread]:
     """Return the threads of a pool all of which wait for work behind them in the pool's own queue, as this future is.
 
@@ -49,12 +62,12 @@ def busy_pool(future: object, threads: Sequence[SeenThread]) -> list[SeenThread]
     return []
 
 
-def _frames(thread: SeenThread, function: str) -> list[FrameType]:
-    """Return the frames of a thread that are in a function of the module of thread pools."""
+def _frames(thread: SeenThread, function: str, module: str = "concurrent.futures.thread") -> list[FrameType]:
+    """Return the frames of a thread that are in a function of the module of a kind of pools."""
     return [
         frame
         for frame in (thread.frames if thread.is_readable else ())
-        if frame.f_code.co_name == function and module_of(frame) == "concurrent.futures.thread"
+        if frame.f_code.co_name == function and module_of(frame) == module
     ]
 
 

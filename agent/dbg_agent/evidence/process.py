@@ -157,10 +157,9 @@ def _tracer(pid: str) -> str:
 
 def command_of(pid: int) -> str:
     """Return a process's number and command line, such as ``4711 (`sort big`)``; the number alone if it is gone."""
-    line = read_proc(f"/proc/{pid}/cmdline", 1000)
-    if line and pid != os.getpid() and line == read_proc("/proc/self/cmdline", 1000):
-        # It is a fork, or another rank.
+    if pid != os.getpid() and is_same_program(pid):
         return f"{pid} (same program)"
+    line = read_proc(f"/proc/{pid}/cmdline", 1000)
     program, _, rest = line.rstrip("\0").partition("\0")
     words = f"{program.rpartition('/')[2]} {rest}".replace("\0", " ").strip()
     if len(words) > MAX_COMMAND:
@@ -168,6 +167,12 @@ def command_of(pid: int) -> str:
     if words:
         return f"{pid} (`{printable(words)}`)"
     return f"{pid} (which has ended)" if has_ended(pid) else str(pid)
+
+
+def is_same_program(pid: int) -> bool:
+    """Tell whether a process runs the program of this one, as a fork does, or another rank."""
+    line = read_proc(f"/proc/{pid}/cmdline", 1000)
+    return line != "" and line == read_proc("/proc/self/cmdline", 1000)
 
 
 def has_ended(pid: int) -> bool:

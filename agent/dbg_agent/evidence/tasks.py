@@ -55,10 +55,21 @@ def seen_tasks(loop: object) -> list[SeenTask]:
     return sorted(found, key=lambda one: one.name)
 
 
-def roots(tasks: Sequence[SeenTask]) -> list[SeenTask]:
-    """Return the tasks that no other one waits for."""
+def roots(tasks: Sequence[SeenTask], frames: Sequence[FrameType] = ()) -> list[SeenTask]:
+    """Return the tasks for which a thread with these frames waits in its loop: all that no other one waits for.
+
+    Of a program's main task that waits for what no other task does, it is that one alone.
+    """
+    main = next((local(one, "future") for one in frames if one.f_code.co_name == "run_until_complete"), None)
+    alone = [one for one in tasks if one.task is main and (one.awaits or one.kind not in _OF_TASKS)]
+    if alone:
+        return alone
     awaited = {id(one) for task in tasks for one in task.awaits}
     return [task for task in tasks if id(task.task) not in awaited]
+
+
+_OF_TASKS = frozenset({WaitKind.LOCK, WaitKind.DATA})
+"""Waits that another task may end."""
 
 
 def _all_tasks() -> Iterator[Any]:

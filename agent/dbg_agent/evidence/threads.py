@@ -7,10 +7,17 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from types import FrameType
 from typing import Any
 
 from dbg_agent.evidence.descriptors import does, waits_in
-from dbg_agent.evidence.ended_threads import ended_threads, handled_exceptions, kept_exceptions, who_used
+from dbg_agent.evidence.ended_threads import (
+    ended_threads,
+    handled_exceptions,
+    handled_signals,
+    kept_exceptions,
+    who_used,
+)
 from dbg_agent.evidence.expressions import CallSite, call_site, is_calling
 from dbg_agent.evidence.library_waits import Wait, library_wait
 from dbg_agent.evidence.locks import Holders, owner_of, wanted_lock
@@ -18,7 +25,7 @@ from dbg_agent.evidence.loops import loops_seen, retried, retries
 from dbg_agent.evidence.mpi import mpi_wait
 from dbg_agent.evidence.polled_files import polled_file
 from dbg_agent.evidence.process import system_call
-from dbg_agent.evidence.stacks import SeenThread, places_of, seen_threads, short_place
+from dbg_agent.evidence.stacks import SeenThread, module_of, places_of, seen_threads, short_place
 from dbg_agent.evidence.variables import UNKNOWN, class_of
 from dbg_agent.stop.stacks import all_frames, is_users_file
 from dbg_wire.errors import printable
@@ -36,6 +43,9 @@ _STORES = frozenset(
     for name in ("Store", "TCPStore", "FileStore", "HashStore", "PrefixStore")
 )
 """torch's stores, by module and name: `get` waits until some rank has set the key."""
+
+_WORKS = frozenset((module, "Work") for module, _ in _STORES)
+"""What torch returns of a call that it goes on with in other threads, and of which a program waits for the end."""
 
 _TRIES = frozenset({WaitKind.SOCKET, WaitKind.CHILD, WaitKind.FILE, WaitKind.NATIVE, WaitKind.PYTHON})
 """What a thread may be in that tries something again and again."""
@@ -88,7 +98,7 @@ def _tasks(
         except Exception:  # noqa: S112 - another release of Python keeps its tasks in another way
             continue
         numbers = {id(task.task): count + at for at, task in enumerate(found, 1)}
-        first = {id(task.task) for task in roots(found)}
+        first = {id(task.task) for task in roots(found, thread.frames)}
         count += len(found)
         for task in found:
             seen = fitted(
@@ -136,18 +146,13 @@ def _ended() -> list[ThreadWait]:
 
 
 def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
-    """Return the exceptions that threads handle now: who handles one may have left out what others wait for."""
-    handled = handled_exceptions()
-    return [
-        fitted(
-            ThreadWait,
-            thread=thread.name,
-            kind=WaitKind.HANDLED,
-            text=f"handles {handled[thread.ident]}",
-        )
-        for thread in threads
-        if thread.is_main and thread.ident in handled
-    ]
+    """Return the signals and exceptions that the main thread handles: it may leave out what others wait for."""
+    main = next((one for one in threads if one.is_main), None)
+    if main is None:
+        return []
+    told = handled_signals(main.frames) if main.is_readable else []
+    told += [one for ident, one in handled_exceptions().items() if ident == main.ident]
+    return [fitted(ThreadWait, thread=main.name, kind=WaitKind.HANDLED, text=f"handles {one}") for one in told]
 
 
 def _kept(threads: Sequence[SeenThread]) -> list[ThreadWait]:
@@ -227,9 +232,9 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
 def _in_lock(thread: SeenThread, threads: Sequence[SeenThread], holders: Holders, site: CallSite) -> Wait | None:
     wanted = wanted_lock(site)
     if wanted is None:
-        return _in_other_lock(site)
+        return _in_other_lock(site, thread.frames[0])
     holder = holders.of(wanted.lock)
-    title = _title(wanted.text)
+    title = _title(wanted.text, thread.frames[0])
     owner = next((one for one in threads if one.ident == holder), None)
     if owner is None:
         return Wait(WaitKind.LOCK, f"waits for {title}; which thread holds it is not known")
@@ -245,11 +250,14 @@ def _in_lock(thread: SeenThread, threads: Sequence[SeenThread], holders: Holders
     return Wait(WaitKind.LOCK, text, frozenset({owner.ident}) if is_bound else frozenset(), is_sure=is_sure)
 
 
-def _title(text: str) -> str:
-    return f"the lock {printable(text)}" if text else "a lock"
+def _title(text: str, frame: FrameType) -> str:
+    title = f"the lock {printable(text)}" if text else "a lock"
+    # What a library calls its own says little.
+    is_library = text.startswith("self.") and not is_users_file(frame.f_code.co_filename)
+    return f"{title} of {module_of(frame)}" if is_library else title
 
 
-def _in_other_lock(site: CallSite) -> Wait | None:
+def _in_other_lock(site: CallSite, frame: FrameType) -> Wait | None:
     """Return what a thread waits for that is in a lock of another kind, by the class of the object."""
     value = site.called.value if site.is_with else site.called.owner
     kind = f"{type(value).__module__}.{type(value).__name__}" if type(type(value)) is type else ""
@@ -261,11 +269,16 @@ def _in_other_lock(site: CallSite) -> Wait | None:
         what = f"the key {printable(key[:80])}" if type(key) is str else "keys"
         return Wait(WaitKind.DATA, f"waits for {what} of the {class_of(value)[1]} {printable(text)} to be set")
     if kind == "_multiprocessing.SemLock":
-        return Wait(WaitKind.LOCK, "waits for a lock of multiprocessing, which another process may hold")
+        name = f" {printable(text)}" if is_users_file(frame.f_code.co_filename) else ""
+        return Wait(WaitKind.LOCK, f"waits for the lock{name} of multiprocessing, which another process may hold")
+    if site.called.name == "wait" and class_of(value) in _WORKS:
+        # The recorder tells of a collective; it has no sends and receives of gloo.
+        begun = f"is in {printable(text)}.wait, of a send, receive or collective that it has begun"
+        return Wait(WaitKind.COLLECTIVE, begun)
     if kind == "_thread._ThreadHandle":
         return Wait(WaitKind.LOCK, "waits for the end of another thread")
     if value is UNKNOWN and (site.is_with or site.called.name == "acquire"):
-        return Wait(WaitKind.LOCK, f"waits for {_title(text)}; which thread holds it is not known")
+        return Wait(WaitKind.LOCK, f"waits for {_title(text, frame)}; which thread holds it is not known")
     return None
 
 

@@ -28,13 +28,17 @@ _COUNTS = ("memory.events", "memory.oom_control")
 
 
 def read_proc(path: str, most: int = 65536) -> str:
-    """Return the beginning of a file of /proc or of a control group; empty if it can't be read."""
+    """Return a file of /proc or of a control group, of so many bytes at most; empty if it can't be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError):
         return ""
     try:
-        return os.read(descriptor, most).decode("utf-8", "surrogateescape")
+        # The kernel gives a page at a time.
+        found = os.read(descriptor, most)
+        while len(found) < most and (more := os.read(descriptor, most - len(found))):
+            found += more
+        return found.decode("utf-8", "surrogateescape")
     except OSError:
         return ""
     finally:

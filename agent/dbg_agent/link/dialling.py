@@ -89,7 +89,8 @@ LAST_REFUSED_SECONDS = 3.0
 """The upper bound if a broker refuses the rank: each attempt costs the broker a handshake."""
 
 LAST_HUNG_UP_SECONDS = 16.0
-"""The upper bound if a broker hangs up before a word, as it does if too many come: each costs the others time."""
+"""The upper bound if a broker hangs up before a word, as it does if too many come: each costs the others time.
+Ranks of a large job use all the time that a busy broker takes for them, up to this, from the first such attempt on."""
 
 BESIDE_SECONDS = 0.5, 1.5
 """Bounds of the random pause between attempts beside a silent connection; each attempt itself has two seconds."""
@@ -265,7 +266,12 @@ class Dialler:
         return random.uniform(0, self._for_all()) if self._for_all() > FIRST_BACKOFF_SECONDS else 0.0  # noqa: S311
 
     def _usual_patience(self) -> float:
-        return max(OPEN_SECONDS, min(LAST_OPEN_SECONDS, self._world_size() / SERVED_PER_SECOND))
+        return max(OPEN_SECONDS, min(LAST_OPEN_SECONDS, self.served_seconds))
+
+    @property
+    def served_seconds(self) -> float:
+        """Return the seconds that a busy broker takes for all ranks of the job."""
+        return self._world_size() / SERVED_PER_SECOND
 
     def _for_all(self) -> float:
         return min(LAST_BACKOFF_SECONDS, self._world_size() / NEWCOMERS_PER_SECOND)
@@ -278,8 +284,9 @@ class Dialler:
         if isinstance(error, Busy):
             return pause_when_busy(error)
         last = LAST_BACKOFF_SECONDS if error is None or isinstance(error, BrokerUnreachable) else LAST_REFUSED_SECONDS
-        last = LAST_HUNG_UP_SECONDS if isinstance(error, HungUp) else last
         longest = max(2 * self._for_all(), min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))
+        if isinstance(error, HungUp):
+            longest = min(LAST_HUNG_UP_SECONDS, max(self.served_seconds, FIRST_BACKOFF_SECONDS * 2**self._attempt))
         longest = self._handover.bound(longest, time.monotonic())
         return random.uniform(0, longest)  # noqa: S311 - no secret
 

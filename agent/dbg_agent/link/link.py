@@ -24,6 +24,7 @@ from dbg_wire.errors import (
     BrokerUnreachable,
     Busy,
     DbgError,
+    HungUp,
     PeerError,
     Refused,
     SilentFile,
@@ -372,6 +373,8 @@ class Link:
             connection = await dialler.dial()
         except DbgError as error:
             self._failed(error)
+            if isinstance(error, HungUp):
+                self._promise(2 * dialler.served_seconds)
             return error
         problem: DbgError | None = None
         while connection is not None:
@@ -498,7 +501,13 @@ class Link:
         with self._status:
             self._registration.problem = error
             if isinstance(error, Busy):
-                self._registration.busy_until = time.monotonic() + error.later + SLOT_SECONDS
+                self._promise(error.later + SLOT_SECONDS)
+            self._status.notify_all()
+
+    def _promise(self, seconds: float) -> None:
+        """Have the program wait for so long at least for a broker that has others to serve first."""
+        with self._status:
+            self._registration.busy_until = time.monotonic() + seconds
             self._status.notify_all()
 
     def _disconnected(self) -> None:

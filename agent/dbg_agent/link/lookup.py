@@ -38,7 +38,6 @@ def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: O
     """
     seeker = Seeker(
         role="rank",
-        who="rank",
         argument_name="the argument broker=",
         read_rendezvous=lambda path: read_if_there(path, read_secret, partial(_unreadable, path)),
         read_token=read_secret,

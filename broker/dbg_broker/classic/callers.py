@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import ipaddress
 import re
 import socket
 import struct
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+
+from dbg_wire.finding.endpoint import ip_of, is_loopback_host
 
 MAX_CALLERS = 256
 """Stock sessions at once: no user has more scripts without an agent, and each may keep nearly 1 MiB of its screen."""
@@ -145,7 +146,7 @@ def party_of(peer: object, own: object, own_user: int) -> tuple[str, bool]:
     """Return a caller's party, which is its address or its user on this host, and whether it is ``own_user``."""
     if not (isinstance(peer, tuple) and isinstance(own, tuple)):
         return "?", False
-    if not _ip(str(peer[0])).is_loopback:
+    if not is_loopback_host(str(peer[0])):
         return str(peer[0]), False
     user = user_of((str(peer[0]), int(peer[1])), (str(own[0]), int(own[1])))
     return f"user {user}", user == own_user
@@ -156,7 +157,9 @@ def user_of(peer: Address, own: Address) -> int | None:
 
     The kernel looks for this socket alone, in microseconds: reading /proc takes tens of milliseconds on a busy host.
     """
-    source, target = _ip(peer[0]), _ip(own[0])
+    source, target = ip_of(peer[0]), ip_of(own[0])
+    if source is None or target is None:
+        return None
     family = socket.AF_INET if source.version == 4 else socket.AF_INET6
     ends = _PORTS.pack(peer[1], own[1]) + source.packed.ljust(16, b"\0") + target.packed.ljust(16, b"\0")
     request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, _ALL_STATES) + ends + _NO_INTERFACE_NO_COOKIE
@@ -171,11 +174,3 @@ def user_of(peer: Address, own: Address) -> int | None:
             user: int = _ANSWER_USER.unpack_from(answer, _HEADER.size)[0]
             return user
     return None
-
-
-def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    try:
-        found = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return ipaddress.IPv4Address(0)
-    return getattr(found, "ipv4_mapped", None) or found

@@ -13,31 +13,19 @@ from dbg_broker.classic.session import QUIET_SECONDS, ClassicSession, SessionOut
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import Notice, Report
+from dbg_wire.sequences import QueryFilter, TextFilter
 from dbg_wire.tables.engines import PUDB
 
 _SWITCH = re.compile(rb"\x1b\[\?(?:47|1047|1049)([hl])")
 _BEGUN_SWITCH = re.compile(rb"\x1b(?:\[(?:\?(?:4|47|1|10|104|1047|1049)?)?)?\Z")
 
-_QUERY = re.compile(
-    rb"\x1b\[[?>=]?[0-9;]*\$p"  # state of a mode
-    rb"|\x1b\[[?>=]?[0-9;]*[cn]"  # device attributes, position of the cursor
-    rb"|\x1b\[>[0-9;]*q"  # version
-    rb"|\x1b\[\?u"  # keyboard protocol
-    rb"|\x1b\][0-9]+;\?(?:\x07|\x1b\\)"  # colour
-    rb"|\x05"
-)
-_SEQUENCE = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
-)
-
 _MOVE = re.compile(
     r"\x1b\[([0-9]*)(?:;([0-9]*))?H|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]|([\x00-\x1f]+)|([^\x00-\x1f]+)"
 )
 _BEGUN_MOVE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[ -/]*)?\Z")
-_BEGUN_TEXT = re.compile(_BEGUN_MOVE.pattern + r"|\r\Z")
 
 MAX_HELD = 64
-"""Characters held of a sequence that is not complete; the sequences that are looked for have a dozen."""
+"""Characters held of a move that is not complete; those that are looked for have a dozen."""
 
 MAX_KEPT = 768 * limits.KIB
 """Bytes kept of a screen since it began, some 200 redraws; more would not fit into the queue of the terminal that they
@@ -187,23 +175,9 @@ def _width(char: str) -> int:
 
 def without_queries(data: bytes) -> bytes:
     """Return a screen's bytes without queries, which every terminal that gets the bytes would answer."""
-    return _QUERY.sub(b"", data)
-
-
-class PlainText:
-    """Decoder of a program's prints that drops sequences and all control characters except line ends and tabs."""
-
-    def __init__(self) -> None:
-        self._rest = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def feed(self, data: bytes) -> str:
-        """Return the text that is complete."""
-        text = self._rest + self._decoder.decode(data)
-        begun = _BEGUN_TEXT.search(text)
-        end = begun.start() if begun and len(text) - begun.start() <= MAX_HELD else len(text)
-        text, self._rest = text[:end], text[end:]
-        return _SEQUENCE.sub("", text).replace("\r\n", "\n")
+    drawing = QueryFilter()
+    # The rest of a sequence that has begun comes with the next bytes.
+    return drawing.feed(data) + data[len(data) - drawing.held_back :]
 
 
 class Prints:
@@ -255,7 +229,7 @@ class ScreenSession(ClassicSession):
         self._kept = bytearray()
         self._setup = 0
         self._is_cut = False
-        self._text = PlainText()
+        self._text = TextFilter(colors=False)
         self._printed = Prints()
         self._has_printed = False
         self._page_is_open = False
@@ -370,4 +344,4 @@ class ScreenSession(ClassicSession):
 
 def _lines(text: str) -> bytes:
     """Return text for a raw terminal, where a line feed alone doesn't return to the first column."""
-    return text.replace("\n", "\r\n").encode("utf-8", "replace")
+    return text.replace("\r\n", "\n").replace("\n", "\r\n").encode("utf-8", "replace")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import re
 import secrets
@@ -25,6 +24,7 @@ from dbg_broker.hub import departures, from_ranks
 from dbg_broker.hub.state import Hub, refuse
 from dbg_dial.waiting import within
 from dbg_wire.errors import printable
+from dbg_wire.finding.endpoint import is_loopback_host
 from dbg_wire.messages import Dialled, RefusalCode
 
 MAX_ENDED = 64
@@ -73,24 +73,12 @@ class SessionNumbers:
             del self._taken[host]
 
 
-def is_loopback(address: str) -> bool:
-    """Tell whether an address, or ``localhost``, is this host's loopback; no other name is looked up."""
-    if address.lower() == "localhost":
-        return True
-    try:
-        found = ipaddress.ip_address(address.strip("[]"))
-    except ValueError:
-        return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return (mapped or found).is_loopback
-
-
 def host_name(address: str, own_name: str) -> str:
     """Return the name that ranks on the host with this address most likely use for it.
 
     It is the short name, or the address if no name is found. The look-up may wait for the network.
     """
-    if is_loopback(address):
+    if is_loopback_host(address):
         return short_name(own_name)
     try:
         name = socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0]
@@ -153,7 +141,7 @@ class StockSessions:
 
     def dial(self, terminal: int, host: str, port: int) -> None:
         """Connect to a stock ``remote_pdb`` on the loopback; the terminal is told the session's key, or what failed."""
-        if not is_loopback(host):
+        if not is_loopback_host(host):
             self._refuse(
                 terminal, f"{printable(host, 80)} is no loopback address; the broker dials those of its host only"
             )
@@ -183,7 +171,7 @@ class StockSessions:
                 self._send_away(self._connections[-goes.number])
         if connection.number not in self._connections:
             return
-        if is_loopback(address):
+        if is_loopback_host(address):
             connection.call.host = short_name(self._own_name)
         elif self._lookups.acquire(blocking=False):
             # A daemon thread, since a name server that doesn't answer must not delay the broker's exit.
@@ -192,8 +180,14 @@ class StockSessions:
             connection.call.host = plain_address(address)
 
     def left(self, connection: ClassicConnection) -> None:
-        """Forget a connection that has ended."""
-        self._forget(connection)
+        """Forget a connection that has ended, or is about to; a second call does nothing."""
+        self.turns.forget(connection.number)
+        self._connections.pop(connection.number, None)
+        name, connection.call.listed_as = connection.call.listed_as, None
+        if name is not None:
+            self._numbers.give_back(*name)
+        for place in [place for place, dialled in self._dialled.items() if dialled is connection]:
+            del self._dialled[place]
 
     def ended(self, key: str) -> None:
         """Keep a listed session that has ended on the list, and take one off that ended long ago."""
@@ -237,20 +231,11 @@ class StockSessions:
         count = len(self._connections) - 1
         logger.warning("%d classic connections are open; the one from %s is closed", count, connection.peer)
         connection.refuse_in_words(f"the broker holds {count} classic connections and can take no more")
-        self._forget(connection)
+        self.left(connection)
 
     def _take_turn(self, number: int) -> tuple[int, bool]:
         connection = self._connections.get(number)
         return (0, False) if connection is None else connection.take_turn()
-
-    def _forget(self, connection: ClassicConnection) -> None:
-        self.turns.forget(connection.number)
-        self._connections.pop(connection.number, None)
-        name, connection.call.listed_as = connection.call.listed_as, None
-        if name is not None:
-            self._numbers.give_back(*name)
-        for place in [place for place, dialled in self._dialled.items() if dialled is connection]:
-            del self._dialled[place]
 
     def _look_up(self, connection: ClassicConnection, address: str) -> None:
         """Find a host's name, in a thread of its own."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import enum
 import json
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.errors import printable
 from dbg_wire.messages import Hang
-from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.records.ranks import Place, RankState, signal_name
 from dbg_wire.targets.rank_set import format_ranks
 
 MAX_SENTENCE = 500
@@ -124,7 +123,7 @@ class RankSnapshot:
         status = self.rank.end.exit
         if self._stop is not None or status is None:
             return "crashed"
-        return f"ended with status {status}" if status >= 0 else f"was killed by {_signal_name(-status)}"
+        return f"ended with status {status}" if status >= 0 else f"was killed by {signal_name(-status)}"
 
 
 def of_ranks(kind: EventKind, seen: Sequence[RankSnapshot], at: float) -> Event:
@@ -176,10 +175,3 @@ def _what(kind: EventKind, seen: RankSnapshot) -> str:
     if kind is EventKind.STOP:
         return f"stopped{at}"
     return f"{seen.way}{at}{f': {seen.error}' if seen.error else ''}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -13,8 +13,9 @@ from functools import partial
 
 from dbg_broker.events import event
 from dbg_broker.events.event import Event, EventKind, RankSnapshot
+from dbg_broker.quotas import LruMap
 from dbg_broker.ranks.failures import has_failed
-from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_broker.timers import Timers
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Hang
@@ -30,15 +31,13 @@ SELDOM_SECONDS = 600.0
 """Seconds in which the same hang, or refusals of the same host, are told once."""
 
 MAX_RUNS = 1000
-"""Runs of which it is known what was told; of more the oldest is forgotten."""
+"""Runs of which it is known what was told; of more the one of which nothing happened for longest is forgotten."""
 
 MAX_SELDOM = 20
 """Hangs that are told within SELDOM_SECONDS, and hosts likewise; a scan from many addresses fills nobody's chat."""
 
 BREAK_IN = "interrupt"
 """Reason of a stop that a user has asked for just now."""
-
-_Run = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class Occasions:
     def __init__(self, emit: Callable[[Event], None], timers: Timers) -> None:
         """Call ``emit`` with each event."""
         self._emit, self._clock, self._wall, self._schedule = emit, timers.clock, timers.wall, timers.schedule
-        self._runs: OrderedDict[_Run, _Told] = OrderedDict()
+        self._runs: LruMap[RunName, _Told] = LruMap(MAX_RUNS)
         self._leases: dict[str, int] = {}
         """The stop of each rank whose lease was told to end."""
         self.broker = ""
@@ -116,13 +115,7 @@ class Occasions:
             self._gather(EventKind.LEASE, rank, self._of(rank))
 
     def _of(self, rank: RankRecord) -> _Told:
-        run = rank.identity.job, rank.identity.run
-        told = self._runs.get(run)
-        if told is None:
-            told = self._runs[run] = _Told()
-            if len(self._runs) > MAX_RUNS:
-                self._runs.popitem(last=False)
-        return told
+        return self._runs.use(rank.run, _Told)
 
     def _gather(self, kind: EventKind, rank: RankRecord, told: _Told) -> None:
         """Have an event told soon, of this rank and of those that follow until then."""
@@ -141,7 +134,7 @@ class Occasions:
         if seen:
             told.last[kind] = self._clock()
             told.has_stopped = told.has_stopped or kind is EventKind.STOP
-            if self.speaks_for("/".join(seen[0].rank.family[:2])):
+            if self.speaks_for("/".join(seen[0].rank.run)):
                 self._tell(event.of_ranks(kind, seen, self._wall()))
 
     def _tell(self, said: Event) -> None:

@@ -100,12 +100,12 @@ def new_context() -> ssl.SSLContext:
 
 def present_certificate(home: Path) -> bytes | None:
     """Return the home's certificate in DER form, None if none has been made. Raise BadSecretFile."""
-    return _der_in(home / CERTIFICATE_FILE)
+    return read_der(home / CERTIFICATE_FILE)
 
 
 def next_certificate(home: Path) -> bytes | None:
     """Return the certificate that is served after the next switch, None if there is none. Raise BadSecretFile."""
-    return _der_in(home / NEXT_CERTIFICATE_FILE)
+    return read_der(home / NEXT_CERTIFICATE_FILE)
 
 
 def prepare_next(home: Path) -> bytes:
@@ -136,14 +136,15 @@ def _finish_switch(home: Path) -> None:
     (home / NEXT_CERTIFICATE_FILE).replace(home / CERTIFICATE_FILE)
 
 
-def _der_in(path: Path) -> bytes | None:
+def read_der(path: Path, remedy: str = "remove it") -> bytes | None:
+    """Return the first certificate of a PEM file in DER form, None if there is no such file. Raise BadSecretFile."""
     text = read_private(path, others_may_read=True)
     if text is None:
         return None
     try:
         return first_der(text)
     except ValueError:
-        raise BadSecretFile(f"{printable(str(path))} holds no certificate", "remove it") from None
+        raise BadSecretFile(f"{printable(str(path))} holds no certificate", remedy) from None
 
 
 def _make_and_keep(certificate_path: Path, key_path: Path) -> str:

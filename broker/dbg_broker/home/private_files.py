@@ -95,22 +95,10 @@ def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
 
     Raise BadSecretFile if others can write it, or read it unless they may, or if it can't be read.
     """
-    shown = printable(str(path))
     try:
-        with open_at_once(str(path)) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise BadSecretFile(f"{shown} is not a regular file", _START_AGAIN)
-            check_own(file, str(path), os.geteuid(), others_may_read=others_may_read)
-            content = file.read(MAX_PRIVATE_FILE + 1)
-        if len(content) <= MAX_PRIVATE_FILE:
-            return content.decode("utf-8")
+        return _text_of(path, printable(str(path)), _START_AGAIN, others_may_read=others_may_read)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise BadSecretFile(f"{shown} can't be read ({error.strerror})", _START_AGAIN) from error
-    except UnicodeDecodeError:
-        pass
-    raise BadSecretFile(f"{shown} is too large or not text, so not ours", _START_AGAIN)
 
 
 def read_given(path: Path, option: str, remedy: str, *, others_may_read: bool = False) -> str:
@@ -120,15 +108,30 @@ def read_given(path: Path, option: str, remedy: str, *, others_may_read: bool = 
     """
     named = f"{option} {printable(str(path))}"
     try:
-        with open_at_once(str(path)) as file:
-            mode = check_own(file, str(path), os.geteuid(), others_may_read=others_may_read)
-            if not stat.S_ISREG(mode):
-                raise BadSecretFile(f"{named} is not a regular file", remedy)
-            return file.read(MAX_PRIVATE_FILE).decode("utf-8")
-    except OSError as error:
+        return _text_of(path, named, remedy, others_may_read=others_may_read)
+    except FileNotFoundError as error:
         raise BadSecretFile(f"{named} can't be read ({error.strerror})", remedy) from None
-    except UnicodeDecodeError:
-        raise BadSecretFile(f"{named} is not text", remedy) from None
+
+
+def _text_of(path: Path, named: str, remedy: str, *, others_may_read: bool) -> str:
+    """Return the text of a file that only this user or root can have written. Raise FileNotFoundError, BadSecretFile.
+
+    ``named`` begins the error's sentence, and ``remedy`` ends it.
+    """
+    try:
+        with open_at_once(str(path)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise BadSecretFile(f"{named} is not a regular file", remedy)
+            check_own(file, str(path), os.geteuid(), others_may_read=others_may_read)
+            content = file.read(MAX_PRIVATE_FILE + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BadSecretFile(f"{named} can't be read ({error.strerror})", remedy) from error
+    if len(content) <= MAX_PRIVATE_FILE:
+        with contextlib.suppress(UnicodeDecodeError):
+            return content.decode("utf-8")
+    raise BadSecretFile(f"{named} is too large or not text, so it is a wrong file", remedy)
 
 
 def check_way(home: Path, what: str = "the home", remedy: str = ANOTHER_HOME) -> None:

@@ -87,12 +87,7 @@ class HomeLock:
 def lock(home: Path) -> HomeLock | None:
     """Take the home's lock without waiting; None if another broker has it. Raise BadSecretFile if it can't be made."""
     path = home / LOCK_FILE
-    try:
-        # Opened for writing, since NFS grants an exclusive lock only then.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.fchmod(descriptor, 0o600)
-    except OSError as error:
-        raise BadSecretFile(f"{printable(str(path))} can't be made ({error.strerror})", ANOTHER_HOME) from error
+    descriptor = _open_lock(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -101,7 +96,7 @@ def lock(home: Path) -> HomeLock | None:
         os.close(descriptor)
         if error.errno in _HELD_BY_OTHER:
             return None
-        raise BadSecretFile(f"{printable(str(path))} can't be locked ({error.strerror})", ANOTHER_HOME) from error
+        raise _cant_lock(path, error) from error
     return HomeLock(descriptor, certain=True)
 
 
@@ -112,25 +107,30 @@ def tokens_locked(home: Path) -> Iterator[None]:
     Where the file system has no locks nobody is kept out.
     """
     path = home / TOKENS_LOCK_FILE
+    descriptor = _open_lock(path)
     try:
-        # Opened for writing, since NFS grants an exclusive lock only then.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise BadSecretFile(
-            f"{printable(str(path))} can't be made ({error.strerror})", "make room there, or set DBG_HOME"
-        ) from error
-    try:
-        _wait_for_lock(descriptor, path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in NO_LOCKS_HERE:
+                raise _cant_lock(path, error) from error
         yield
     finally:
         os.close(descriptor)
 
 
-def _wait_for_lock(descriptor: int, path: Path) -> None:
+_MAKE_ROOM = "make room there, or set DBG_HOME"
+
+
+def _open_lock(path: Path) -> int:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Opened for writing, since NFS grants an exclusive lock only then.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.fchmod(descriptor, 0o600)
     except OSError as error:
-        if error.errno not in NO_LOCKS_HERE:
-            raise BadSecretFile(
-                f"{printable(str(path))} can't be locked ({error.strerror})", "set DBG_HOME to another directory"
-            ) from error
+        raise BadSecretFile(f"{printable(str(path))} can't be made ({error.strerror})", _MAKE_ROOM) from error
+    return descriptor
+
+
+def _cant_lock(path: Path, error: OSError) -> BadSecretFile:
+    return BadSecretFile(f"{printable(str(path))} can't be locked ({error.strerror})", ANOTHER_HOME)

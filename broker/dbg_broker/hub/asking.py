@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -29,7 +28,7 @@ from dbg_wire.messages import (
     RankAnswer,
     RefusalCode,
 )
-from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState
+from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState, signal_name
 
 MAX_QUESTIONS = 16
 """Questions of one terminal that are open or not yet read: no client asks more at once."""
@@ -222,10 +221,7 @@ def _place(rank: RankRecord, before: str) -> str:
 
 def _how_it_ended(rank: RankRecord) -> str:
     if rank.end.exit is not None and rank.end.exit < 0:
-        try:
-            return f"killed by {signal.Signals(-rank.end.exit).name} {rank.end.cause}".rstrip()
-        except ValueError:
-            return f"killed by signal {-rank.end.exit}"
+        return f"killed by {signal_name(-rank.end.exit)} {rank.end.cause}".rstrip()
     without = f" {WITHOUT_TRACEBACK}" if rank.end.detail == WITHOUT_TRACEBACK else ""
     return f"exited{with_status(rank)}{without}"
 

@@ -63,6 +63,8 @@ def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
         return
     if is_dead(rank.process.pid):
         hub.ranks.registry.found_dead(rank, now)
+        if hub.cluster is not None and rank.is_orphan:
+            hub.cluster.adopt(rank)
         hub.rank_changed(rank)
         note_failure(hub, rank)
     else:

@@ -144,8 +144,7 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
         link.guard_of = message.key
         if hub.cluster is not None and message.key not in hub.ranks.links and (rank.is_orphan or not rank.fence):
             # Only its guard has come to a broker: what it tells is told to the others as well.
-            hub.ranks.registry.adopt(rank)
-            hub.cluster.registered(rank)
+            hub.cluster.adopt(rank)
         hub.welcome(link.connection, rank.address, rank.child)
     former, hub.ranks.guards[message.key] = hub.ranks.guards.get(message.key), link
     if former is not None and former is not link:

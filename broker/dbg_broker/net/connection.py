@@ -27,7 +27,7 @@ from dbg_broker.net.http import (
     switching,
     upgrade_of,
 )
-from dbg_broker.net.outbox import OutgoingFrames
+from dbg_broker.net.outbox import Outbox
 from dbg_broker.net.reputation import network_of
 from dbg_broker.net.transport import UNREAD_BYTES, SocketTransport
 from dbg_broker.net.turns import Account
@@ -67,7 +67,7 @@ class PeerConnection:
         "_incoming",
         "_is_closing",
         "_is_resting",
-        "_outgoing",
+        "_outbox",
         "_owner",
         "_transport",
         "_waits_its_turn",
@@ -93,7 +93,7 @@ class PeerConnection:
         self._owner = owner
         self._transport: SocketTransport | None = None
         self._websocket: WebSocket | None = None
-        self._outgoing = OutgoingFrames(now)
+        self._outbox = Outbox(now)
         self._is_closing = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None
@@ -109,7 +109,7 @@ class PeerConnection:
 
     def connection_made(self, transport: SocketTransport) -> None:
         """Take the transport."""
-        self._transport = self._outgoing.transport = transport
+        self._transport = self._outbox.transport = transport
 
     def handshake_waits(self, transport: SocketTransport) -> None:
         """Have a TLS handshake go on when it is its turn."""
@@ -196,11 +196,11 @@ class PeerConnection:
 
     def pause_writing(self) -> None:
         """Hold frames back."""
-        self._outgoing.is_paused = True
+        self._outbox.is_paused = True
 
     def resume_writing(self) -> None:
         """Go on with the frames that wait."""
-        self._outgoing.is_paused = False
+        self._outbox.is_paused = False
         try:
             self._pump()
         except Exception as error:
@@ -213,7 +213,7 @@ class PeerConnection:
             self._abort_handle.cancel()
         if self._transport is not None and self._transport.is_shaking and not self._is_closing:
             self._note_failure("it ended during the TLS handshake")
-        self._transport = self._outgoing.transport = None
+        self._transport = self._outbox.transport = None
         if self._is_closing:
             self._drop_incoming()
         if not self._incoming and not self._has_frames:
@@ -229,7 +229,7 @@ class PeerConnection:
             self._note_failure("it ended before a request")
         self._is_closing = True
         self.is_open = False
-        self._outgoing.clear()
+        self._outbox.clear()
         if self._websocket is not None:
             self._websocket.forget()
         try:
@@ -305,7 +305,7 @@ class PeerConnection:
         if isinstance(switched, HttpAnswer):
             self.respond(switched)
             return
-        self._outgoing.write(switched)
+        self._outbox.write(switched)
         self._websocket = WebSocket()
         self.is_open = True
         if self._transport is not None and answer.role is not Role.RANK:
@@ -348,7 +348,7 @@ class PeerConnection:
     @property
     def is_ready(self) -> bool:
         """Tell whether a frame sent now would not wait."""
-        return self.is_open and not self._is_closing and self._outgoing.is_free
+        return self.is_open and not self._is_closing and self._outbox.is_free
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Send a control message as :meth:`send_control` does."""
@@ -365,7 +365,7 @@ class PeerConnection:
         Tell whether it was taken.
         """
         frame = pack_data(data)
-        return self.is_open and self._outgoing.has_room(len(frame) + reserve) and self.send_control(frame)
+        return self.is_open and self._outbox.has_room(len(frame) + reserve) and self.send_control(frame)
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
         """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
@@ -374,14 +374,14 @@ class PeerConnection:
         """
         if not self.is_open or self._is_closing:
             return False
-        if self._outgoing.send_control(frame, instead_of):
+        if self._outbox.send_control(frame, instead_of):
             return True
         self._owner.handlers.overflowed(self)
         return False
 
     def send_output(self, frame: bytes, most: int | None = None) -> bool:
         """Send terminal output, or let it wait beside no more than ``most`` bytes; False if it was dropped."""
-        return self.is_open and not self._is_closing and self._outgoing.send_output(frame, most)
+        return self.is_open and not self._is_closing and self._outbox.send_output(frame, most)
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
         """Close with a code and a sentence; what waits goes out before, unless ``flush`` is False."""
@@ -392,8 +392,8 @@ class PeerConnection:
             self.abort()
             return
         if flush:
-            self._outgoing.flush()
-        self._outgoing.clear()
+            self._outbox.flush()
+        self._outbox.clear()
         self._is_closing = True
         websocket.close(code, printable(reason, 60).encode()[:120].decode("utf-8", "ignore"))
         self._write_answers(websocket)
@@ -408,7 +408,7 @@ class PeerConnection:
     def ping(self) -> None:
         """Ask the peer for a sign of life, unless the ping would have to wait."""
         if self.is_ready and self._websocket is not None:
-            self._outgoing.write(PING)
+            self._outbox.write(PING)
 
     def rest(self, seconds: float) -> None:
         """Read nothing for a while."""
@@ -420,16 +420,16 @@ class PeerConnection:
 
     def missed_output(self) -> bool:
         """Tell, once, that output was dropped and the peer can take a repaint."""
-        return self.is_ready and self._outgoing.missed()
+        return self.is_ready and self._outbox.missed()
 
     def is_stalled(self, now: float, seconds: float) -> bool:
         """Tell whether the peer has taken nothing for ``seconds`` although things wait."""
-        return not self._is_closing and self._outgoing.is_stalled(now, seconds)
+        return not self._is_closing and self._outbox.is_stalled(now, seconds)
 
     @property
     def waiting_bytes(self) -> int:
         """Return how many bytes wait for the peer, in the outbox and in the transport."""
-        return self._outgoing.waiting_bytes
+        return self._outbox.waiting_bytes
 
     def seconds_since_ack(self) -> float:
         """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
@@ -440,7 +440,7 @@ class PeerConnection:
     def _pump(self) -> None:
         if self._is_closing or self._transport is None:
             return
-        self._outgoing.pump()
+        self._outbox.pump()
         if self.is_ready:
             self._owner.handlers.drained(self)
 
@@ -449,9 +449,9 @@ class PeerConnection:
         transport = self._transport
         if transport is None:
             return
-        if self._outgoing.write_to_end(websocket.data_to_send()):
+        if self._outbox.write_to_end(websocket.data_to_send()):
             self._end_output(transport)
-        if not transport.is_closing and self._outgoing.held > limits.MAX_VIEWER_BACKLOG:
+        if not transport.is_closing and self._outbox.held > limits.MAX_VIEWER_BACKLOG:
             # The peer sends pings without end and doesn't read the answers.
             self.abort()
 
@@ -459,7 +459,7 @@ class PeerConnection:
         """Answer the request, and end the connection."""
         if self._transport is None:
             return
-        self._outgoing.write(answer_bytes(answer, with_body=with_body))
+        self._outbox.write(answer_bytes(answer, with_body=with_body))
         self._end_output(self._transport)
 
     def _end_output(self, transport: SocketTransport) -> None:

@@ -140,10 +140,9 @@ class Connections:
 
     # ------------------------------------------------------------------------------------------------------ newcomers
 
-    @property
-    def can_accept(self) -> bool:
-        """Tell whether one more connection may come now."""
-        return self.arrivals.has_room(self.timers.clock())
+    def can_accept(self, in_kernel: Callable[[], int]) -> bool:
+        """Tell whether one more connection may come now; ``in_kernel`` returns how many wait to be accepted."""
+        return self.arrivals.has_room(self.timers.clock(), in_kernel)
 
     def make_room(self, error: OSError) -> bool:
         """Have a descriptor free for an accept that found none: a spare one, or soon that of the oldest newcomer.
@@ -165,16 +164,15 @@ class Connections:
     def accepted(self, connection: PeerConnection) -> None:
         """Count a connection until its first message; if too many wait, one of them is closed."""
         logger.debug("connection %d comes from %s", connection.number, connection.peer)
-        given_up = self.arrivals.come(connection.number, connection, connection.network, self.timers.clock())
-        if given_up is not None:
-            other, budget = given_up
-            if budget is None:
-                self._turn_back(other)
-            else:
-                self._give_up(other, budget, "too many connections wait")
+        too_many = self.arrivals.come(connection.number, connection, connection.network, self.timers.clock())
+        if too_many is not None:
+            self._close_one(*too_many)
 
-    def _turn_back(self, connection: PeerConnection) -> None:
-        """Close a connection for which there is no place in line; its peer has done nothing wrong, and comes again."""
+    def _close_one(self, connection: PeerConnection, budget: Budget | None) -> None:
+        """Close one of those that wait; without a bound its peer has done nothing wrong, and comes again."""
+        if budget is not None:
+            self._give_up(connection, budget, "too many connections wait")
+            return
         self.meters.budgets.hit(Payer.STRANGER, Budget.WAITING)
         self.arrivals.leave(connection.number)
         connection.stranger.has_failed = True
@@ -262,8 +260,8 @@ class Connections:
         now = self.timers.clock()
         self.descriptors.refill()
         self.arrivals.pace.look(self.meters.handshakes, len(self.arrivals), now)
-        while (oldest := self.arrivals.surplus(now)) is not None:
-            self._give_up(oldest, Budget.WAITING, "too many connections wait")
+        while (too_many := self.arrivals.surplus(now)) is not None:
+            self._close_one(*too_many)
         for connection in self.arrivals.overdue(now, limits.HANDSHAKE_SECONDS):
             reason = f"no first message within {limits.HANDSHAKE_SECONDS:g} s"
             self._give_up(connection, Budget.HANDSHAKE_SECONDS, reason)

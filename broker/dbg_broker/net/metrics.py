@@ -148,7 +148,6 @@ def metrics(meters: Meters, gauges: Gauges, times: LoopTimes) -> str:
     parts = (
         _gauges(gauges),
         _counters(meters),
-        _audited(meters.audit_lost()),
         _recorded(gauges.recorded),
         _of_cluster(gauges.cluster),
         _histograms(times),
@@ -186,12 +185,8 @@ def _counters(meters: Meters) -> Iterable[str]:
     yield from _one("dropped_frames_total", "counter", "Frames dropped for slow terminals.", meters.dropped_frames)
     yield from _one("repaints_total", "counter", "Repaints asked of ranks.", meters.repaints)
     yield from _one("slow_disconnects_total", "counter", "Terminals that did not keep up.", meters.disconnected)
-
-
-def _audited(lost: int) -> Iterable[str]:
-    yield from _one(
-        "audit_lost_total", "counter", "Entries that the audit log has not, as a disk was slow or full.", lost
-    )
+    lost = "Entries that the audit log has not, as a disk was slow or full."
+    yield from _one("audit_lost_total", "counter", lost, meters.audit_lost())
 
 
 def _recorded(recorded: Recorded | None) -> Iterable[str]:

@@ -42,6 +42,10 @@ WATCHERS_SHARE = 0.875
 AT_ONCE_SECONDS = 0.5
 """Seconds that the broker takes for the first messages of all that it has admitted."""
 
+LINE_SECONDS = 4.0
+"""Seconds for which a newcomer waits for its turn at most, in the kernel and here: a rank that knows several brokers
+gives up after six. What the broker has done for one that gave up is lost, and TLS is most of what a rank costs."""
+
 FEW_OF_ADDRESS = 64
 """Connections of an address that wait without turning the last of them back: the ranks of several hosts."""
 
@@ -123,6 +127,8 @@ class _Arrival(Generic[C]):
     connection: C
     came: float
     address: str
+    is_answered: bool = False
+    """Whether the costly part of its TLS handshake is over."""
 
 
 @dataclass(slots=True)
@@ -137,8 +143,9 @@ class Arrivals(Generic[C]):
     """Connections without a first message, by number, in the order in which they came.
 
     Each either owes bytes or waits for its turn here. One that owes them for long is closed for a newcomer: what was
-    spent on those that wait for their turn would be lost. If there is none, newcomers wait in the kernel, unless one
-    address has more than FEW_OF_ADDRESS: the last one there is turned back then, which may be the newcomer.
+    spent on those that wait for their turn would be lost. If there is none, newcomers wait in the kernel, unless that
+    would take longer than LINE_SECONDS, or one address has more than FEW_OF_ADDRESS: the last one of the address with
+    most is turned back then, which may be the newcomer.
 
     ``lacks`` returns why newcomers are refused at present, empty if they are not: no more than FEW_WAIT may wait then.
     """
@@ -178,16 +185,34 @@ class Arrivals(Generic[C]):
         """Return all that wait."""
         return [arrival.connection for arrival in self._waiting.values()]
 
-    def has_room(self, now: float) -> bool:
-        """Tell whether one more may come: there is a free place, or one that may be closed for it."""
+    def has_room(self, now: float, in_kernel: Callable[[], int]) -> bool:
+        """Tell whether one more may come: there is a free place, or one that may be closed for it.
+
+        ``in_kernel`` returns how many wait to be accepted.
+        """
         if len(self) < self._places or self.oldest(now) is not None:
+            return True
+        if self._lacks():
+            # Nobody is turned back who is to hear what the broker lacks.
+            return False
+        if len(self) + in_kernel() > self.pace.in_line:
             return True
         # One that has said nothing yet may have had its time in a moment.
         return not self._silent and self._most > FEW_OF_ADDRESS
 
-    def surplus(self, now: float) -> C | None:
-        """Return the connection to close because more wait than may now; None if none is to be closed yet."""
-        return self.oldest(now) if len(self) > self._places else None
+    def surplus(self, now: float) -> tuple[C, Budget | None] | None:
+        """Return a connection to close because more wait than may now; None if none is to be closed yet.
+
+        With it comes the bound that is reached, or None for one that has done nothing wrong, and on which little was
+        spent.
+        """
+        if len(self) <= self._places:
+            return None
+        oldest = self.oldest(now)
+        if oldest is not None:
+            return oldest, Budget.WAITING
+        last = self._last_of_most()
+        return None if last.is_answered or self._lacks() else (last.connection, None)
 
     def oldest(self, now: float) -> C | None:
         """Return the connection that has owed bytes for longest, if it has had its time."""
@@ -215,13 +240,14 @@ class Arrivals(Generic[C]):
         if len(self) <= self._places:
             return None
         oldest = self.oldest(now)
-        return (self._last_of_most(), None) if oldest is None else (oldest, Budget.WAITING)
+        return (self._last_of_most().connection, None) if oldest is None else (oldest, Budget.WAITING)
 
     def owes(self, number: int, now: float) -> None:
         """Note that a connection is to go on now that it is answered; an unknown number is no error."""
         arrival = self._waiting.get(number)
         if arrival is not None:
             self.has_said(number)
+            arrival.is_answered = True
             self._answered[number] = now + ANSWERED_PATIENCE_SECONDS
             self._at[arrival.address].owing[number] = None
 
@@ -254,7 +280,7 @@ class Arrivals(Generic[C]):
 
     @property
     def _places(self) -> int:
-        return min(FEW_WAIT, self._capacity.pending) if self._lacks() else self._capacity.pending
+        return min(FEW_WAIT if self._lacks() else self.pace.in_line, self._capacity.pending)
 
     def _resize(self, address: str, before: int) -> None:
         """Note that another number of connections waits at an address."""
@@ -267,10 +293,10 @@ class Arrivals(Generic[C]):
             self._most -= 1
         self._sizes.pop(0, None)
 
-    def _last_of_most(self) -> C:
-        """Return the last connection of the address with most; of several the one that has become so last."""
+    def _last_of_most(self) -> _Arrival[C]:
+        """Return the last one of the address with most; of several the one that has become so last."""
         address = next(reversed(self._sizes[self._most]))
-        return self._waiting[next(reversed(self._at[address].numbers))].connection
+        return self._waiting[next(reversed(self._at[address].numbers))]
 
     def _has_had_its_time(self, number: int, now: float) -> bool:
         return now >= (self._silent.get(number) or self._answered[number])
@@ -288,6 +314,11 @@ class Pace:
     def at_once(self) -> int:
         """Return how many may be between their admission and their first message: a busy broker has more."""
         return max(FEW_AT_ONCE, int(self._rate * AT_ONCE_SECONDS))
+
+    @property
+    def in_line(self) -> int:
+        """Return how many may wait so that each has its turn within LINE_SECONDS."""
+        return max(FEW_AT_ONCE, int(self._rate * LINE_SECONDS))
 
     def look(self, served: int, waiting: int, now: float) -> None:
         """Measure, a few times a second; ``served`` counts all that have been served so far."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dbg_broker.quotas import LruMap, TokenBucket
+from dbg_wire.finding.endpoint import ip_of
 
 MAX_ADDRESSES = 4096
 """Addresses that are remembered, 1 MiB together; of more the one that was seen least lately is forgotten."""
@@ -45,15 +46,10 @@ PAGES_AT_ONCE = 40.0
 
 def network_of(host: str) -> str:
     """Return by what an address is counted, given the host's part of a peer's name."""
-    if ":" not in host:
-        return host
-    try:
-        address = ipaddress.IPv6Address(host.strip("[]").partition("%")[0])
-    except ValueError:
-        return host
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
+    address = ip_of(host) if ":" in host else None
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
+    return host if address is None else str(address)
 
 
 @dataclass(slots=True)

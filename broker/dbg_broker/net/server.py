@@ -8,6 +8,7 @@ import logging
 import socket
 import ssl
 import time
+from functools import partial
 
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
@@ -101,7 +102,7 @@ class Server:
 
     def _accept_one(self) -> bool:
         """Accept a connection; return whether there may be another one now."""
-        if not self._owner.can_accept:
+        if not self._owner.can_accept(partial(tcp.unaccepted, self.listener)):
             # The kernel keeps new connections until an accepted one has sent its first message.
             self._accept_later(FULL_SECONDS)
             return False

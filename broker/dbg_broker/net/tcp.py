@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
+import struct
 
 from dbg_dial.tcp import ask_peer
 from dbg_wire import limits
@@ -18,6 +19,15 @@ TERMINAL_UNSENT = 16 * limits.KIB
 
 BACKLOG = 4096
 """Connections that the kernel may hold before accept: with asyncio's 100, 2,000 ranks take seconds to connect."""
+
+_UNACKED = struct.Struct("24xI")
+"""Where Linux puts ``tcpi_unacked`` in ``struct tcp_info``: of a listening socket these are connections to accept."""
+
+
+def unaccepted(listener: socket.socket) -> int:
+    """Return how many connections wait in the kernel to be accepted."""
+    (count,) = _UNACKED.unpack(listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _UNACKED.size))
+    return int(count)
 
 
 def prepare(listener: socket.socket) -> None:

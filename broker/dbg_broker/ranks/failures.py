@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dbg_broker.ranks.broadcast import Broadcast
-from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_wire.messages import Kept
-from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState
+from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState, signal_name
 from dbg_wire.records.record import fitted
 
 FOLLOWS_SECONDS = 60.0
@@ -20,9 +20,6 @@ FOLLOWS_SECONDS = 60.0
 
 EARLY_SECONDS = 1.0
 """Seconds by which the broker may hear of such an end before it hears of the failure: hosts have ways of their own."""
-
-Run = tuple[str, str]
-"""Job and run: the ranks that a launcher ends together."""
 
 _SENT_BY_LAUNCHERS = frozenset({signal.SIGTERM, signal.SIGKILL})
 
@@ -46,8 +43,8 @@ class FirstFailures:
     """The first failure of each run that is still listed."""
 
     def __init__(self) -> None:
-        self._first: dict[Run, _Failure] = {}
-        self._runs: dict[str, Run] = {}
+        self._first: dict[RunName, _Failure] = {}
+        self._runs: dict[str, RunName] = {}
 
     def note(self, rank: RankRecord, everybody: Callable[[], Iterable[RankRecord]]) -> list[RankRecord]:
         """Note how a rank has ended; return the ranks whose cause is known by that now.
@@ -56,7 +53,7 @@ class FirstFailures:
         """
         if rank.state is not RankState.EXITED:
             return []
-        run = rank.identity.job, rank.identity.run
+        run = rank.run
         first = self._first.get(run)
         if not has_failed(rank) or (first is not None and first.key != rank.key and first.at <= rank.end.left):
             return [rank] if _explain(rank, first) else []
@@ -66,7 +63,7 @@ class FirstFailures:
         self._forget_run(run)
         self._first[run] = failure
         self._runs[rank.key] = run
-        others = (other for other in everybody() if (other.identity.job, other.identity.run) == run)
+        others = (other for other in everybody() if other.run == run)
         return [other for other in others if _explain(other, failure, first)]
 
     def forget(self, key: str) -> None:
@@ -75,7 +72,7 @@ class FirstFailures:
         if run is not None:
             self._forget_run(run)
 
-    def _forget_run(self, run: Run) -> None:
+    def _forget_run(self, run: RunName) -> None:
         failure = self._first.pop(run, None)
         if failure is not None:
             del self._runs[failure.key]
@@ -108,14 +105,7 @@ def _how(rank: RankRecord) -> str:
     status = rank.end.exit or 0
     if status > 0:
         return f"rank {rank.identity.rank} had exited with status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    return f"rank {rank.identity.rank} was killed by {name}"
-
-
-_Run = tuple[str, str]
+    return f"rank {rank.identity.rank} was killed by {signal_name(-status)}"
 
 
 @dataclass(slots=True)
@@ -132,16 +122,16 @@ class CrashedRanks:
     """The ranks of each run, and which of them are kept. The length is the number of runs."""
 
     def __init__(self) -> None:
-        self._launches: dict[_Run, _Launch] = {}
-        self._run_of: dict[str, _Run] = {}
-        self._due: dict[_Run, None] = {}
+        self._launches: dict[RunName, _Launch] = {}
+        self._run_of: dict[str, RunName] = {}
+        self._due: dict[RunName, None] = {}
 
     def __len__(self) -> int:
         return len(self._launches)
 
     def changed(self, rank: RankRecord) -> bool:
         """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
-        run = (rank.identity.job, rank.identity.run)
+        run = rank.run
         if self._run_of.get(rank.key, run) != run:
             self.forget(rank.key)
         launch = self._launches.setdefault(run, _Launch())
@@ -198,7 +188,7 @@ class CrashedRanks:
             self._launches[run].members.pop(key, None)
             self._drop_empty(key, run)
 
-    def _drop_empty(self, key: str, run: _Run) -> None:
+    def _drop_empty(self, key: str, run: RunName) -> None:
         launch = self._launches[run]
         if key not in launch.members and key not in launch.kept:
             self._run_of.pop(key, None)

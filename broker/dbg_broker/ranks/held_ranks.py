@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dbg_broker.ranks.broadcast import Broadcast
-from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_broker.ranks.registry import Registry
 from dbg_wire.messages import Chosen, ChosenRank, Waiting
 from dbg_wire.records.ranks import RankState
@@ -25,7 +25,6 @@ MAX_WAITED_FOR = 1_000_000
 """Ranks that others wait for, in all groups together: 240 bytes each. Five jobs of 4,096 ranks, half of each held for
 the other half, come to a hundredth of it."""
 
-_Run = tuple[str, str]
 _HoldStatus = tuple[ChosenRank, float]
 """How far a rank is, and when it ended if it did."""
 
@@ -38,7 +37,7 @@ class _WaitingGroup:
     ``changed`` are numbers of ranks that all have to be told of, and ``sent`` is what was told last of each.
     """
 
-    run: _Run
+    run: RunName
     site: str
     ranks: tuple[int, ...]
     informed: dict[str, None] = field(default_factory=dict)
@@ -47,7 +46,7 @@ class _WaitingGroup:
     sent: dict[int, _HoldStatus] = field(default_factory=dict)
 
     @property
-    def name(self) -> tuple[_Run, str, tuple[int, ...]]:
+    def name(self) -> tuple[RunName, str, tuple[int, ...]]:
         return self.run, self.site, self.ranks
 
 
@@ -56,10 +55,10 @@ class HeldRanks:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._keys: dict[tuple[_Run, int], str] = {}
-        self._places: dict[str, tuple[_Run, int]] = {}
-        self._groups: dict[tuple[_Run, str, tuple[int, ...]], _WaitingGroup] = {}
-        self._concerned: defaultdict[tuple[_Run, int], dict[_WaitingGroup, None]] = defaultdict(dict)
+        self._keys: dict[tuple[RunName, int], str] = {}
+        self._places: dict[str, tuple[RunName, int]] = {}
+        self._groups: dict[tuple[RunName, str, tuple[int, ...]], _WaitingGroup] = {}
+        self._concerned: defaultdict[tuple[RunName, int], dict[_WaitingGroup, None]] = defaultdict(dict)
         self._waiting: dict[str, tuple[_WaitingGroup, Waiting]] = {}
         self._due: dict[_WaitingGroup, None] = {}
         self.size = 0
@@ -67,7 +66,7 @@ class HeldRanks:
 
     def changed(self, rank: RankRecord) -> bool:
         """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
-        run = (rank.identity.job, rank.identity.run)
+        run = rank.run
         if rank.child is None and (rank.is_live or (run, rank.identity.rank) not in self._keys):
             # A rank that ended may still change when a relaunched rank has its number already.
             self._settle(rank.key, (run, rank.identity.rank))
@@ -133,7 +132,7 @@ class HeldRanks:
 
     # ----------------------------------------------------------------------------------------------------------- inner
 
-    def _settle(self, key: str, place: tuple[_Run, int]) -> None:
+    def _settle(self, key: str, place: tuple[RunName, int]) -> None:
         """Note that the rank of this number is this one."""
         before = self._places.get(key)
         if before is not None and before != place and self._keys.get(before) == key:
@@ -141,7 +140,7 @@ class HeldRanks:
         self._places[key] = place
         self._keys[place] = key
 
-    def _wait(self, rank: RankRecord, run: _Run, waits: Waiting | None) -> None:
+    def _wait(self, rank: RankRecord, run: RunName, waits: Waiting | None) -> None:
         before = self._waiting.get(rank.key)
         if before is not None and before[1] == waits and before[0].run == run:
             return

@@ -29,6 +29,9 @@ from dbg_wire.records.record import decode_record, encode_record
 
 logger = logging.getLogger("dbg_broker")
 
+RunName = tuple[str, str]
+"""Job and run: the ranks that a launcher starts and ends together."""
+
 FamilyName = tuple[str, str, str, int]
 """Job, run, host and number: what a rank has in common with its children."""
 
@@ -111,6 +114,11 @@ class RankRecord:
     def identity(self) -> RankIdentity:
         """Return which rank of which job it is."""
         return self.registration.identity
+
+    @property
+    def run(self) -> RunName:
+        """Return which launch of which job it is of."""
+        return self.identity.job, self.identity.run
 
     @property
     def process(self) -> RankProcess:

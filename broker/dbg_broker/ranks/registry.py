@@ -6,7 +6,6 @@ on the number of ranks.
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from dbg_broker.ranks.memory import EndedRanks
 from dbg_broker.ranks.rank_record import FamilyName, RankRecord, digest_of, family_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
-from dbg_wire.records.ranks import LIVE_STATES, NO_SEATS, WITHOUT_TRACEBACK, Place, RankState
+from dbg_wire.records.ranks import LIVE_STATES, NO_SEATS, WITHOUT_TRACEBACK, Place, RankState, signal_name
 from dbg_wire.records.record import Record
 from dbg_wire.states import RankEvent, move_rank
 
@@ -398,11 +397,7 @@ def _sharing(said: Register, texts: LruMap[str, str]) -> Register:
 
 def describe_signal(number: int, core: str, cause: str = "") -> str:
     """Return in words which signal ended a process, who sent it, and where the core is."""
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        name = f"signal {number}"
-    said = f"{name} {cause}" if cause else name
+    said = f"{signal_name(number)} {cause}".rstrip()
     return f"{said}; {core}" if core else said
 
 

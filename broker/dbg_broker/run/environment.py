@@ -98,8 +98,8 @@ def job_environment(
         HOME: home,
         JOB: job,
         TOKEN_FILE: token_file,
-        STOP_AT: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopAt)),
-        STOP_IN: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopIn)),
+        STOP_AT: "\n".join(stop.typed for stop in stops if isinstance(stop, StopAt)),
+        STOP_IN: "\n".join(stop.typed for stop in stops if isinstance(stop, StopIn)),
         RANKS: options.ranks,
         ENGINE: options.engine,
         POST_MORTEM: "1" if options.post_mortem else None,
@@ -107,10 +107,6 @@ def job_environment(
     }
     # The output goes to a file; buffered, it would come there in blocks, long after it was printed.
     return {"PYTHONUNBUFFERED": "1", **environ, **{name: value for name, value in told.items() if value is not None}}
-
-
-def _typed(stop: StopAt | StopIn) -> str:
-    return str(stop).partition(" ")[2]
 
 
 def own_command(module: str, arguments: Sequence[str]) -> list[str]:

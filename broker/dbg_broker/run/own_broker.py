@@ -221,7 +221,7 @@ def _running(home: Path) -> Found | None:
     if rendezvous is not None:
         reason = wrong_host_reason(rendezvous.endpoint, rendezvous.host, socket.gethostname(), who="terminal")
         is_near = reason is None and rendezvous.host == socket.gethostname()
-        if (held is not None and is_near) or (reason is None and _answers(home)):
+        if (held is not None and is_near) or (reason is None and _answers(rendezvous)):
             return Found(
                 rendezvous.url,
                 held,
@@ -247,12 +247,11 @@ def _note_start(home: Path, options: Options, pid: int) -> None:
         write_private(home / STARTED_FILE, format_started(StartedBy(socket.gethostname(), pid, options)))
 
 
-def _answers(home: Path) -> bool:
+def _answers(rendezvous: Rendezvous) -> bool:
     # The import loads TLS and more, which a run with a broker on this host doesn't need.
     from dbg_broker.verbs.broker_client import answers
 
-    rendezvous = read_rendezvous(home)
-    return rendezvous is not None and answers(rendezvous.endpoint, rendezvous.tokens.get("rank"), ANSWER_SECONDS)
+    return answers(rendezvous.endpoint, rendezvous.tokens.get("rank"), ANSWER_SECONDS)
 
 
 def _named(home: str, environ: Mapping[str, str]) -> Found:

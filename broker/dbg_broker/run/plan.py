@@ -98,7 +98,7 @@ def _again(settings: RunSettings, last: Remembered) -> Plan:
         for before, now in zip([*former, *last.breakpoints], [*typed, *breakpoints], strict=True)
         if before.line != now.line
     ]
-    options = replace(last.options, stop_at=tuple(_typed(kept.stop) for kept in typed)).with_changes(given)
+    options = replace(last.options, stop_at=tuple(kept.stop.typed for kept in typed)).with_changes(given)
     check_on_hang(options)
     plan = Plan(
         directory=directory,
@@ -117,10 +117,6 @@ def _summary(plan: Plan) -> str:
     stops = [word for stop in plan.stops for word in str(stop).split(" ", 1)]
     shown = shlex.join([*stops, "--", *plan.command])
     return f"again: dbg-broker run {printable(shown, 500)}"
-
-
-def _typed(stop: StopAt) -> str:
-    return str(stop).partition(" ")[2]
 
 
 def text_of(lines: Sequence[str], number: int) -> str | None:
@@ -241,7 +237,7 @@ def keep_breakpoints(breakpoints: Sequence[Breakpoint], former: Sequence[KeptSto
 def _can_be_told(stop: StopAt) -> bool:
     """Tell whether ranks can read a stop from a line of a variable: a debugger accepts stops that don't fit there."""
     try:
-        return parse_stop_at(str(stop).partition(" ")[2]) == stop
+        return parse_stop_at(stop.typed) == stop
     except BadInput:
         return False
 

@@ -147,17 +147,11 @@ def _absolute_command(text: str, directory: str) -> str:
 
 
 def _check_times(options: RunOptions) -> None:
-    timeout, hang = options.collective_timeout, options.hang_after
-    if not _is_time(timeout):
-        raise BadInput(
-            f"--collective-timeout {printable(timeout or '')!r} is not a number of seconds",
-            f"give one up to {LONGEST_SECONDS:.0f}",
-        )
-    if not _is_time(hang):
-        raise BadInput(
-            f"--hang-after {printable(hang or '')!r} is not a number of seconds",
-            f"give one up to {LONGEST_SECONDS:.0f}",
-        )
+    for name, text in (("--collective-timeout", options.collective_timeout), ("--hang-after", options.hang_after)):
+        if not _is_time(text):
+            raise BadInput(
+                f"{name} {printable(text or '')!r} is not a number of seconds", f"give one up to {LONGEST_SECONDS:.0f}"
+            )
 
 
 def check_on_hang(options: RunOptions) -> None:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from websockets.frames import Opcode
-
 import dbg_dial.find
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.private_files import read_private
@@ -22,7 +20,7 @@ from dbg_broker.home.tokens import load_tokens, proof
 from dbg_broker.net.http import RELOAD, RELOADED_BY_ALL
 from dbg_dial.apart import read_apart
 from dbg_dial.ask import ask_secret
-from dbg_dial.blocking import BlockingDial, NotABroker
+from dbg_dial.blocking import PONG, TEXT, BlockingDial, NotABroker
 from dbg_dial.find import Opening, Seeker
 from dbg_dial.memory import ask_memory
 from dbg_wire.codec import decode, encode
@@ -90,7 +88,6 @@ def find_broker(argument: str | None, home: str, environ: Mapping[str, str], rol
 def _seeker(role: TokenRole, opening: Opening) -> Seeker:
     return Seeker(
         role=role,
-        who="rank" if role == "rank" else "terminal",
         argument_name="the URL",
         read_rendezvous=lambda path: read_private(Path(path)),
         read_token=_token_file_text,
@@ -129,14 +126,6 @@ class BrokerProbe(BlockingDial):
     def __init__(self, endpoint: Endpoint, seconds: float = STEP_SECONDS) -> None:
         super().__init__(endpoint, seconds)
         self._messages: list[Message] = []
-
-    def reach(self) -> None:
-        """Take the first steps: dial, and have the certificate shown, if there is TLS."""
-        self.look_up()
-        self.connect()
-        if self.endpoint.secure:
-            self.secure()
-            self.compare()
 
     def greet(self, name: str) -> Welcome:
         """Exchange the first messages, and return the broker's. Raise Refused."""
@@ -195,12 +184,12 @@ class BrokerProbe(BlockingDial):
     def _receive_frame(self) -> bool:
         """Take the next frame, a message perhaps; return whether it answers a ping."""
         frame = self.next_frame()
-        if frame.opcode is Opcode.TEXT:
+        if frame.opcode == TEXT:
             try:
-                self._messages.append(decode(bytes(frame.data), Sender.BROKER))
+                self._messages.append(decode(frame.data, Sender.BROKER))
             except PeerError as error:
                 raise NotABroker(self.url, error.reason) from None
-        return frame.opcode is Opcode.PONG
+        return frame.opcode == PONG
 
 
 def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
@@ -230,10 +219,7 @@ def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> Reloaded:
     """Have the broker at an address read its tokens anew, shown that it is that broker. Raise BrokerUnreachable."""
     try:
         with BrokerProbe(endpoint, seconds) as probe:
-            probe.look_up()
-            probe.connect()
-            probe.secure()
-            probe.compare()
+            probe.reach()
             return probe.reload(driver)
     except BrokerUnreachable:
         raise
@@ -253,8 +239,12 @@ def notify_broker(home: Path, aside: Callable[[str], None], *, driver: str | Non
     try:
         done = reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home), NOTIFY_SECONDS)
     except BrokerUnreachable as error:
+        others = (
+            ", and so do the others of its cluster; type it in the home of one that serves" if serving.brokers else ""
+        )
         aside(
-            f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: {error}"
+            f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: "
+            f"{error}{others}"
         )
         return ""
     if done.others_wait:

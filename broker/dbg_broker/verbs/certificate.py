@@ -8,15 +8,14 @@ from pathlib import Path
 from dbg_broker.audit.entries import What
 from dbg_broker.audit.writer import note
 from dbg_broker.home.certificate import (
-    first_der,
     next_certificate,
     prepare_next,
     present_certificate,
+    read_der,
     read_validity,
     switch,
     until,
 )
-from dbg_broker.home.private_files import read_private
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.verbs.broker_client import Say, notify_broker
 from dbg_broker.verbs.listening import lines_to_paste
@@ -28,7 +27,10 @@ from dbg_wire.finding.rendezvous import Rendezvous
 def show_certificates(home: Path, file: str | None, say: Say) -> int:
     """Print what a file's certificate says, or those of the home. Raise DbgError."""
     if file is not None:
-        for line in _lines(_der_of(Path(file))):
+        der = read_der(Path(file), "name a PEM file")
+        if der is None:
+            raise BadSecretFile(f"{printable(file)} is not there", "name a PEM file")
+        for line in _lines(der):
             say(line)
         return 0
     present, following = present_certificate(home), next_certificate(home)
@@ -97,17 +99,6 @@ def _lines(der: bytes) -> list[str]:
     names = ", ".join(printable(name) for name in found.names)
     by = "itself" if found.issuer == found.subject else printable(found.issuer)
     return [fingerprint_of(der), f"  {until(found.ends, time.time())}, for {names or 'no host'}, signed by {by}"]
-
-
-def _der_of(path: Path) -> bytes:
-    text = read_private(path, others_may_read=True)
-    try:
-        if text is not None:
-            return first_der(text)
-    except ValueError:
-        pass
-    what = "is not there" if text is None else "holds no certificate"
-    raise BadSecretFile(f"{printable(str(path))} {what}", "name a PEM file")
 
 
 def _shows_another(home: Path) -> Rendezvous | None:

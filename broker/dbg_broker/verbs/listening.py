@@ -66,9 +66,9 @@ def listen_for_peers(where: Listen) -> socket.socket:
     return listen(where.host, last)
 
 
-def listen_for_stock(where: Listen | None) -> socket.socket | None:
-    """Return a socket for stock debuggers, if they are to be taken. Raise PortTaken or CantListen."""
-    return None if where is None else listen(where.host, where.port or 0, "--classic")
+def listen_for_stock(where: Listen) -> socket.socket:
+    """Return a socket for stock debuggers. Raise PortTaken or CantListen."""
+    return listen(where.host, where.port or 0, "--classic")
 
 
 def host_for_others(where: Listen) -> str:
@@ -127,7 +127,7 @@ def announce(
     if settings.record is not None:
         say(f"records each stop in {settings.record.directory}; to play one:  asciinema play FILE")
     if settings.classic is not None and classic is not None:
-        _announce_classic(settings.classic, classic.getsockname()[1], say)
+        _announce_classic(settings.classic.listen, classic.getsockname()[1], say)
         if settings.max_lease is not None:
             say("--max-lease does not hold there: a stock debugger goes on by its own keys alone")
     if not endpoint.secure:

@@ -138,7 +138,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
         if kept is not None:
             settings = replace(settings, listen=address_of(kept))
         listener = ending.enter_context(kept or listen_for_peers(settings.listen))
-        stock = listen_for_stock(settings.classic)
+        stock = None if settings.classic is None else listen_for_stock(settings.classic.listen)
         if stock is not None:
             ending.enter_context(stock)
         endpoint = credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
@@ -212,13 +212,14 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         note = _keep_account(hub, setup, ending)
         if setup.servers is not None:
             await _join(hub, setup, setup.servers, ending)
+        _note_life(hub, setup, note, ending)
         reread = credentials.read_again if credentials.endpoint.secure else None
         reception = Reception(hub, credentials.tokens, reread)
         if hub.cluster is not None:
             hub.cluster.tokens.use = lambda: reception.use(credentials.tokens)
         server = Server(hub.connections, setup.listener, credentials.context, allowed=settings.allowed)
         credentials.show = server.show
-        classic = StockSessions(hub, loop, settings.classic_size)
+        classic = StockSessions(hub, loop, None if settings.classic is None else settings.classic.size)
         memory = None
         if settings.driver_token == "memory":  # noqa: S105 - a word
             memory = await open_socket(home, credentials, os.environ, note)
@@ -249,7 +250,7 @@ async def _join(hub: Hub, setup: _Setup, servers: Servers, ending: contextlib.As
     from dbg_broker.verbs.joining import new_cluster, share_tokens
 
     credentials = setup.credentials
-    hub.cluster = cluster = new_cluster(hub, servers, credentials, tells=bool(setup.settings.on_event))
+    hub.cluster = cluster = new_cluster(hub, servers, credentials, tells=setup.settings.on_event is not None)
     cluster.addresses.write = credentials.tell_others
     credentials.on_shown = cluster.shows
     cluster.tokens.keep = partial(join_issued, setup.home)
@@ -286,24 +287,33 @@ def _new_hub(loop: asyncio.AbstractEventLoop, setup: _Setup, times: LoopTimes) -
 
 def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) -> Callable[[Entry], None]:
     """Begin what tells others of what happens: events, the audit log, recordings. Return what notes an entry."""
-    settings, pid = setup.settings, os.getpid()
-    if settings.on_event:
-        on_event = OnEvent(settings.on_event, os.environ, directory=settings.event_directory)
+    settings = setup.settings
+    if settings.on_event is not None:
+        on_event = OnEvent(settings.on_event.words, os.environ, directory=settings.on_event.directory)
         ending.callback(on_event.close)
         hub.journal.occasions = Occasions(on_event.emit, hub.timers)
     audit = AuditLog(setup.home)
     ending.callback(audit.close)
-    ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))
     quota = LogQuota(audit.note, hub.timers)
     ending.callback(quota.report)
     hub.journal.audit, hub.journal.audits_input = quota.note, settings.audits_input
     hub.connections.meters.audit_lost = lambda: audit.lost + quota.lost
-    records = "" if settings.record is None else f", records to {settings.record.directory}"
-    audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.credentials.endpoint.url}, pid {pid}{records}"))
     if settings.record is not None:
         hub.journal.recorded.recorder = start_recorder(settings.record, hub)
     ending.callback(hub.journal.recorded.close)
     return quota.note
+
+
+def _note_life(hub: Hub, setup: _Setup, note: Callable[[Entry], None], ending: contextlib.AsyncExitStack) -> None:
+    """Note in the audit log that the broker begins, and its end."""
+    record = setup.settings.record
+    records = "" if record is None else f", records to {record.directory}"
+
+    def tell(what: What, text: str) -> None:
+        note(Entry(at=time.time(), what=what, text=text, broker=hub.journal.broker))
+
+    tell(What.START, f"{setup.credentials.endpoint.url}, pid {os.getpid()}{records}")
+    ending.callback(tell, What.END, f"pid {os.getpid()}")
 
 
 def _status(hub: Hub) -> str:

@@ -91,17 +91,13 @@ def _watchdog_seconds(environ: Mapping[str, str], pid: int) -> float | None:
     return int(text) / 1e6 if is_ours else None
 
 
-def _nothing() -> None:
-    """Do nothing."""
-
-
 class LogFormatter(logging.Formatter):
     """Formatter that keeps tokens out of every line, also out of the texts of libraries and errors."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
         self._secrets: tuple[str, ...] = ()
-        self.lacks_memory: Callable[[], None] = _nothing
+        self.lacks_memory: Callable[[], None] = lambda: None
         """Called in place of a line about an error for lack of memory."""
 
     def hide(self, secrets: Iterable[str]) -> None:

@@ -17,8 +17,10 @@ SCHEMA = 1
 
 def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) -> int:
     """Print what the broker has and return 0; raise DbgError, of exit status 4, if it is down."""
+    others = ""
     try:
         reach = find_broker(None, home, environ, "watcher")
+        others = ", ".join(printable(one.url) for one in reach.others)
         with BrokerProbe(reach.endpoint) as probe:
             probe.reach()
             probe.present(reach.token)
@@ -28,6 +30,8 @@ def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) ->
     except DbgError as error:
         if as_json:
             say(json.dumps({"schema": SCHEMA, "up": False, "error": str(error)}))
+        elif others:
+            say(f"down; ranks and terminals of this home go to the others of its cluster: {others}")
         raise
     if as_json:
         say(json.dumps(_document(reach.endpoint.url, welcome, ranks)))

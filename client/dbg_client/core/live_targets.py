@@ -51,15 +51,21 @@ def patience(environ: Mapping[str, str]) -> tuple[float, float]:
 
 
 def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the targets of ranks and jobs; none where no broker answers. Blocks for the time of :func:`patience`."""
-    from dbg_client.core.reach import find_reach
-    from dbg_dial.glance import glance
+    """Yield the targets of ranks and jobs, as the first broker lists them that answers; none where none does.
 
-    with contextlib.suppress(DbgError, OSError, ValueError, KeyError, TypeError):
+    Blocks for the time of :func:`patience`, for each broker.
+    """
+    from dbg_client.core.reach import find_reach
+    from dbg_dial.blocking import glance
+
+    with contextlib.suppress(DbgError, OSError):
         reach = find_reach(None, environ, lambda path: None)
         connect, answer = patience(environ)
-        ranks = glance(reach, "completion", connect_seconds=connect, seconds=answer)
-        yield from targets_of(ranks)
+        for route in reach.routes():
+            with contextlib.suppress(DbgError, OSError, ValueError, KeyError, TypeError):
+                found = list(targets_of(glance(route, "completion", connect_seconds=connect, seconds=answer)))
+                yield from found
+                return
 
 
 def targets_of(ranks: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

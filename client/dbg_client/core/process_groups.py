@@ -133,7 +133,7 @@ class ProcessGroup:
     @property
     def title(self) -> str:
         """Return its label for a sentence, in which torch's number of a group without a name would be no word."""
-        return f"group {self.label}" if self.label.isdecimal() else self.label
+        return f"group {self.label}" if self.label.partition(" ")[0].isdecimal() else self.label
 
     @property
     def is_inferred(self) -> bool:

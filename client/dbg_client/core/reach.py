@@ -82,7 +82,6 @@ def _unreadable(path: str, error: OSError) -> BadSecretFile:
 
 _SEEKER = Seeker(
     role="driver",
-    who="terminal",
     argument_name="--broker",
     read_rendezvous=_read_rendezvous,
     read_token=_read,

@@ -20,7 +20,8 @@ LEAST_WORDS = 3
 _COMMAND = re.compile(r"`([^`]{16})[^` ]*[^`]+`")
 """The command line of a process that has more than the name of its program."""
 
-_AGO = re.compile(r",? (?:made )?\d+ (?:s|min|hours|days) ago")
+AGO = re.compile(r",? (?:made )?(?:\d+ (?:s|min|h|hours|d|days) )+ago")
+"""When something happened."""
 
 _BESIDE = re.compile(r" \((?:process \d+|`[^`]*`|same program|/dev/[^)]*)\)")
 """What a reader can find out by the name that stands before it."""
@@ -81,7 +82,7 @@ def _short(word: str, longest: int) -> str:
 _WAYS: tuple[Callable[[str], str], ...] = (
     _with_words_of(max(WORDS)),
     lambda text: _with_words_of(min(WORDS))(_COMMAND.sub(r"`\1…`", text)),
-    lambda text: _AGO.sub("", text),
+    lambda text: AGO.sub("", text),
     lambda text: _BESIDE.sub("", text),
     lambda text: _PLACE.sub("", text),
     lambda text: _IN.sub("which ", text),

@@ -20,7 +20,7 @@ from dbg_client.hang.conflicts import (
     sides,
     went_on,
 )
-from dbg_client.hang.fitting import clipped, fitted, hedged
+from dbg_client.hang.fitting import AGO, clipped, fitted, hedged
 from dbg_client.hang.moving import Movement
 from dbg_client.hang.roots import Root
 from dbg_client.hang.scene import Scene
@@ -100,12 +100,10 @@ def _why(scene: Scene, culprits: Sequence[int], standing: PendingCollective | No
 
 def _reason(scene: Scene, number: int, standing: PendingCollective | None) -> str:
     """Return what keeps a rank, as it moves or stands."""
-    text = scene.reason(number)
+    text = _with_error(scene, number)
     condition = scene.conditions.get(number)
     if condition is None or condition.is_still:
         return text
-    if condition.handles and not condition.is_loop:
-        text = f"{text}, while it {condition.handles}" if text else condition.handles
     if number not in scene.moved.working:
         return text or (f"its {condition.ended[-1]}" if condition.ended else _runs(scene, number))
     moves = number in scene.moved.moved | scene.moved.data | scene.moved.within
@@ -113,6 +111,14 @@ def _reason(scene: Scene, number: int, standing: PendingCollective | None) -> st
     age = standing.age if standing is not None else None
     hope = "; no hang so far" if moves or (age or 0.0) < PATIENT_SECONDS else ""
     return f"{does}{', moves' * moves}{hope}"
+
+
+def _with_error(scene: Scene, number: int, certainty: Certainty | None = None) -> str:
+    """Return what keeps a rank behind what its main thread handles, such as an error: a long text loses its end."""
+    text, condition = hedged(scene.reason(number), certainty), scene.conditions.get(number)
+    if condition is None or not condition.handles or condition.is_loop or condition.is_still:
+        return text
+    return f"{condition.handles}, and {text}" if text else condition.handles
 
 
 def _runs(scene: Scene, number: int) -> str:
@@ -284,15 +290,16 @@ def own(scene: Scene, kind: VerdictKind, numbers: Sequence[int], certainty: Cert
     """Say what ranks do by themselves, that nobody is known to wait for."""
     if len(numbers) == 1:
         subjects = [scene.names.described(numbers), scene.names.ranks(numbers)]
-        verb = f"{scene.reason(numbers[0])}{_how_long(scene, numbers[0])}"
-        return fitted(scene.job, subjects, hedged(verb, certainty))
+        verb = f"{_with_error(scene, numbers[0], certainty)}{_how_long(scene, numbers[0])}"
+        return fitted(scene.job, subjects, verb)
     states = {scene.matched.roster[number].rank.state for number in numbers}
     do = _SEVERAL_IN.get(next(iter(states))) if len(states) == 1 else None
     if do is not None and states != {RankState.EXITED}:
         return fitted(scene.job, [scene.names.ranks(numbers)], do)
-    texts = {_AGO.sub("", scene.reason(number)) for number in numbers}
+    # The deaths of one cause differ by a moment.
+    texts = {AGO.sub("", _with_error(scene, number, certainty)) for number in numbers}
     if len(texts) == 1:
-        return fitted(scene.job, [f"each of {scene.names.ranks(numbers)}"], hedged(texts.pop(), certainty))
+        return fitted(scene.job, [f"each of {scene.names.ranks(numbers)}"], texts.pop())
     reasons = _why(scene, numbers, None)
     return fitted(scene.job, [scene.names.ranks(numbers)], hedged(do or _SEVERAL[kind], certainty), reasons)
 
@@ -306,9 +313,6 @@ def _how_long(scene: Scene, number: int) -> str:
     comma = "," if _CLAUSE.search(scene.reason(number)) else ""
     return "" if condition.is_age_told else f"{comma} for {show_age(condition.age)}"
 
-
-_AGO = re.compile(r",? (?:\d+ \S+ )+ago")
-"""The time of a death: those of one cause differ by a moment."""
 
 _CLAUSE = re.compile(r" that |\bwhich ")
 

@@ -80,7 +80,7 @@ def _missing(scene: Scene, root: Root) -> Verdict:
     if standing.has_peer:
         return _no_partner(scene, root)
     certainty = certainty_of([standing])
-    if set(culprits) & set(standing.unheard) and scene.is_sure(culprits) and not _all_gone(scene, culprits):
+    if set(culprits) & set(standing.unheard) and not _all_gone(scene, culprits):
         # All others have come, so it must be the one that told nothing.
         certainty = Certainty.LIKELY
     sentence = sentences.missing(scene, root, certainty)

@@ -12,7 +12,6 @@ import signal
 import socket
 import tempfile
 import termios
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +207,7 @@ class _Following:
                 if not self._run.was_killed:
                     await self._tell_who_is_left()
                 if self._panes is not None:
-                    self._note(replace(self._told, breakpoints=await asyncio.to_thread(self._panes.breakpoints)))
+                    self._note(self._told.replace(breakpoints=await asyncio.to_thread(self._panes.breakpoints)))
                     await self._panes.close(self._living)
                 return
             if self._panes is not None:
@@ -228,7 +227,7 @@ class _Following:
         """Have a pane for a rank; this one goes on to show the job's output."""
         self._left[rank.key] = rank.occasion
         self._had_stop, self._wanted = True, None
-        self._note(replace(self._told, rank=rank.rank))
+        self._note(self._told.replace(rank=rank.rank))
         await panes.show(rank, self._directory.ranks)
 
     async def _unless_over(self) -> RankInfo | None:
@@ -309,7 +308,7 @@ class _Following:
             return None
         ranks = ranks_of(self._run.task.job, self._directory.ranks)
         if ranks and not self._told.took_part:
-            self._note(replace(self._told, took_part=True))
+            self._note(self._told.replace(took_part=True))
         rank, is_clear = next_stop(self._target, ranks, self._left, self._wanted, self._back_to)
         return (rank, is_clear) if rank is not None and (is_clear or not clear) else None
 
@@ -318,14 +317,14 @@ class _Following:
         rank = outcome.rank
         self._had_stop = True
         self._wanted = self._back_to = None
-        told = replace(self._told, breakpoints=outcome.breakpoints)
+        told = self._told.replace(breakpoints=outcome.breakpoints)
         ended_by_user = outcome.end in (End.DETACHED, End.AGAIN)
         was_followed = is_followed(self._told.rank, seconds, ended_by_user=ended_by_user)
-        self._note(replace(told, rank=rank.rank) if outcome.opened and was_followed else told)
+        self._note(told.replace(rank=rank.rank) if outcome.opened and was_followed else told)
         if outcome.loss is not None:
             tell(outcome.loss)
         if outcome.end is End.AGAIN:
-            self._note(replace(self._told, again=True))
+            self._note(self._told.replace(again=True))
         elif outcome.end is End.WENT_ON:
             self._wanted = WantedRank(rank.rank, SAME_RANK_SECONDS)
             awaited = "its end, or the next stop" if outcome.let_go else "the next stop"

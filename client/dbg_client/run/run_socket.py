@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 
 from dbg_wire.errors import PeerError
 from dbg_wire.messages.run_terminal import Task, Told, decode_task, encode_line
@@ -51,7 +50,7 @@ class RunSocket:
 
     def tell(self, told: Told) -> None:
         """Tell the run, unless this is not new or the run is gone."""
-        told = replace(told, hung=self._is_hung)
+        told = told.replace(hung=self._is_hung)
         if told == self._told:
             return
         self._told = told

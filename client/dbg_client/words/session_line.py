@@ -33,7 +33,7 @@ def parse_command(
 ) -> Attach | RankSettings | None:
     """Return the settings that a command line makes, None where help is asked for; raise BadInput.
 
-    Where it ``has_ranks`` otherwise, the line needs to name none, and all that stands behind ``command`` is one.
+    Where it ``has_ranks`` otherwise, the line needs to name none: behind ``command`` is one unless a target begins it.
     """
     word, _, rest = text.strip().partition(" ")
     if word in _HELP:
@@ -49,8 +49,9 @@ def parse_command(
         return None  # help among options, or among other letters, as in `-yh`
     if typed is None:
         return None
-    if has_ranks and typed.verb.operands is Operands.COMMAND and typed.target is not None:
-        typed = replace(typed, target=None, text=f"{typed.target} {typed.text}")
+    names_ranks = typed.target is not None and is_target(typed.target)
+    if has_ranks and typed.verb.operands is Operands.COMMAND and not names_ranks:
+        typed = replace(typed, target=None, text=f"{typed.target or ''} {typed.text}".strip())
     if typed.verb.name == "attach" and typed.options.frame is not None:
         what = "--frame is for eval, command and interrupt here"
         raise BadInput(what, "choose a frame in the debugger by `u` and `d`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,16 @@ def test_the_process_that_has_locked_a_file_is_found_and_none_that_has_it_open_a
         fcntl.flock(file, fcntl.LOCK_EX)
         assert lock_holders(str(path)) == [os.getpid()]
     assert (lock_holders(str(path)), openers(str(path))) == ([], [])
+
+
+def test_the_holder_is_found_on_a_host_with_many_locks(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    with path.open("w") as file, ExitStack() as others:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        # The kernel gives a page of its list at a time, the newest locks first.
+        for number in range(200):
+            fcntl.flock(others.enter_context((tmp_path / str(number)).open("w")), fcntl.LOCK_EX)
+        assert lock_holders(str(path)) == [os.getpid()]
 
 
 def test_a_path_is_resolved_unless_its_file_system_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

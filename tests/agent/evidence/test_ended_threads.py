@@ -5,18 +5,27 @@ from __future__ import annotations
 import os
 import queue
 import re
+import signal
 import sys
 import threading
 import urllib.error
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
 
 from dbg_agent.evidence import ended_threads
-from dbg_agent.evidence.ended_threads import MAX_ENDED, handled_exceptions, kept_exceptions, who_used
+from dbg_agent.evidence.ended_threads import (
+    MAX_ENDED,
+    handled_exceptions,
+    handled_signals,
+    kept_exceptions,
+    who_used,
+)
 from dbg_agent.evidence.threads import threads_seen
+from dbg_agent.stop.stacks import outward
 from dbg_wire.records.evidence import WaitKind
 
 SHARED: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -198,3 +207,47 @@ def test_an_exception_that_was_made_of_another_one_is_told_with_it() -> None:
         return list(kept_exceptions([sys._getframe()]))
 
     assert wraps() == ["URLError: ConnectionRefusedError: refused in failure"]
+
+
+class Preempted:
+    """Handles signals in several ways, and looks at itself in each."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def look(self) -> None:
+        frames = list(outward(sys._getframe(1)))
+        # Another thread looks: it reads a frame as it is.
+        looks = threading.Thread(target=lambda: self.found.extend(handled_signals(frames)))
+        looks.start()
+        looks.join()
+
+    def save(self, number: int, frame: object) -> None:
+        self.look()
+
+    def save_all(self, *given: object) -> None:
+        self.look()
+
+    def save_bound(self, where: str, number: int, frame: object) -> None:
+        self.look()
+
+    def called(self, number: int, frame: object) -> None:
+        self.look()
+
+
+def test_a_signal_that_is_handled_is_told_and_none_of_a_function_that_is_called_with_a_frame() -> None:
+    program = Preempted()
+    former = signal.getsignal(signal.SIGUSR1)
+    try:
+        for handler in (program.save, program.save_all, partial(program.save_bound, "disk")):
+            signal.signal(signal.SIGUSR1, handler)
+            signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+    told = [re.sub(r":\d+", "", one) for one in program.found]
+    names = ("save", "save_all", "save_bound")
+    assert told == [f"the signal SIGUSR1 in {name} (test_ended_threads.py)" for name in names]
+
+    program.called(7, None)
+    program.called(7, sys._getframe(1))
+    assert len(program.found) == len(told)

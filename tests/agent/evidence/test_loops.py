@@ -12,6 +12,7 @@ import pytest
 from dbg_agent.evidence.loops import loops_seen, retried, retries
 
 FOLDER = "/none/run"
+FEW = 3
 
 
 class Looked(BaseException):
@@ -90,6 +91,26 @@ class Trying:
         while not self.is_there():
             self.sleep()
 
+    def counts(self) -> None:
+        while int(self.count("ready")) < FEW:
+            self.pause()
+
+    def asks_and_breaks(self) -> None:
+        while True:
+            if self.is_there():
+                break
+            self.sleep()
+        self.found = ""
+
+    def sleeps_in_one_step(self) -> None:
+        for step in range(FEW):
+            if self.count("ready") == "2" and step < FEW:
+                self.pause()
+            self.connect_later()
+
+    def count(self, name: str) -> str:
+        return f"{len(name) - 3}"
+
     def sleeps_elsewhere(self) -> None:
         for _ in range(3):
             try:
@@ -113,6 +134,9 @@ class Trying:
         ("works", ""),
         ("tries", "tries (test_loops.py): urlopen"),
         ("asks", "asks (test_loops.py): is_there"),
+        ("counts", "counts (test_loops.py): count, int"),
+        ("asks_and_breaks", "asks_and_breaks (test_loops.py): is_there"),
+        ("sleeps_in_one_step", ""),
         ("sleeps_elsewhere", ""),
         ("trains", ""),
     ],

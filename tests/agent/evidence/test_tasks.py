@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Coroutine
+from types import FrameType
 from typing import Any
+
+import pytest
 
 from dbg_agent.evidence.tasks import MAX_TASKS, SeenTask, roots, seen_tasks
 from tests.support.time_unit import seconds
@@ -43,6 +47,10 @@ class Hostile(asyncio.Event):
 
 def _waits(task: Any) -> bool:
     return task._fut_waiter is not None
+
+
+async def read(stream: asyncio.StreamReader) -> bytes:
+    return await stream.readline()
 
 
 def look_at(work: Callable[[], Coroutine[Any, Any, object]], count: int) -> list[SeenTask]:
@@ -101,3 +109,37 @@ def test_another_loops_tasks_and_no_loop_at_all_are_nothing() -> None:
 
     assert look_at(work, 2)
     assert seen_tasks(object()) == []
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "names"), [("a stream", ["program"]), ("tasks", ["program"]), ("a queue", ["pause", "program"])]
+)
+def test_a_thread_waits_for_its_main_task_unless_another_one_may_end_what_that_waits_for(
+    waits_for: str, names: list[str]
+) -> None:
+    found: list[list[str]] = []
+    frames = sys._current_frames
+    ident = threading.get_ident()
+
+    def look(loop: asyncio.AbstractEventLoop) -> None:
+        seen = seen_tasks(loop)
+        innermost: FrameType | None = frames()[ident]
+        stack = []
+        while innermost is not None:
+            stack.append(innermost)
+            innermost = innermost.f_back
+        found.append([one.name for one in roots(seen, stack)])
+        loop.call_soon_threadsafe(loop.stop)
+
+    async def program() -> None:
+        loop = asyncio.get_running_loop()
+        other = asyncio.ensure_future(pause())
+        loop.call_soon(lambda: loop.call_soon(threading.Thread(target=look, args=(loop,)).start))
+        if waits_for == "tasks":
+            await asyncio.gather(pause(), pause())
+        await (asyncio.Queue[int]().get() if waits_for == "a queue" else read(asyncio.StreamReader()))
+        await other
+
+    with pytest.raises(RuntimeError, match="stopped before"):
+        asyncio.run(program())
+    assert found == [names]

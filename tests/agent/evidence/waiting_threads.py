@@ -10,6 +10,7 @@ import concurrent.futures
 import fcntl
 import hashlib
 import json
+import logging
 import multiprocessing
 import os
 import queue
@@ -86,6 +87,8 @@ class Program:
         self.full: queue.Queue[int] = queue.Queue(1)
         self.simple: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="in_pool")
+        self.processes = concurrent.futures.ProcessPoolExecutor(1, BIN)
+        self.handler = logging.StreamHandler()
         self.process_lock, self.messages = BIN.Lock(), BIN.Queue()
         self.worker = BIN.Process(target=signal.pause, daemon=True)
         self.meet = {name: threading.Barrier(count) for name, count in MEETINGS.items()}
@@ -237,6 +240,28 @@ class Program:
         with self.notified:
             self.notified.wait()
 
+    def waits_until_true(self) -> None:
+        with self.notified:
+            self.notified.wait_for(lambda: False)
+
+    def logs(self) -> None:
+        self.meet["logging"].wait()
+        self.handler.handle(logging.makeLogRecord({}))
+
+    def hogs(self) -> None:
+        with self.handler.lock:  # type: ignore[union-attr] # its base class may have none
+            self.meet["logging"].wait()
+            self.event.wait()
+
+    def result_of_process(self) -> None:
+        self.processes.submit(time.sleep, 3600).result()
+
+    def served(self) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        client = socket.create_connection(listener.getsockname())
+        self.sockets += [listener, client, listener.accept()[0]]
+        client.recv(1)
+
     def puts(self) -> None:
         self.full.put(1)
         self.full.put(2)
@@ -369,7 +394,7 @@ def one_of_three(self: Program, number: int) -> None:
 
 
 MEETINGS = {"locks": 2, "rlocks": 2, "three": 3, "condition": 2, "joins": 2, "lock and join": 2, "timed": 2}
-MEETINGS |= {"outer": 2, "own": 2, "import": 2}
+MEETINGS |= {"outer": 2, "own": 2, "import": 2, "logging": 2}
 
 LOST = "which thread holds it is not known"
 PLACE = r"\(waiting_threads\.py:\d+\)"
@@ -411,7 +436,7 @@ def cases(program: Any) -> dict[str, Case]:
         "lock_then_condition": Case(
             program.lock_then_condition,
             "lock",
-            rf"waits for the lock self\._lock that thread condition_then_lock holds {PLACE}",
+            rf"waits for the lock self\._lock of threading that thread condition_then_lock holds {PLACE}",
             "condition",
         ),
         "join_1": Case(lambda: program.joins("join_2"), "lock", "waits for the end of thread join_2", "joins"),
@@ -444,6 +469,15 @@ def cases(program: Any) -> dict[str, Case]:
         "released": Case(program.released, "lock", r"waits for the event self\.event to be set"),
         "wants_released": Case(program.wants_released, "lock", rf"waits for the lock self\.inside; {LOST}"),
         "notice": Case(program.waits_for_notice, "lock", r"waits for the condition self\.notified to be notified"),
+        "until_true": Case(program.waits_until_true, "lock", r"waits for the condition self\.notified to be notified"),
+        "handler": Case(program.logs, "lock", rf"waits for the lock self\.lock of logging that thread hogs .* {PLACE}"),
+        "hogs": Case(program.hogs, "lock", r"waits for the event self\.event to be set"),
+        "result_of_process": Case(
+            program.result_of_process, "child", r"waits for the future in the process \d+ \(same .*\)"
+        ),
+        "served": Case(
+            program.served, "socket", r"reads the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+ of this process itself"
+        ),
         "semaphore": Case(program.acquires_semaphore, "lock", r"waits for the semaphore self\.semaphore; .*"),
         "barrier": Case(program.waits_barrier, "lock", r"waits at the barrier self\.barrier, where 1 of 3 are"),
         "gets": Case(program.gets_items, "data", r"waits for an item of the queue self\.items"),
@@ -454,7 +488,9 @@ def cases(program: Any) -> dict[str, Case]:
         "result": Case(program.result, "lock", "waits for the result of the future in thread in_pool_0"),
         "loop": Case(program.loop, "loop", "waits for its task sleep"),
         "locks_twice": Case(
-            program.locks_twice, "lock", "waits for a lock of multiprocessing, which another process may hold"
+            program.locks_twice,
+            "lock",
+            r"waits for the lock self\.process_lock of multiprocessing, which another process may hold",
         ),
         "imports_as_well": Case(
             program.imports_as_well, "lock", "waits for thread imports to import the module slow_module"
@@ -515,7 +551,9 @@ def main() -> None:
     import re
 
     from dbg_agent.evidence import descriptors, locks, threads
+    from dbg_agent.stop import stacks
 
+    vars(stacks)["MAX_THREADS"] = 100
     threads.MAX_SECONDS = locks.MAX_SECONDS = descriptors.MAX_SECONDS = 3600.0
     program = Program()
     program.worker.start()
@@ -561,7 +599,8 @@ def main() -> None:
     threading.excepthook = lambda _failed: None
     for child in program.children:
         child.kill()
-    program.worker.kill()
+    for process in (program.worker, *multiprocessing.active_children()):
+        process.kill()
     os._exit(0)
 
 

@@ -92,6 +92,11 @@ def test_a_broker_that_hangs_up_is_dialled_ever_more_rarely_and_one_that_is_away
     assert longest(lambda: away.pause(BrokerUnreachable("wss://h:1", "refused"))) <= LAST_BACKOFF_SECONDS
 
 
+def test_ranks_of_a_large_job_that_are_turned_back_come_as_fast_as_a_busy_broker_serves_them() -> None:
+    assert 3.5 < longest(lambda: dialler(2_000).pause(HungUp("wss://h:1"))) <= 4.0
+    assert 15.0 < longest(lambda: dialler(20_000).pause(HungUp("wss://h:1"))) <= LAST_HUNG_UP_SECONDS
+
+
 def test_a_busy_broker_is_dialled_when_it_says_and_not_by_all_at_the_same_time() -> None:
     pauses = [dialler().pause(Busy("wss://h:1", "busy", 20.0)) for _ in range(200)]
     assert min(pauses) >= 20.0

@@ -22,7 +22,7 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from dbg_agent.link import outgoing
-from dbg_agent.link.dialling import Dialler
+from dbg_agent.link.dialling import SERVED_PER_SECOND, Dialler
 from dbg_agent.link.link import Link
 from dbg_dial.find import Opening
 from dbg_dial.tcp import OwnSocket
@@ -49,7 +49,14 @@ class FakeBroker:
     """A broker in a thread: it accepts and welcomes, and the test sends and sees what follows."""
 
     def __init__(
-        self, authority: trustme.CA, *, port: int = 0, status: int | None = None, body: str = "", busy: int = 0
+        self,
+        authority: trustme.CA,
+        *,
+        port: int = 0,
+        status: int | None = None,
+        body: str = "",
+        busy: int = 0,
+        hangs_up: int = 0,
     ) -> None:
         certificate = authority.issue_cert("127.0.0.1")
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -59,6 +66,8 @@ class FakeBroker:
         self._status, self._body = status, body
         self._busy = busy
         """How many newcomers are still told when to come."""
+        self._hangs_up = hangs_up
+        """How many newcomers are still turned back."""
         self.requests: queue.Queue[Request] = queue.Queue()
         self.frames: queue.Queue[str | bytes] = queue.Queue()
         self.connections: queue.Queue[ServerConnection] = queue.Queue()
@@ -89,8 +98,12 @@ class FakeBroker:
         ) as server:
             yield server
 
-    def _process_request(self, _connection: ServerConnection, request: Request) -> Response | None:
+    def _process_request(self, connection: ServerConnection, request: Request) -> Response | None:
         self.requests.put(request)
+        if self._hangs_up:
+            self._hangs_up -= 1
+            connection.transport.abort()
+            return Response(503, "Busy", Headers(), b"")
         if self._busy:
             self._busy -= 1
             return Response(503, "Busy", Headers({"Content-Length": "0", "Retry-After": "1"}), b"")
@@ -239,6 +252,20 @@ def test_a_rank_comes_again_when_a_busy_broker_says_and_the_program_waits_for_th
     assert link.wait_connected(0.5) is None
     assert busy.frames.get(timeout=SECONDS) == '{"type":"register"}'
     assert other.requests.empty()
+
+
+def test_the_program_of_a_large_job_waits_for_a_broker_that_has_turned_the_rank_back(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "world_size", lambda: 20 * SERVED_PER_SECOND)
+    monkeypatch.setattr(Dialler, "first_pause", lambda _dialler: 0.0)
+    monkeypatch.setattr(Dialler, "pause", lambda _dialler, _error: 1.0)
+    busy, away = start_broker(hangs_up=1), start_broker()
+    desk.reach = replace(reach(busy), others=(reach(away).endpoint,))
+    away.stop()
+    link.start()
+    assert busy.requests.get(timeout=SECONDS)
+    assert link.wait_connected(0.5) is None
 
 
 def test_it_registers_with_its_token_and_talks_both_ways(

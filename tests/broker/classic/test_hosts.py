@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic.sessions import SessionNumbers, host_name, is_loopback, plain_address, short_name
+from dbg_broker.classic.sessions import SessionNumbers, host_name, plain_address, short_name
+from dbg_wire.finding.endpoint import is_loopback_host
 from dbg_wire.targets.grammar import Classic, parse_target
 
 
@@ -22,13 +23,13 @@ def test_numbers_count_for_each_host_and_come_back() -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "::ffff:127.0.0.1"])
 def test_loopback_is_this_host(address: str) -> None:
-    assert is_loopback(address)
+    assert is_loopback_host(address)
     assert host_name(address, "login1.cluster.example") == "login1"
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "::", "localhost.evil.example", "127.0.0.1.evil.example", ""])
 def test_what_is_elsewhere_is_no_loopback(address: str) -> None:
-    assert not is_loopback(address)
+    assert not is_loopback_host(address)
 
 
 def test_a_host_without_a_name_is_called_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:

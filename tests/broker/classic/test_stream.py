@@ -11,7 +11,6 @@ from dbg_broker.classic.screen import (
     Extent,
     Left,
     Piece,
-    PlainText,
     PrintedBytes,
     Splitter,
     without_queries,
@@ -84,14 +83,8 @@ def test_extent_of_anything_is_a_size(data: bytes) -> None:
     assert 0 <= extent.columns < 10_000
 
 
-@given(st.lists(st.integers(min_value=0, max_value=200), max_size=10))
-def test_printed_text_has_no_sequences(cuts: list[int]) -> None:
-    text = PlainText()
-    printed = "\x1b[?25hépoch\t1\r\n\x1b[1;31mlo\x07ss\x1b[0m 日\n".encode()
-    assert "".join(text.feed(part) for part in cut_up(printed, cuts)) == "époch\t1\nloss 日\n"
-
-
 def test_queries_are_left_out_of_a_replay() -> None:
     asked = b"\x1b[?2026$p\x1b[c\x1b[>0q\x1b[6n\x1b]11;?\x07"
     drawn = b"\x1b[?25l\x1b[1;1H\x1b[38;5;17mtext\x1b[K\x1b[4l"
     assert without_queries(asked + drawn + asked) == drawn
+    assert without_queries(asked + drawn + b"\x1b[3") == drawn + b"\x1b[3"

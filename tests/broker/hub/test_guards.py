@@ -210,7 +210,16 @@ async def test_a_guard_of_an_unknown_rank_is_sent_away(broker: Broker) -> None:
         (Answer(request=1, kind=Kind.RUNNING, text=""), {}),
         (Answer(request=1, kind=Kind.VALUE, text=""), {"frames": PLACES * 300}),
     ],
-    ids=str,
+    ids=[
+        "a registration",
+        "a pulse",
+        "another rank",
+        "a signal that is none",
+        "an age below zero",
+        "too many frames",
+        "an answer",
+        "an answer with too many frames",
+    ],
 )
 async def test_a_guard_that_breaks_the_protocol_is_closed(
     broker: Broker, then: Message, fields: dict[str, object]

@@ -2,94 +2,104 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dbg_broker.net.outbox import FRAME_COST, Fate, Outbox
+from dbg_broker.net.outbox import FRAME_COST, Outbox
+from dbg_broker.net.transport import SocketTransport
+from tests.support.slow_transport import SlowTransport
 
 ROOM_FOR_TWO = 2 * (10 + FRAME_COST)
 TEN = bytes(10)
 
 
-def drain(outbox: Outbox) -> list[bytes]:
-    frames = []
-    while (frame := outbox.pop()) is not None:
-        frames.append(frame)
-    return frames
+def slow(bound: int) -> tuple[Outbox, SlowTransport]:
+    outbox = Outbox(0.0, bound)
+    return outbox, SlowTransport(outbox)
 
 
 def test_frames_leave_in_the_order_in_which_they_came() -> None:
-    outbox = Outbox(1000, 0.0)
-    outbox.offer_output(b"1", 0)
-    outbox.offer_control(b"2", 0)
-    outbox.offer_output(b"3", 0)
-    assert drain(outbox) == [b"1", b"2", b"3"]
+    outbox, transport = slow(1000)
+    outbox.send_output(b"1")
+    outbox.send_control(b"2")
+    outbox.send_output(b"3")
+    assert transport.take_all() == [b"1", b"2", b"3"]
 
 
 def test_output_beyond_the_bound_goes_with_all_that_waits() -> None:
-    outbox = Outbox(ROOM_FOR_TWO, 0.0)
-    outbox.offer_output(TEN, 0)
-    outbox.offer_control(b"control", 0)
-    assert outbox.offer_output(TEN, 0) is Fate.DROPPED
+    outbox, transport = slow(ROOM_FOR_TWO)
+    outbox.send_output(TEN)
+    outbox.send_control(b"control")
+    assert not outbox.send_output(TEN)
     assert outbox.dropped == 2
-    assert drain(outbox) == [b"control"]
+    assert transport.take_all() == [b"control"]
 
 
 def test_what_the_transport_holds_counts() -> None:
-    assert Outbox(ROOM_FOR_TWO, 0.0).offer_output(TEN, ROOM_FOR_TWO - FRAME_COST - 10) is Fate.QUEUED
-    assert Outbox(ROOM_FOR_TWO, 0.0).offer_output(TEN, ROOM_FOR_TWO - FRAME_COST - 9) is Fate.DROPPED
+    outbox, transport = slow(ROOM_FOR_TWO)
+    transport.buffered = ROOM_FOR_TWO - FRAME_COST - 10
+    assert outbox.send_output(TEN)
+    outbox, transport = slow(ROOM_FOR_TWO)
+    transport.buffered = ROOM_FOR_TWO - FRAME_COST - 9
+    assert not outbox.send_output(TEN)
 
 
 def test_repaint_is_due_once_and_only_after_all_has_gone_out() -> None:
-    outbox = Outbox(ROOM_FOR_TWO, 0.0)
-    outbox.offer_control(b"control", 0)
-    outbox.offer_output(TEN, 0)
-    outbox.offer_output(TEN, 0)
+    outbox, transport = slow(ROOM_FOR_TWO)
+    outbox.send_control(b"control")
+    outbox.send_output(TEN)
+    outbox.send_output(TEN)
     assert not outbox.missed()
-    assert outbox.offer_output(b"", 0) is Fate.DROPPED
-    drain(outbox)
+    assert not outbox.send_output(b"")
+    transport.take_all()
+    outbox.is_paused = False
+    assert not outbox.send_output(b""), "output came before the repaint"
     assert outbox.missed()
     assert not outbox.missed()
-    assert outbox.offer_output(TEN, 0) is Fate.QUEUED
+    assert outbox.send_output(TEN)
 
 
 def test_control_makes_room_for_itself_at_the_cost_of_output() -> None:
-    outbox = Outbox(ROOM_FOR_TWO, 0.0)
-    outbox.offer_output(TEN, 0)
-    outbox.offer_output(TEN, 0)
-    assert outbox.offer_control(TEN, 0) is Fate.QUEUED
-    assert drain(outbox) == [TEN]
+    outbox, transport = slow(ROOM_FOR_TWO)
+    outbox.send_output(TEN)
+    outbox.send_output(TEN)
+    assert outbox.send_control(TEN)
+    assert transport.take_all() == [TEN]
     assert outbox.missed()
 
 
-def test_control_that_has_no_room_is_an_overflow() -> None:
-    outbox = Outbox(ROOM_FOR_TWO, 0.0)
-    outbox.offer_control(TEN, 0)
-    outbox.offer_control(TEN, 0)
-    assert outbox.offer_control(b"", 0) is Fate.OVERFLOW
+def test_control_may_have_no_room() -> None:
+    outbox, _ = slow(ROOM_FOR_TWO)
+    assert outbox.send_control(TEN)
+    assert outbox.send_control(TEN)
+    assert not outbox.send_control(b"")
     assert len(outbox) == 2
 
 
 def test_message_of_the_same_name_replaces_the_one_that_waits() -> None:
-    outbox = Outbox(ROOM_FOR_TWO, 0.0)
+    outbox, transport = slow(ROOM_FOR_TWO)
     for number in range(100):
-        assert outbox.offer_control(b"%02d" % number, 0, "audience") is Fate.QUEUED
-        assert outbox.offer_control(b"x%d" % (number % 10), 0, "probe") is Fate.QUEUED
-    assert drain(outbox) == [b"99", b"x9"]
-    assert outbox.waiting == 0
+        assert outbox.send_control(b"%02d" % number, "audience")
+        assert outbox.send_control(b"x%d" % (number % 10), "probe")
+    assert transport.take_all() == [b"99", b"x9"]
+    assert outbox.waiting_bytes == 0
 
 
 def test_terminal_is_stalled_only_while_it_takes_nothing() -> None:
-    outbox = Outbox(1000, 0.0)
-    assert not outbox.is_stalled(0, 100.0, 60.0)
-    outbox.passed(50)
-    outbox.offer_output(TEN, 50)
-    assert not outbox.is_stalled(50, 101.0, 60.0)
-    assert not outbox.is_stalled(50, 159.0, 60.0)
-    assert not outbox.is_stalled(49, 162.0, 60.0)
-    assert not outbox.is_stalled(49, 221.0, 60.0)
-    assert outbox.is_stalled(49, 222.0, 60.0)
+    outbox, transport = slow(1000)
+    assert not outbox.is_stalled(100.0, 60.0)
+    outbox.send_output(bytes(50))
+    transport.take()
+    transport.buffered = 50
+    outbox.send_output(TEN)
+    assert not outbox.is_stalled(101.0, 60.0)
+    assert not outbox.is_stalled(159.0, 60.0)
+    transport.buffered = 49
+    assert not outbox.is_stalled(162.0, 60.0)
+    assert not outbox.is_stalled(221.0, 60.0)
+    assert outbox.is_stalled(222.0, 60.0)
 
 
 class OutboxMachine(RuleBasedStateMachine):
@@ -99,8 +109,7 @@ class OutboxMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.outbox = Outbox(self.BOUND, 0.0)
-        self.held = 0
+        self.outbox, self.transport = slow(self.BOUND)
         self.serial = 0
         self.owed: list[bytes] = []
         self.last_output = -1
@@ -111,30 +120,30 @@ class OutboxMachine(RuleBasedStateMachine):
 
     @rule(size=st.integers(0, 700))
     def output(self, size: int) -> None:
-        self.outbox.offer_output(self.frame(b"o", size), self.held)
+        self.outbox.send_output(self.frame(b"o", size))
 
     @rule(size=st.integers(0, 700))
     def control(self, size: int) -> None:
         frame = self.frame(b"c", size)
-        if self.outbox.offer_control(frame, self.held) is Fate.QUEUED:
+        if self.outbox.send_control(frame):
             self.owed.append(frame)
 
     @rule(name=st.sampled_from(["audience", "probe"]), size=st.integers(0, 700))
     def restated(self, name: str, size: int) -> None:
         frame = self.frame(name[:1].encode(), size)
-        fate = self.outbox.offer_control(frame, self.held, name)
+        is_taken = self.outbox.send_control(frame, name)
         self.owed = [waiting for waiting in self.owed if waiting[:1] != name[:1].encode()]
-        if fate is Fate.QUEUED:
+        if is_taken:
             self.owed.append(frame)
 
     @rule(count=st.integers(1, 4))
     def peer_takes(self, count: int) -> None:
-        self.held = 0
+        self.transport.buffered = 0
         for _ in range(count):
-            frame = self.outbox.pop()
+            frame = self.transport.take()
             if frame is None:
                 break
-            self.held += len(frame)
+            self.transport.buffered += len(frame)
             if frame[:1] == b"o":
                 assert int(frame[1:7]) > self.last_output
                 self.last_output = int(frame[1:7])
@@ -148,13 +157,12 @@ class OutboxMachine(RuleBasedStateMachine):
 
     @invariant()
     def bound_holds(self) -> None:
-        assert self.outbox.waiting >= 0
-        assert self.outbox.waiting + self.held <= self.BOUND
+        assert self.transport.buffered <= self.outbox.waiting_bytes <= self.BOUND
 
     def teardown(self) -> None:
-        rest = [frame for frame in drain(self.outbox) if frame[:1] != b"o"]
+        rest = [frame for frame in self.transport.take_all() if frame[:1] != b"o"]
         assert rest == self.owed
-        assert self.outbox.waiting == 0
+        assert self.outbox.waiting_bytes == self.transport.buffered
 
 
 TestOutboxMachine = OutboxMachine.TestCase
@@ -162,10 +170,75 @@ TestOutboxMachine.settings = settings(max_examples=80, stateful_step_count=40, d
 
 
 def test_output_beside_more_than_it_may_wait_with_is_dropped_like_any_that_does_not_fit() -> None:
-    outbox = Outbox(100_000, 0.0)
-    assert outbox.offer_output(bytes(600), 0, most=1000) is Fate.QUEUED
-    assert outbox.offer_output(bytes(600), 0, most=1000) is Fate.DROPPED
-    assert outbox.is_skipping
+    outbox, _ = slow(100_000)
+    assert outbox.send_output(bytes(600), most=1000)
+    assert not outbox.send_output(bytes(600), most=1000)
+    assert not outbox.send_output(b"")
     assert outbox.missed()
-    assert outbox.offer_output(bytes(600), 0, most=1000) is Fate.QUEUED
-    assert outbox.offer_output(bytes(600), 0) is Fate.QUEUED
+    assert outbox.send_output(bytes(600), most=1000)
+    assert outbox.send_output(bytes(600))
+
+
+class RecordingTransport(SocketTransport):
+    """A transport that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.closing = False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    @property
+    def is_closing(self) -> bool:
+        return self.closing
+
+    @property
+    def buffered(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def transport() -> RecordingTransport:
+    return RecordingTransport()
+
+
+@pytest.fixture
+def outbox(transport: RecordingTransport) -> Outbox:
+    frames = Outbox(0.0)
+    frames.transport = transport
+    return frames
+
+
+def test_an_empty_piece_of_the_library_ends_the_output(outbox: Outbox, transport: RecordingTransport) -> None:
+    assert not outbox.write_to_end([b"pong"])
+    assert outbox.write_to_end([b"close", b""])
+    assert transport.written == [b"pong", b"close"]
+
+
+def test_the_output_of_a_closing_transport_is_not_ended_again(outbox: Outbox, transport: RecordingTransport) -> None:
+    transport.closing = True
+    assert not outbox.write_to_end([b"close", b""])
+    assert transport.written == []
+
+
+def test_frames_wait_in_their_order_while_the_transport_is_paused(
+    outbox: Outbox, transport: RecordingTransport
+) -> None:
+    outbox.is_paused = True
+    assert outbox.send_control(b"1")
+    assert outbox.send_output(b"2")
+    assert not outbox.is_free
+    assert outbox.waiting_bytes > 0
+    outbox.is_paused = False
+    outbox.pump()
+    assert transport.written == [b"1", b"2"]
+    assert outbox.is_free
+
+
+def test_bytes_past_the_queue_overtake_what_waits(outbox: Outbox, transport: RecordingTransport) -> None:
+    outbox.is_paused = True
+    assert outbox.send_control(b"later")
+    outbox.write(b"first")
+    outbox.flush()
+    assert transport.written == [b"first", b"later"]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.net.metrics import Budget
 from dbg_broker.net.places import (
     ANSWERED_PATIENCE_SECONDS,
+    FEW_AT_ONCE,
+    FEW_OF_ADDRESS,
     FEW_RANKS,
     FEW_WAIT,
+    LINE_SECONDS,
     LONGEST_LATER_SECONDS,
+    MANY,
     PATIENCE_SECONDS,
     Arrivals,
     Capacity,
@@ -64,6 +69,11 @@ def test_what_has_left_takes_no_place(steps: list[tuple[int, bytes | None, str]]
 # connections without a first message
 
 
+def none() -> int:
+    """Return that nobody waits in the kernel."""
+    return 0
+
+
 class Waiting:
     """Connections that wait, named by their numbers, by a clock that the test turns."""
 
@@ -99,7 +109,7 @@ def test_those_that_wait_for_their_turn_are_not_closed_and_of_one_address_with_m
     waiting.now = 100 * PATIENCE_SECONDS
     assert waiting.come("10.0.0.3") is None
     waiting.arrivals.has_said(waiting.came)
-    assert waiting.arrivals.has_room(waiting.now)
+    assert waiting.arrivals.has_room(waiting.now, none)
     # The newcomer of an address with few gets in.
     closed = waiting.come("10.0.0.3")
     assert closed is not None
@@ -113,9 +123,9 @@ def test_an_honest_newcomer_waits_in_the_kernel_until_one_of_its_address_that_sa
     waiting = Waiting()
     for _ in range(waiting.places):
         waiting.come("10.0.0.1")
-    assert not waiting.arrivals.has_room(waiting.now)
+    assert not waiting.arrivals.has_room(waiting.now, none)
     waiting.now += PATIENCE_SECONDS
-    assert waiting.arrivals.has_room(waiting.now)
+    assert waiting.arrivals.has_room(waiting.now, none)
     assert waiting.come("10.0.0.1") == (1, Budget.WAITING_OF_ADDRESS)
 
 
@@ -124,9 +134,51 @@ def test_if_all_wait_for_their_turn_and_no_address_has_many_newcomers_wait_in_th
     for number in range(1, waiting.places + 1):
         waiting.come(f"10.0.0.{number % 8}")
         waiting.arrivals.has_said(number)
-    assert not waiting.arrivals.has_room(waiting.now + 100)
+    assert not waiting.arrivals.has_room(waiting.now + 100, none)
     waiting.arrivals.leave(7)
-    assert waiting.arrivals.has_room(waiting.now)
+    assert waiting.arrivals.has_room(waiting.now, none)
+
+
+def test_a_newcomer_who_would_wait_too_long_is_turned_back_at_once() -> None:
+    waiting = Waiting(MANY)
+    waiting.arrivals.pace = measured(100)
+    in_line = waiting.arrivals.pace.in_line
+    assert in_line == pytest.approx(100 * LINE_SECONDS, rel=0.1)
+    for number in range(1, in_line + 1):
+        assert waiting.come(f"10.0.{number % 200}.1") is None
+        waiting.arrivals.has_said(number)
+    assert not waiting.arrivals.has_room(waiting.now, none)
+    assert waiting.arrivals.has_room(waiting.now, lambda: 1)
+    closed = waiting.come("10.1.0.1")
+    assert closed is not None
+    assert closed[1] is None
+    assert closed[0] > in_line - 200
+
+
+def test_a_line_that_turns_out_to_be_too_long_is_cut_at_its_end_but_for_those_that_are_answered() -> None:
+    waiting = Waiting(MANY)
+    for number in range(1, 1001):
+        waiting.come("10.0.0.1")
+        waiting.arrivals.has_said(number)
+    for number in range(1, 501):
+        waiting.arrivals.owes(number, waiting.now)
+        waiting.arrivals.has_said(number)
+    assert waiting.arrivals.surplus(waiting.now) is None
+    waiting.arrivals.pace = measured(0)
+    closed = []
+    while (surplus := waiting.arrivals.surplus(waiting.now)) is not None:
+        closed.append(surplus)
+        waiting.arrivals.leave(surplus[0])
+    assert closed == [(number, None) for number in range(1000, 500, -1)]
+
+
+def test_a_broker_that_lacks_something_turns_nobody_back_who_is_to_hear_so() -> None:
+    arrivals: Arrivals[int] = Arrivals(Capacity(1024), lambda: "no memory")
+    for number in range(FEW_OF_ADDRESS + 2):
+        arrivals.come(number, number, "10.0.0.1", 0.0)
+        arrivals.has_said(number)
+    assert not arrivals.has_room(100.0, lambda: 10_000)
+    assert arrivals.surplus(100.0) is None
 
 
 def test_one_that_is_answered_has_more_time_than_one_that_has_said_nothing() -> None:
@@ -200,5 +252,5 @@ def test_what_comes_while_nobody_waits_is_no_measure_of_what_could() -> None:
 
 def test_a_slow_broker_has_few_on_their_way_in_and_keeps_nobody_waiting_for_ever() -> None:
     pace = measured(0)
-    assert pace.at_once == measured(100).at_once < measured(5000).at_once
+    assert pace.at_once == pace.in_line == FEW_AT_ONCE == measured(100).at_once < measured(5000).at_once
     assert max(pace.later(1000, 0.0) for _ in range(1000)) == LONGEST_LATER_SECONDS

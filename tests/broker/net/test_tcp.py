@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 
 import pytest
 
-from dbg_broker.net.tcp import TERMINAL_SEND_BUFFER, keep_little, listen, peer_name, prepare
+from dbg_broker.net.tcp import TERMINAL_SEND_BUFFER, keep_little, listen, peer_name, prepare, unaccepted
 from dbg_dial.tcp import ask_peer
 from dbg_wire import limits
 
@@ -54,3 +55,12 @@ def test_a_connection_that_comes_before_the_broker_accepts_has_them_too() -> Non
         with accepted:
             assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == limits.KEEPALIVE_SECONDS
+
+
+def test_the_connections_that_wait_to_be_accepted_are_counted() -> None:
+    with listen("127.0.0.1", 0) as listener, contextlib.ExitStack() as connected:
+        for number in range(3):
+            assert unaccepted(listener) == number
+            connected.enter_context(socket.create_connection(listener.getsockname()))
+        listener.accept()[0].close()
+        assert unaccepted(listener) == 2

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.net.outbox import FRAME_COST, Fate, Outbox
+from dbg_broker.net.outbox import FRAME_COST, Outbox
 from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Account, Turns
 from dbg_broker.timers import Timers
 from dbg_wire import limits
@@ -133,12 +133,13 @@ def test_what_is_due_waits_for_one_slice_of_those_before_it_and_for_no_flood() -
 
 
 def test_a_full_queue_is_left_alone_by_what_has_no_room() -> None:
-    outbox = Outbox(5_000 * (10 + FRAME_COST), 0.0)
-    while outbox.offer_control(bytes(10), 0) is Fate.QUEUED:
+    outbox = Outbox(0.0, 5_000 * (10 + FRAME_COST))
+    outbox.is_paused = True
+    while outbox.send_control(bytes(10)):
         pass
     began = time.thread_time()
     for _ in range(3_000):
-        assert outbox.offer_control(bytes(10), 0) is Fate.OVERFLOW
+        assert not outbox.send_control(bytes(10))
     # A walk through the queue for each message would cost a hundred times as much.
     assert time.thread_time() - began < seconds(0.5)
 

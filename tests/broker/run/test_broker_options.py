@@ -18,7 +18,7 @@ from dbg_broker.run.own_broker import (
     words_of,
 )
 from dbg_broker.run.settings import Option, Options, check
-from dbg_broker.settings import ServeSettings, serve_settings
+from dbg_broker.settings import EventCommand, ServeSettings, serve_settings
 from dbg_wire.errors import BadInput
 
 WORDS = ["--allow", "10.0.0.0/8", "--allow", "::1", "--audit-input", "--record", "casts", "--record-input"]
@@ -39,7 +39,7 @@ def served(words: list[str], directory: str) -> ServeSettings:
 
 def test_the_broker_has_what_serve_makes_of_the_same_words_in_the_directory_of_the_run() -> None:
     typed = serve_settings(parse(["serve", *WORDS]), {"DBG_HOME": "/h"}, "/work")
-    assert served(WORDS, "/work") == replace(typed, event_directory="/work")
+    assert served(WORDS, "/work") == replace(typed, on_event=EventCommand(("sh", "-c", "cat > told"), "/work"))
     assert broker_options([], "/work") == ()
 
 
@@ -48,8 +48,7 @@ def test_a_program_of_the_directory_is_found_from_the_root(tmp_path: Path, monke
     program = tmp_path / "-tell me.sh"
     program.touch(0o700)
     settings = served(["--on-event", "'./-tell me.sh' --now"], str(tmp_path))
-    assert settings.on_event == (f"{tmp_path}/./-tell me.sh", "--now")
-    assert settings.event_directory == str(tmp_path)
+    assert settings.on_event == EventCommand((f"{tmp_path}/./-tell me.sh", "--now"), str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from dbg_broker.settings import Listen, RecordSettings, ServeSettings
+from dbg_broker.settings import ClassicSettings, Listen, RecordSettings, ServeSettings
 from dbg_broker.verbs.listening import announce, lines_to_paste
 from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.finding.rendezvous import DriverTokenPlace
@@ -16,7 +16,7 @@ from dbg_wire.finding.rendezvous import DriverTokenPlace
 ENDPOINT = Endpoint(host="login1", port=6900, secure=True, fingerprint="sha256:" + "0" * 64)
 MEMORY: DriverTokenPlace = "memory"
 ASK: DriverTokenPlace = "ask"
-HERE = Listen(host="127.0.0.1", port=0)
+HERE = ClassicSettings(Listen(host="127.0.0.1", port=0))
 
 
 def said(settings: ServeSettings, classic: socket.socket | None = None) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from dbg_client.core.live_targets import (
     targets_of,
 )
 from dbg_client.core.remembered_groups import find_remembered_groups
+from dbg_wire.finding.endpoint import TOKEN_ROLES, parse_endpoint
+from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import plain
 from tests.client.fake_broker import FakeBroker, make_rank
@@ -74,6 +77,29 @@ def test_without_a_broker_there_are_none(environ: dict[str, str], tmp_path: Path
     assert list(live_ranks(gone)) == []
     assert list(live_ranks({"DBG_HOME": str(tmp_path)})) == []
     assert list(live_ranks({"DBG_BROKER": "no address"})) == []
+
+
+def test_where_the_homes_broker_is_gone_another_one_is_asked(environ: dict[str, str], tmp_path: Path) -> None:
+    with FakeBroker() as gone:
+        own = gone.environment["DBG_BROKER"]
+    with FakeBroker(make_rank(5), RUNNING) as other:
+        token = other.environment["DBG_TOKEN"]
+        others = (parse_endpoint(other.environment["DBG_BROKER"], source="broker.json"),)
+        written = Rendezvous(
+            url=own,
+            host=socket.gethostname(),
+            pid=1,
+            fingerprint=None,
+            tokens=dict.fromkeys(TOKEN_ROLES, token),
+            brokers=others,
+        )
+        home = tmp_path / "site"
+        home.mkdir(mode=0o700)
+        (home / "broker.json").touch(mode=0o600)
+        (home / "broker.json").write_text(format_rendezvous(written))
+        found = [target for target, _ in live_ranks({**environ, "DBG_HOME": str(home), SECONDS: "30"})]
+
+    assert found == ["gpu013:5", "gpu013:6"]
 
 
 @pytest.mark.parametrize("text", ["", "soon", "0", "-1", "nan", "inf", "61"])

@@ -205,8 +205,23 @@ def test_an_exception_that_the_main_thread_handles_is_told_of_who_has_not_come_a
     missing = first(once(waiting(0), waiting(1), waiting(3), late)).sentence
     order = first(once(waiting(0), waiting(1), waiting(3), other)).sentence
 
-    assert ": it sleeps, while it handles OSError: disk full (save.py:9); 3 of 4 ranks wait" in missing
+    by_itself = waits(elsewhere(0, world_size=1), main(WaitKind.SLEEP, "sleeps"), handled)
+    alone = first(twice([by_itself], [by_itself], 6.0)).sentence
+
+    assert ": it handles OSError: disk full (save.py:9), and sleeps; 3 of 4 ranks wait" in missing
+    assert " handles OSError: disk full (save.py:9), and likely sleeps" in alone
     assert "called barrier as collective #5 of dp_0 while it handles OSError: disk full (save.py:9), where" in order
+
+
+def test_of_two_ranks_the_one_that_is_silent_has_likely_not_come() -> None:
+    pair = [group(members="0-1", at=4)]
+    waits_for_it = told(0, groups=pair, calls=[call(5)], frames=REDUCING, age=60.0, world_size=2)
+    silent = replace(told(1, kind=Kind.ERROR, text="", state=RankState.UNRESPONSIVE, world_size=2), evidence=None)
+
+    verdict = first(once(waits_for_it, silent))
+
+    assert (verdict.kind, verdict.ranks, verdict.certainty) == (VerdictKind.MISSING, (1,), Certainty.LIKELY)
+    assert "has likely not come" in verdict.sentence
 
 
 def test_what_the_kernel_tells_stands_below() -> None:

@@ -32,6 +32,10 @@ def said(reason: str, job: str = "train") -> str:
             "room in the queue batches of thread up, which ended by ValueError: bad batch (u.py:176)",
         ),
         (
+            "a lock; rank 2 was killed by SIGKILL, 1 h 3 min ago, as was rank 3, 12 s ago, and rank 4, 1 d ago, too",
+            "a lock; rank 2 was killed by SIGKILL, as was rank 3, and rank 4, too",
+        ),
+        (
             "the end of the process 23039 (`python prepare.py /data/of/a/run --all`), which reads the Queue",
             "the end of the process 23039 (`python prepare.p…`), which reads the Queue",
         ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import Any
 
+from tests.broker.processes import run
 from tests.support.broker import RunningBroker
 from tests.support.cluster import Brokers
 
@@ -28,4 +30,12 @@ def test_each_home_names_all_brokers_and_a_broker_that_ends_is_named_no_more(bro
         brokers.until(lambda broker=broker: named(broker) == everybody - {three.url})  # type: ignore[misc]
     # Its own home leads new ranks to the others.
     assert named(three) == everybody
+    asked = run(three.home, "status")
+    assert asked.returncode == 4
+    assert asked.stdout.startswith("down; ranks and terminals of this home go to the others of its cluster: wss://")
+    made = run(three.home, "token", "--name", "alice")
+    assert made.returncode == 0
+    assert ", and so do the others of its cluster; type it in the home of one that serves" in made.stderr
+    noted = [json.loads(line) for line in run(three.home, "log", "--json").stdout.splitlines()]
+    assert {entry["broker"] for entry in noted if entry["what"] in ("start", "end")} == {name}
     brokers.restart(three)

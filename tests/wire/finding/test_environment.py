@@ -11,9 +11,8 @@ from dbg_agent.launch import claim
 from dbg_agent.settings import Settings
 from dbg_wire.finding import environment
 from dbg_wire.finding.environment import pane_environment
+from tests.support.packages import parsed
 
-ROOT = Path(__file__).parents[3]
-PACKAGES = ("wire/dbg_wire", "wire/dbg_dial", "agent/dbg_agent", "broker/dbg_broker", "client/dbg_client")
 NAMES = {value for name, value in vars(environment).items() if name.isupper()}
 
 SPELLED_ONCE_MORE = {
@@ -26,11 +25,10 @@ SPELLED_ONCE_MORE = {
 
 def test_no_other_module_spells_them() -> None:
     found: dict[str, set[str]] = {}
-    for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
-            constants = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
-            if spelled := constants & NAMES:
-                found[str(path.relative_to(ROOT))] = spelled  # type: ignore[assignment] # the names are strings
+    for module, tree in parsed(*NAMES):
+        constants = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        if spelled := constants & NAMES:
+            found[module.place] = spelled  # type: ignore[assignment] # the names are strings
     assert found == {"wire/dbg_wire/finding/environment.py": NAMES, **SPELLED_ONCE_MORE}
 
 

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeVar
+from typing import Literal
 
 from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
 from dbg_wire.limits import MAX_PINS
@@ -123,14 +123,14 @@ def _pins(text: str, bad: Callable[..., BadEndpoint]) -> tuple[str, ...]:
 
 
 def _host_and_port(authority: str, bad: Callable[..., BadEndpoint]) -> tuple[str, int]:
-    if (six := _six(authority)) is not None:
+    if (six := canonical_six(authority)) is not None:
         raise bad("is an IPv6 address without brackets", f"write [{six}]:{DEFAULT_PORT}")
     found = _AUTHORITY.fullmatch(authority)
     if found is None:
         raise bad("is not host:port")
     if not authority or found["name"] == "":
         raise bad("has no host")
-    host = _six(found["six"]) if found["name"] is None else _name(found["name"])
+    host = canonical_six(found["six"]) if found["name"] is None else _name(found["name"])
     if host is None:
         raise bad("has a host that is neither a name nor an IP address")
     port = found["port"]
@@ -141,7 +141,8 @@ def _host_and_port(authority: str, bad: Callable[..., BadEndpoint]) -> tuple[str
     return host, int(port)
 
 
-def _six(text: str) -> str | None:
+def canonical_six(text: str) -> str | None:
+    """Return an IPv6 address in its one form, None for a text that is none."""
     try:
         return str(ipaddress.IPv6Address(text)) if _SIX.fullmatch(text) else None
     except ValueError:
@@ -252,29 +253,20 @@ def spread(reach: Reach, learned: Sequence[Endpoint], name: str, *, keeps_first:
     return replace(reach, endpoint=first, others=tuple(others))
 
 
-class Addressed(Protocol):
-    """What has the address of a broker."""
-
-    @property
-    def url(self) -> str:
-        """Return the address."""
-
-
-_Addressed = TypeVar("_Addressed", bound=Addressed)
-
-
-def by_weight(endpoints: Iterable[_Addressed], name: str) -> list[_Addressed]:
+def by_weight(endpoints: Iterable[Endpoint], name: str) -> list[Endpoint]:
     """Order endpoints by rendezvous hashing (highest random weight) of a name.
 
     Names spread evenly over the endpoints, each name has the same order in all processes, and the names of an endpoint
     that is gone spread evenly over the others.
     """
+    return sorted(endpoints, key=lambda one: weight_of(one.url, name), reverse=True)
+
+
+def weight_of(url: str, name: str) -> bytes:
+    """Return the random weight of a broker for a name, which is the same in all processes."""
     import hashlib  # as above
 
-    def weight(endpoint: Addressed) -> bytes:
-        return hashlib.blake2b(f"{name} {endpoint.url}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-    return sorted(endpoints, key=weight, reverse=True)
+    return hashlib.blake2b(f"{name} {url}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def wrong_host_reason(
@@ -294,17 +286,30 @@ def wrong_host_reason(
 
 def is_loopback(endpoint: Endpoint) -> bool:
     """Tell whether an address leads each host to itself."""
-    host = endpoint.host
-    name = host.lower().rstrip(".")
-    if name == "localhost" or name.endswith(".localhost") or name == "localhost.localdomain":
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    inner = getattr(address, "ipv4_mapped", None) or address
+    address = ip_of(endpoint.host)
+    if address is None:
+        name = endpoint.host.lower().rstrip(".")
+        return name == "localhost" or name.endswith(".localhost") or name == "localhost.localdomain"
     # A connection to 0.0.0.0 or :: reaches the own loopback.
-    return inner.is_loopback or inner.is_unspecified
+    return address.is_loopback or address.is_unspecified
+
+
+def is_loopback_host(host: str) -> bool:
+    """Tell whether a host is ``localhost`` by its name, or an address of the loopback."""
+    address = ip_of(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
+
+
+def ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the IP address that a host is, with or without brackets and zone; None for a name.
+
+    An IPv4 peer, which an IPv6 socket shows in a form of its own, has its IPv4 address.
+    """
+    try:
+        address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _same_host(a: str, b: str) -> bool:

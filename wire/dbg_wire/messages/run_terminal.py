@@ -6,13 +6,14 @@ sends what the next run of the same command needs. Both are of one installation,
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
 
 from dbg_wire.errors import PeerError
 from dbg_wire.records.ranks import Breakpoint
-from dbg_wire.records.record import checked, plain
+from dbg_wire.records.record import Record, plain
 
 REPORT, END = "report", "end"
 ON_HANG = (REPORT, END)
@@ -20,9 +21,10 @@ ON_HANG = (REPORT, END)
 
 JOB_IS_OVER = b"over\n"
 
+_Item = TypeVar("_Item")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+
+class Task(Record, forbid_unknown_fields=True):
     """The terminal's task: the job whose stops it follows, and where the job's output is.
 
     ``ranks`` is a target without a job, ``prefer`` the global number of the rank that was followed last time;
@@ -48,8 +50,7 @@ class Task:
     web: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Told(Record, forbid_unknown_fields=True):
     """What has happened in the terminal; each replaces the one before.
 
     ``rank`` is the global number of the rank attached to last, None before the first. ``again`` asks for the end of
@@ -66,24 +67,22 @@ class Told:
 
 def encode_line(item: Task | Told) -> bytes:
     """Return an item as a line."""
-    fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-    return json.dumps(fields, default=plain, separators=(",", ":")).encode() + b"\n"
+    # A path may hold what is no UTF-8, which JSON of the standard library escapes.
+    return json.dumps(plain(item), separators=(",", ":")).encode() + b"\n"
 
 
 def decode_task(line: bytes) -> Task:
     """Return the task of a line; raise PeerError for any other line."""
-    try:
-        fields = json.loads(line)
-        return Task(stops=tuple(fields.pop("stops", ())), **fields)
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise PeerError(f"no task ({type(error).__name__})") from None
+    return _decoded(Task, line, "no task")
 
 
 def decode_told(line: bytes) -> Told:
     """Return what the terminal tells in a line; raise PeerError for any other line."""
+    return _decoded(Told, line, "nothing a terminal says")
+
+
+def _decoded(kind: type[_Item], line: bytes, otherwise: str) -> _Item:
     try:
-        fields = json.loads(line)
-        breakpoints = tuple(checked(Breakpoint(**each)) for each in fields.pop("breakpoints", ()))
-        return Told(breakpoints=breakpoints, **fields)
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise PeerError(f"nothing a terminal says ({type(error).__name__})") from None
+        return msgspec.convert(json.loads(line), kind)
+    except (ValueError, RecursionError) as error:
+        raise PeerError(f"{otherwise} ({type(error).__name__})") from None

@@ -1,16 +1,15 @@
 """What guards are asked for, and tell: a command beside the rank, its output and end, and what NCCL says by its RAS."""
 
 import os
-import typing
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
 from dbg_wire.limits import KIB, MAX_ANSWER_BYTES, MAX_ITEMS, MAX_TEXT
 from dbg_wire.records.bounds import MAX_PID, Count, Integer, InvalidMessage, Pid, Sentence, elements, integers
-from dbg_wire.records.record import Inquiry, Record, Row, fitted, within_bytes
+from dbg_wire.records.record import Inquiry, Record, Row, fitted, rows_by_kind, within_bytes
 
 MAX_FIRST, MAX_LAST = 64 * KIB, 32 * KIB
 """Bytes of a command's output that are kept, the first and the last: with every byte escaped below the bound of an
@@ -153,16 +152,12 @@ def status_rows(status: RasStatus) -> tuple[RasRecord, ...]:
 
 def status_in(rows: Iterable[object]) -> RasStatus | None:
     """Return what the rows of an answer tell, None if they are of another answer."""
-    kinds = typing.get_args(RasRecord)
-    found: dict[type[Record], list[Any]] = {kind: [] for kind in kinds}
-    for row in rows:
-        if isinstance(row, kinds):
-            found[type(row)].append(row)
+    found = rows_by_kind(rows, RasRecord)
     if not found[RasSeen]:
         return None
     return RasStatus(
         seen=found[RasSeen][0],
-        communicators=tuple(found[RasCommunicator]),
-        ranks=tuple(found[RasRank]),
-        processes=tuple(found[RasProcess]),
+        communicators=found[RasCommunicator],
+        ranks=found[RasRank],
+        processes=found[RasProcess],
     )

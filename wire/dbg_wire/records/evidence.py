@@ -4,15 +4,14 @@ They are rows of an answer. A rank's process group has the same ``name`` in all 
 """
 
 import enum
-import typing
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 from dbg_wire.limits import KIB, MAX_ANSWER_BYTES, MAX_TEXT
 from dbg_wire.records.bounds import MAX_NUMBER, Age, Count, Line, RankNumber, Sentence, Word, elements, integers, reals
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import Record, Row, length_of, within_bytes
+from dbg_wire.records.record import Record, Row, length_of, rows_by_kind, within_bytes
 
 MAX_WAIT_FRAMES = 40
 """Frames of a waiting thread, the innermost ones."""
@@ -75,7 +74,7 @@ class WaitKind(str, enum.Enum):
     ENDED = "ended"
     """An exception has ended the thread."""
     HANDLED = "handled"
-    """The thread handles an exception, whatever it is in besides."""
+    """The thread handles an exception or a signal, whatever it is in besides."""
     KEPT = "kept"
     """A variable of the thread keeps an exception that it has caught."""
     UNKNOWN = "unknown"
@@ -233,22 +232,18 @@ EvidenceRecord = SourceSeen | GroupSeen | CollectiveSeen | ThreadWait | OtherPro
 
 def evidence_in(rows: Iterable[object]) -> Evidence | None:
     """Return what the rows of an answer tell; None if none of them is evidence."""
-    kinds = typing.get_args(EvidenceRecord)
-    found: dict[type[Record], list[Any]] = {kind: [] for kind in kinds}
-    for row in rows:
-        if isinstance(row, kinds):
-            found[type(row)].append(row)
+    found = rows_by_kind(rows, EvidenceRecord)
     if not any(found.values()):
         return None
     return Evidence(
-        sources=tuple(found[SourceSeen]),
-        groups=tuple(found[GroupSeen]),
-        collectives=tuple(found[CollectiveSeen]),
-        waits=tuple(found[ThreadWait]),
-        others=tuple(found[OtherProcess]),
+        sources=found[SourceSeen],
+        groups=found[GroupSeen],
+        collectives=found[CollectiveSeen],
+        waits=found[ThreadWait],
+        others=found[OtherProcess],
         process=next(iter(found[ProcessSeen]), None),
         code=next(iter(found[CodeSeen]), None),
-        parts=tuple(found[CodePart]),
+        parts=found[CodePart],
     )
 
 

@@ -1,10 +1,9 @@
 """Ask one stopped rank what an IDE asks: values in levels, their parts, assignments, completions, source text."""
 
 import enum
-import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import json
 
@@ -19,7 +18,7 @@ from dbg_wire.limits import (
     MIN_ROWS,
 )
 from dbg_wire.records.bounds import Count, FreeText, Path, Sentence, Serial, characters, elements, integers
-from dbg_wire.records.record import Inquiry, Record, Row, size_of
+from dbg_wire.records.record import Inquiry, Record, Row, rows_by_kind, size_of
 
 MAX_VARIABLES = 200
 """Values of one answer: IDEs ask for a hundred at a time."""
@@ -187,15 +186,11 @@ _CUT: dict[type[Record], dict[str, int]] = {
 
 def inspected_in(rows: Iterable[object]) -> Inspected:
     """Return what the rows of an answer tell."""
-    kinds = typing.get_args(InspectionRecord)
-    found: dict[type[Record], list[Any]] = {kind: [] for kind in kinds}
-    for row in rows:
-        if isinstance(row, kinds):
-            found[type(row)].append(row)
+    found = rows_by_kind(rows, InspectionRecord)
     return Inspected(
-        variables=tuple(found[Variable]),
-        completions=tuple(found[Completion]),
-        sources=tuple(found[SourceText]),
+        variables=found[Variable],
+        completions=found[Completion],
+        sources=found[SourceText],
         exception=next(iter(found[ExceptionSeen]), None),
     )
 

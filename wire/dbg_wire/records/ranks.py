@@ -385,7 +385,12 @@ def exit_state(rank: RankInfo) -> str:
         return DIED if rank.reason == DIED else "exited"
     if status >= 0:
         return f"exited with status {status}"
+    return f"killed by {signal_name(-status)}"
+
+
+def signal_name(number: int) -> str:
+    """Return what a signal is called, ``SIGTERM``, or ``signal 99`` if it has no name."""
     try:
-        return f"killed by {signal.Signals(-status).name}"
+        return signal.Signals(number).name
     except ValueError:
-        return f"killed by signal {-status}"
+        return f"signal {number}"

@@ -94,6 +94,15 @@ def within_bytes(records: Iterable[_Known], most: int) -> tuple[list[_Known], in
     return kept, left_out
 
 
+def rows_by_kind(rows: Iterable[object], union: Any) -> dict[type[Record], tuple[Any, ...]]:
+    """Return those rows of an answer that are of the classes of a union, by their class."""
+    found: dict[type, list[Any]] = {kind: [] for kind in typing.get_args(union)}
+    for row in rows:
+        if type(row) in found:
+            found[type(row)].append(row)
+    return {kind: tuple(same) for kind, same in found.items()}
+
+
 def length_of(value: object) -> int:
     """Return how many characters and bytes the texts of a record have together."""
     if isinstance(value, (str, bytes)):
@@ -138,7 +147,7 @@ def checked(record: _Known) -> _Known:
 
 
 def name_of(kind: type[Record]) -> str:
-    """Return a record's name in refusals, e.g. ``register`` for ``Register``."""
+    """Return a record's name in refusals, and a message's on the wire: ``register`` for ``Register``."""
     return kind.__name__.lower()
 
 

@@ -13,7 +13,7 @@ from dbg_wire.limits import KIB, MAX_ANSWER_BYTES
 from dbg_wire.records.bounds import MAX_AGE, Age, Count, Pid, Sentence, elements, integers, reals
 from dbg_wire.records.evidence import Amount, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import Inquiry, Record, Row, within_bytes
+from dbg_wire.records.record import Inquiry, Record, Row, rows_by_kind, within_bytes
 
 MAX_SAMPLE_SECONDS = 300.0
 """Seconds that one sampling takes at most: a job that is slow is slow in each of its minutes."""
@@ -173,16 +173,15 @@ def sampled_in(rows: Iterable[object]) -> Sampled | None:
 
     Arrivals whose columns do not belong together are left out.
     """
-    listed = tuple(rows)
-    sample = next((row for row in listed if isinstance(row, RankSample)), None)
-    if sample is None:
+    found = rows_by_kind(rows, SampleRecord)
+    if not found[RankSample]:
         return None
     return Sampled(
-        sample=sample,
-        sources=tuple(row for row in listed if isinstance(row, SourceSeen)),
-        groups=tuple(row for row in listed if isinstance(row, GroupSeen)),
-        arrivals=tuple(row for row in listed if isinstance(row, GroupArrivals) and row.is_whole),
-        places=tuple(row for row in listed if isinstance(row, SampledPlace)),
+        sample=found[RankSample][0],
+        sources=found[SourceSeen],
+        groups=found[GroupSeen],
+        arrivals=tuple(row for row in found[GroupArrivals] if row.is_whole),
+        places=found[SampledPlace],
     )
 
 

@@ -27,9 +27,13 @@ class StopAt:
     condition: str | None = None
 
     def __str__(self) -> str:
-        """Return it as it would be typed."""
-        condition = f", {self.condition}" if self.condition is not None else ""
-        return f"--stop-at {self.place}{condition}"
+        """Return it as an option."""
+        return f"--stop-at {self.typed}"
+
+    @property
+    def typed(self) -> str:
+        """Return the option's value, which ranks are told."""
+        return self.place if self.condition is None else f"{self.place}, {self.condition}"
 
     @property
     def place(self) -> str:
@@ -45,13 +49,15 @@ class StopIn:
     function: str
 
     def __str__(self) -> str:
-        """Return it as it would be typed."""
-        return f"--stop-in {self.place}"
+        """Return it as an option."""
+        return f"--stop-in {self.typed}"
 
     @property
-    def place(self) -> str:
+    def typed(self) -> str:
         """Return the function, such as ``train:main``."""
         return f"{self.module}:{self.function}"
+
+    place = typed
 
 
 def parse_stop_at(text: str) -> StopAt:

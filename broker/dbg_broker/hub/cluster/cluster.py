@@ -119,6 +119,11 @@ class Cluster:
             self._moved(rank.key)
         self.owners.claim(rank.key, rank.registration.dial, rank.fence)
 
+    def adopt(self, rank: RankRecord) -> None:
+        """Have a rank whose broker has gone as one of this broker's, and tell the others of it."""
+        self._hub.ranks.registry.adopt(rank)
+        self.registered(rank)
+
     def rank_changed(self, key: str) -> None:
         """Take note of a change of a rank that the list does not show: other brokers' ranks may be held for it."""
         self.feed.changed(key)

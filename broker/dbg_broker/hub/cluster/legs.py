@@ -31,9 +31,10 @@ from dbg_broker.hub.cluster.remote_terminal import WINDOW_BYTES
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.net.websocket import CloseCode, is_data, payload_of
 from dbg_wire import limits
-from dbg_wire.codec import decode, encode, type_name
+from dbg_wire.codec import decode, encode
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.messages import Attach, Detach, Message, Notice, Question, Refusal, Seat, Sender
+from dbg_wire.records.record import name_of
 
 if TYPE_CHECKING:
     from dbg_broker.hub.cluster.cluster import Cluster
@@ -385,7 +386,7 @@ class Legs:
         way.key = way.asked_key = ""
 
 
-_SEAT, _REFUSAL, _NOTICE = (f'{{"type":"{type_name(kind)}"'.encode() for kind in (Seat, Refusal, Notice))
+_SEAT, _REFUSAL, _NOTICE = (f'{{"type":"{name_of(kind)}"'.encode() for kind in (Seat, Refusal, Notice))
 """How the messages begin that are read on their way."""
 
 

@@ -6,7 +6,7 @@ clock counts for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,7 +14,7 @@ import msgspec
 
 from dbg_broker.timers import Timers
 from dbg_wire.errors import PeerError
-from dbg_wire.finding.endpoint import by_weight
+from dbg_wire.finding.endpoint import weight_of
 from dbg_wire.limits import MAX_PINS
 from dbg_wire.records.bounds import InvalidMessage, Pid, Real, Sentence, Word
 from dbg_wire.records.record import Record, decode_record, encode_record
@@ -87,11 +87,15 @@ class Members:
 
     def speaks_for(self, run: str) -> bool:
         """Tell whether this broker is the one that tells events of a run, among those that tell any."""
-        telling = [one for one in (self.own, *self._others_told()) if one.tells]
-        return not telling or by_weight(telling, run)[0] is self.own
+        telling = [one for one in (self.own, *self.others()) if one.tells]
+        return not telling or self._speaks_first(telling, run)
 
-    def _others_told(self) -> Iterator[Presence]:
-        return (member.presence for member in self._others.values())
+    def inherits(self, key: str) -> bool:
+        """Tell whether this broker is the one that has an ended rank whose broker has gone."""
+        return self._speaks_first((self.own, *self.others()), key)
+
+    def _speaks_first(self, members: Iterable[Presence], name: str) -> bool:
+        return max(members, key=lambda one: weight_of(one.url, name)) is self.own
 
     def value(self) -> bytes:
         """Return what the bucket is to hold of this broker."""

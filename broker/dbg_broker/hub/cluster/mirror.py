@@ -68,7 +68,10 @@ class Mirror:
             self.ask(broker)
 
     def gone(self, broker: str) -> None:
-        """Note that a broker has gone: its ranks are lost until they register anew."""
+        """Note that a broker has gone: its ranks are lost until they register anew.
+
+        Those that have ended never do; each of them becomes a rank of another broker, which tells newcomers of it.
+        """
         self._waiting.pop(broker, None)
         self._named.pop(broker, None)
         self._asked.pop(broker, None)
@@ -81,6 +84,9 @@ class Mirror:
             hub.rank_changed(rank)
             for finished in hub.ranks.questions.rank_ended(rank.key, ITS_BROKER_IS_GONE):
                 hub.deliver(finished)
+        for rank in [one for one in hub.ranks.registry.ranks() if one.is_orphan and one.state is RankState.EXITED]:
+            if self._cluster.members.inherits(rank.key):
+                self._cluster.adopt(rank)
 
     def unheard(self) -> None:
         """Note that nothing is heard of other brokers' ranks."""
@@ -168,6 +174,7 @@ class Mirror:
             link.rank = None
             hub.ranks.left(rank.key)
             link.connection.close(CloseCode.REPLACED, "another broker has this rank")
+        self._cluster.owners.let_go(rank.key)
         for finished in hub.ranks.questions.rank_ended(rank.key, "it is at another broker now"):
             hub.deliver(finished)
 

@@ -15,9 +15,10 @@ import msgspec
 
 from dbg_broker.hub import departures
 from dbg_broker.ranks.questions import MIN_SECONDS, body_in, body_of, with_age, without_age
-from dbg_wire.codec import decode, type_name
+from dbg_wire.codec import decode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Answers, Kind, Progress, RankAnswer, Sender
+from dbg_wire.records.record import name_of
 
 if TYPE_CHECKING:
     from dbg_broker.hub.state import Hub
@@ -27,7 +28,7 @@ _Read = TypeVar("_Read")
 SPARE_SECONDS = 0.25
 """Seconds by which another broker's deadline is shorter, so that its answers come before the own one."""
 
-PREFIXES = tuple(f'{{"type":"{type_name(kind)}"'.encode() for kind in (Answers, Progress))
+PREFIXES = tuple(f'{{"type":"{name_of(kind)}"'.encode() for kind in (Answers, Progress))
 """How the messages begin that are about a question, as all brokers write them."""
 
 

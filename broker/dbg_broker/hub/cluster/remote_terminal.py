@@ -26,7 +26,7 @@ from dbg_broker.hub.cluster.messages import (
     OpenLeg,
 )
 from dbg_broker.hub.links import TerminalLink
-from dbg_broker.net.outbox import OutgoingFrames
+from dbg_broker.net.outbox import Outbox
 from dbg_broker.net.websocket import CloseCode, pack_message
 from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
@@ -90,13 +90,13 @@ class RemoteTerminal:
         """Whether its broker hears nothing of it."""
         self._owner = owner
         self._window = CreditWindow(self._send)
-        self._outgoing = OutgoingFrames(now)
-        self._outgoing.transport = self._window
+        self._outbox = Outbox(now)
+        self._outbox.transport = self._window
 
     @property
     def is_ready(self) -> bool:
         """Tell whether a frame sent now would not wait."""
-        return not self._window.is_closing and self._outgoing.is_free
+        return not self._window.is_closing and self._outbox.is_free
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Send a control message as :meth:`send_control` does."""
@@ -107,22 +107,22 @@ class RemoteTerminal:
         """Send a control message, or let it wait its turn; False if it has no room, and the terminal is closed then."""
         if self._window.is_closing:
             return False
-        if self._outgoing.send_control(frame, instead_of):
+        if self._outbox.send_control(frame, instead_of):
             return True
         self._owner.overflowed(self)
         return False
 
     def send_output(self, frame: bytes, most: int | None = None) -> bool:
         """Send terminal output, or let it wait beside no more than ``most`` bytes; False if it was dropped."""
-        return not self._window.is_closing and self._outgoing.send_output(frame, most)
+        return not self._window.is_closing and self._outbox.send_output(frame, most)
 
     def missed_output(self) -> bool:
         """Tell, once, that output was dropped and the terminal can take a repaint."""
-        return self.is_ready and self._outgoing.missed()
+        return self.is_ready and self._outbox.missed()
 
     def is_stalled(self, now: float, seconds: float) -> bool:
         """Tell whether the terminal has taken nothing for ``seconds`` although things wait."""
-        return not self._window.is_closing and self._outgoing.is_stalled(now, seconds)
+        return not self._window.is_closing and self._outbox.is_stalled(now, seconds)
 
     def ping(self) -> None:
         """Do nothing: the terminal's own broker asks it for signs of life, and tells when there are none."""
@@ -136,8 +136,8 @@ class RemoteTerminal:
         self._window.give_back(size)
         if self._window.is_closing or self._window.is_full:
             return False
-        self._outgoing.is_paused = False
-        self._outgoing.pump()
+        self._outbox.is_paused = False
+        self._outbox.pump()
         return self.is_ready
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
@@ -145,8 +145,8 @@ class RemoteTerminal:
         if self._window.is_closing:
             return
         if flush:
-            self._outgoing.flush()
-        self._outgoing.clear()
+            self._outbox.flush()
+        self._outbox.clear()
         self._window.is_closing = True
         self._owner.closed(self, code, reason)
 
@@ -156,7 +156,7 @@ class RemoteTerminal:
 
     def _send(self, frame: bytes) -> None:
         if self._window.is_full:
-            self._outgoing.is_paused = True
+            self._outbox.is_paused = True
         self._owner.send(self.broker, LegFrame(leg=self.leg, frame=frame))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 
-from dbg_client.core.errors import bug
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.faces.dap.breakpoints import Breakpoints
 from dbg_client.faces.dap.console import COMMANDS, Console, LogTexts
@@ -27,7 +26,7 @@ from dbg_client.faces.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.faces.dap.source import Paths, SourceLocator, read_mappings
 from dbg_client.faces.dap.values import Frames, Values
 from dbg_client.faces.dap.window import Window
-from dbg_client.words.other_faces import in_words_of
+from dbg_client.faces.requests import OpenRequests, sentence_of
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.targets.selection import Target, parse_target
 
@@ -180,7 +179,7 @@ class Adapter:
         self._admit = admit
         self._client = Client()
         self._session: Session | None = None
-        self._open: dict[int, asyncio.Task[None]] = {}
+        self._open = OpenRequests(MAX_OPEN, "request")
         self.ended = asyncio.Event()
         self._requests: dict[str, Do] = {
             "initialize": self._initialize,
@@ -193,18 +192,12 @@ class Adapter:
 
     def receive(self, request: Request) -> None:
         """Take a request; the answer comes when it is carried out, while others are taken."""
-        if len(self._open) >= MAX_OPEN or request.seq in self._open:
-            self._send(refusal(request, f"{MAX_OPEN} requests are open, or one has this number; wait for an answer"))
-            return
-        task = asyncio.create_task(self._answer(request))
-        self._open[request.seq] = task
-        task.add_done_callback(lambda _: self._open.pop(request.seq, None))
+        if why_not := self._open.begin(request.seq, lambda: self._answer(request)):
+            self._send(refusal(request, why_not))
 
     async def close(self) -> None:
         """Give up what is open, leave the ranks as they are, and close the link to the broker. Never an error."""
-        for task in list(self._open.values()):
-            task.cancel()
-        await asyncio.gather(*self._open.values(), return_exceptions=True)
+        await self._open.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -223,12 +216,9 @@ class Adapter:
         except asyncio.CancelledError:
             self._send(refusal(request, "cancelled"))
             raise
-        except DbgError as error:
-            self._send(refusal(request, in_words_of(error, COMMANDS), show_user=request.command == "attach"))
-            return
         except Exception as error:
             # An IDE waits for ever for an answer that doesn't come.
-            self._send(refusal(request, bug(error), show_user=request.command == "attach"))
+            self._send(refusal(request, sentence_of(error, COMMANDS), show_user=request.command == "attach"))
             return
         self._send(response(request, body))
         if request.command == "attach":
@@ -270,9 +260,8 @@ class Adapter:
 
     async def _cancel(self, arguments: Message) -> None:
         number = arguments.get("requestId")
-        task = self._open.get(number) if isinstance(number, int) else None
-        if task is not None and task is not asyncio.current_task():
-            task.cancel()
+        if isinstance(number, int):
+            self._open.give_up(number)
 
     def _why_not(self, request: Request) -> BadInput:
         if self._session is None:

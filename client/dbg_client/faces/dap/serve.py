@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -27,21 +26,17 @@ from dbg_client.faces.dap.messages import (
     read_body,
     read_request,
 )
+from dbg_client.faces.requests import LOOPBACK, is_same, listen, new_secret
 from dbg_client.words.settings import BrokerOptions, Dap
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
 from dbg_wire.targets.selection import Target
-
-SECRET_BYTES = 16
-"""Random bytes of a secret: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""
 
 MAX_UNSENT = 32 * 1024 * 1024
 """Bytes that wait for an IDE that does not read; beyond it the conversation ends, and the ranks stay as they are."""
 
 END_SECONDS = 2.0
 """Seconds for the last messages to a client that has stopped reading."""
-
-LOOPBACK = "127.0.0.1"
 
 MAX_STRANGERS = 8
 """Clients of the port that have not attached; one more has the oldest of them turned away, not the user's IDE."""
@@ -53,19 +48,19 @@ STRANGER_SECONDS = 30.0
 class Admission:
     """The seat of a port, and the one-time secret by which it is taken: each lets one IDE in once.
 
-    ``tell`` gets each new secret. Without a ``new_secret`` the seat alone counts.
+    ``tell`` gets each new secret. Without ``asks`` the seat alone counts, and there is no secret.
     """
 
-    def __init__(self, tell: Callable[[str], None], new_secret: Callable[[], str] | None) -> None:
+    def __init__(self, tell: Callable[[str], None], *, asks: bool = True) -> None:
         self._tell = tell
-        self._new_secret = new_secret
+        self._asks = asks
         self._secret: str | None = None
         self._is_taken = False
 
     def admit(self, arguments: Message) -> None:
         """Give the seat to the client that sends these arguments to attach. Raises BadInput if it is not let in."""
         given = arguments.get("secret")
-        if self._secret is not None and not _is_same(given, self._secret):
+        if self._secret is not None and not is_same(given, self._secret):
             what = "this port asks for a secret, and none was sent" if given is None else "the secret is not the one"
             raise BadInput(what, 'add `"secret": "…"` as the terminal of `dbg-attach dap --port` shows it')
         if self._is_taken:
@@ -76,18 +71,9 @@ class Admission:
     def free(self) -> None:
         """Free the seat for who sends the next secret, which is made and told."""
         self._is_taken = False
-        if self._new_secret is not None:
-            self._secret = self._new_secret()
+        if self._asks:
+            self._secret = new_secret()
             self._tell(self._secret)
-
-
-def random_secret() -> str:
-    """Return a new secret."""
-    return secrets.token_urlsafe(SECRET_BYTES)
-
-
-def _is_same(given: object, secret: str) -> bool:
-    return isinstance(given, str) and secrets.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())
 
 
 MakeAdapter = Callable[[Send], Adapter]
@@ -185,15 +171,11 @@ class _Port:
         self._number = 0
         self._strangers: dict[asyncio.StreamWriter, None] = {}
         self._talks: set[asyncio.Task[None]] = set()
-        self._admission = Admission(self._tell_secret, None if no_secret else random_secret)
+        self._admission = Admission(self._tell_secret, asks=not no_secret)
 
     async def serve(self, number: int) -> None:
         """Listen until cancelled. Raises BadInput for a port that can't be had."""
-        try:
-            server = await asyncio.start_server(self._come, LOOPBACK, number)
-        except OSError as error:
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise BadInput(f"port {number} can't be served ({why})", "leave it out, and a free one is taken") from None
+        server = await asyncio.start_server(self._come, sock=listen(number))
         self._number = int(server.sockets[0].getsockname()[1])
         tell(f"IDEs of this host are served at {LOOPBACK}:{self._number}; Ctrl-C ends it, and ranks stay as they are.")
         self._admission.free()

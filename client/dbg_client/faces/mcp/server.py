@@ -32,9 +32,9 @@ from dbg_client.faces.mcp.protocol import (
 )
 from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS, Rests
 from dbg_client.faces.mcp.tools import TOOLS, BrokerTool, More
-from dbg_client.words.other_faces import in_words_of
+from dbg_client.faces.requests import OpenRequests, sentence_of
 from dbg_client.words.settings import BrokerOptions
-from dbg_wire.errors import DbgError, printable
+from dbg_wire.errors import DbgError
 from dbg_wire.version import RELEASE
 
 MAX_LINE = 1024 * 1024
@@ -67,7 +67,7 @@ class McpServer:
         self._client = "agent"
         self._dialling = asyncio.Lock()
         self._rests = Rests()
-        self._open: dict[RequestId, asyncio.Task[None]] = {}
+        self._open = OpenRequests(MAX_AT_ONCE, "call")
 
     async def receive(self, line: bytes) -> None:
         """Take a line of the client. Calls of tools go on after this returns."""
@@ -89,15 +89,15 @@ class McpServer:
         if call.id is None:
             self._notified(call)
         elif call.method == "tools/call":
-            self._begin(call, call.id)
+            request = call.id
+            if why_not := self._open.begin(request, lambda: self._call(call, request)):
+                self._write(error_line(request, INVALID_REQUEST, why_not))
         else:
             self._write(await self._answer(call, call.id))
 
     async def end(self) -> None:
         """Give up what is open and leave the broker."""
-        for task in list(self._open.values()):
-            task.cancel()
-        await asyncio.gather(*self._open.values(), return_exceptions=True)
+        await self._open.close()
         if self._broker is not None:
             await self._broker.close()
 
@@ -124,20 +124,8 @@ class McpServer:
     def _notified(self, call: Call) -> None:
         if call.method == "notifications/cancelled":
             request = call.params.get("requestId")
-            if isinstance(request, (str, int)) and request in self._open:
-                self._open[request].cancel()
-
-    def _begin(self, call: Call, request: RequestId) -> None:
-        if request in self._open:
-            shown = printable(str(request), 60)
-            self._write(error_line(request, INVALID_REQUEST, f"a call with the id {shown} is open; give another id"))
-            return
-        if len(self._open) >= MAX_AT_ONCE:
-            self._write(error_line(request, INVALID_REQUEST, f"{MAX_AT_ONCE} calls are open; wait for one of them"))
-            return
-        task = asyncio.create_task(self._call(call, request))
-        self._open[request] = task
-        task.add_done_callback(lambda _: self._open.pop(request, None))
+            if isinstance(request, (str, int)):
+                self._open.give_up(request)
 
     async def _call(self, call: Call, request: RequestId) -> None:
         name, given = call.params.get("name"), call.params.get("arguments") or {}
@@ -149,11 +137,9 @@ class McpServer:
         except BadCall as bad:
             self._write(error_line(request, bad.code, bad.text))
             return
-        except DbgError as error:
-            # What an agent can mend is the answer of the tool, so that the model reads it.
-            result = text_result(in_words_of(error, TOOLS_OF_COMMANDS), is_error=True)
         except Exception as error:
-            result = text_result(bug(error), is_error=True)
+            # What an agent can mend is the answer of the tool, so that the model reads it.
+            result = text_result(sentence_of(error, TOOLS_OF_COMMANDS), is_error=True)
         self._write(result_line(request, result))
 
     @contextlib.asynccontextmanager

@@ -6,13 +6,10 @@ is not told apart by ports, so its name has the port in it. Pure.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 
+from dbg_client.faces.requests import is_same, new_secret
 from dbg_wire.errors import DbgError
-
-SECRET_BYTES = 16
-"""Random bytes of a token: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""
 
 NAMES_OF_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """Hosts by which a browser may call this server, also through a tunnel; any other is the name of somebody's page."""
@@ -53,25 +50,24 @@ class Access:
     def __init__(self, port: int, tell: Callable[[str], None]) -> None:
         self.cookie = f"dbg-web-{port}"
         self._tell = tell
-        self._secret = secrets.token_urlsafe(SECRET_BYTES)
+        self._secret = new_secret()
         self._token = self.new_token()
 
     def new_token(self) -> str:
         """Make the token that is good from now on, once."""
-        self._token = secrets.token_urlsafe(SECRET_BYTES)
+        self._token = new_secret()
         return self._token
 
     def exchange(self, token: str) -> str:
         """Return the value of the cookie for the token. Raises NotAdmitted for any other one, and for a used one."""
-        if not _is_same(token, self._token):
+        if not is_same(token, self._token):
             raise NotAdmitted(USED)
         self._tell(self.new_token())
         return self._secret
 
-    def require_cookie(self, cookies: Mapping[str, str]) -> None:
-        """Raise NotAdmitted without the cookie of this server."""
-        if not _is_same(cookies.get(self.cookie, ""), self._secret):
-            raise NotAdmitted(NO_COOKIE)
+    def has_cookie(self, cookies: Mapping[str, str]) -> bool:
+        """Tell whether a browser has been let in."""
+        return is_same(cookies.get(self.cookie), self._secret)
 
 
 def require_own(host: str, origin: str | None, site: str | None, *, of_page: bool) -> None:
@@ -100,12 +96,3 @@ def content_policy(nonce: str) -> str:
 
 NOTHING_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """The policy of all that is no page."""
-
-
-def new_nonce() -> str:
-    """Return the nonce of one answer."""
-    return secrets.token_urlsafe(SECRET_BYTES)
-
-
-def _is_same(given: str, secret: str) -> bool:
-    return secrets.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())

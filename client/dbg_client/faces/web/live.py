@@ -13,13 +13,14 @@ import msgspec
 from dbg_client.api.answers import Answer, Collectives, Slow, Where, Why
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import find
-from dbg_client.core.errors import bug
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.faces.requests import OpenRequests, sentence_of
 from dbg_client.faces.web import messages
-from dbg_client.faces.web.messages import Ask, Confirm, Failed, Lines, Progress, Source, Withdraw, read_from_page
+from dbg_client.faces.web.messages import Ask, Confirm, Failed, Find, Found, Lines, Progress, Source, read_from_page
 from dbg_client.faces.web.verdicts import told_of
+from dbg_client.questions.answers import ValueAnswer
 from dbg_client.questions.cause import find_case
 from dbg_client.questions.inspection import file_in_ranks, read_source
 from dbg_client.questions.verbs import (
@@ -38,13 +39,14 @@ from dbg_client.views.missing import missing_documents
 from dbg_client.views.naming import name_few
 from dbg_client.views.stacks import MISSING, missing_from_collectives
 from dbg_client.words import settings as verbs
-from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL, in_words_of
+from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL
 from dbg_client.words.session_line import USUAL_TARGETS, parse_command
 from dbg_client.words.settings import RankSettings
+from dbg_client.words.verbs import VERBS
 from dbg_dial.kernel import user_name
-from dbg_wire.errors import BadInput, DbgError, PeerError
+from dbg_wire.errors import BadInput, NoSuchRank, PeerError
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.targets.selection import parse_target
+from dbg_wire.targets.selection import parse_target, select
 
 if TYPE_CHECKING:
     from dbg_client.faces.web.feed import Feed
@@ -63,6 +65,11 @@ ORDERS: Mapping[type[RankSettings], Order] = {
     verbs.Kill: KILL,
 }
 
+WORDS = {"help", *(row.name for row in VERBS)}
+"""Words with which a line is no expression."""
+
+USUAL = {**USUAL_TARGETS, "command": "stopped", "continue": "stopped", "interrupt": "running", "list": ""}
+"""The ranks that a verb means in a page if none are chosen; a page has no rank of its own, as a session has."""
 
 COMMANDS = {
     "list": "the grid",
@@ -75,20 +82,16 @@ COMMANDS = {
 """What a page has where an error names a command of the terminal."""
 
 
-class NeedsYes(Exception):
-    """Say what the user has to agree to; never shown as an error."""
-
-
 class Told(NamedTuple):
     """An answer: its document, what a terminal shows of it, and the keys of its groups' ranks."""
 
     document: object
     text: str
-    members: Mapping[str, Sequence[str]]
+    members: Mapping[str, Sequence[str]] = {}
 
 
-class Asks:
-    """The open questions of one page, and the groups of its last answer; ends with the page.
+class LivePage:
+    """One page: its open questions, which end with it, and the groups of its last answer.
 
     ``why_not`` says why the page may change nothing, and is empty if it may.
     """
@@ -96,63 +99,56 @@ class Asks:
     def __init__(self, switchboard: Switchboard, feed: Feed, outbox: Outbox, why_not: Callable[[], str]) -> None:
         self._switchboard, self._feed, self._outbox, self._why_not = switchboard, feed, outbox, why_not
         self._groups: Mapping[str, frozenset[str]] = {}
-        self._open: dict[int, asyncio.Task[None]] = {}
+        self._requests = OpenRequests(MAX_AT_ONCE, "question")
+        feed.join(outbox)
 
-    def ask(self, item: Ask) -> None:
-        """Begin to ask."""
-        self._begin(item.id, lambda: self._answer(item))
+    async def receive(self, frame: str | bytes) -> None:
+        """Take what the page asks. Raises PeerError."""
+        if isinstance(frame, bytes):
+            raise PeerError("bytes of a page that takes texts")
+        item = read_from_page(frame)
+        if isinstance(item, Ask):
+            self._begin(item.id, lambda: self._answer(item))
+        elif isinstance(item, Find):
+            self._begin(item.id, lambda: self._find(item))
+        elif isinstance(item, Source):
+            self._begin(item.id, lambda: self._source(item))
+        elif self._requests.give_up(item.id):
+            self._outbox.say(Failed(id=item.id, sentence="given up"))
 
-    def show_source(self, item: Source) -> None:
-        """Begin to read source."""
-        self._begin(item.id, lambda: self._source(item))
-
-    def withdraw(self, number: int) -> None:
-        """Give a question up."""
-        task = self._open.pop(number, None)
-        if task is not None:
-            task.cancel()
-            self._outbox.say(Failed(id=number, sentence="given up"))
-
-    async def close(self) -> None:
-        """Give all questions up."""
-        tasks = list(self._open.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def leave(self) -> None:
+        """Give up what is open."""
+        self._feed.leave(self._outbox)
+        await self._requests.close()
 
     def _begin(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
-        if number in self._open or len(self._open) >= MAX_AT_ONCE:
-            why = "its number is in use" if number in self._open else f"{MAX_AT_ONCE} questions are open; end one first"
-            self._outbox.say(Failed(id=number, sentence=f"this was not asked: {why}"))
-            return
-        task = self._open[number] = asyncio.create_task(self._try(number, work))
-        task.add_done_callback(lambda done: self._open.pop(number, None) if self._open.get(number) is done else None)
+        if why_not := self._requests.begin(number, lambda: self._try(number, work)):
+            self._outbox.say(Failed(id=number, sentence=f"this was not asked: {why_not}"))
 
     async def _try(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
-        except NeedsYes as needs:
-            self._outbox.say(Confirm(id=number, question=str(needs)))
-        except DbgError as error:
-            self._outbox.say(Failed(id=number, sentence=in_words_of(error, COMMANDS)))
         except Exception as error:
-            self._outbox.say(Failed(id=number, sentence=bug(error)))
+            self._outbox.say(Failed(id=number, sentence=sentence_of(error, COMMANDS)))
 
     # --------------------------------------------------------------------------------------------------- questions
 
     async def _answer(self, item: Ask) -> None:
-        settings = self._settings(item)
+        line = item.line if item.line.partition(" ")[0] in WORDS else f"eval {item.line}"
+        settings = _settings(line)
         changes = isinstance(settings, CHANGING) or (isinstance(settings, verbs.Where) and settings.native)
         if changes and (why_not := self._why_not()):
             raise BadInput(f"`{settings.name}` may change the program", why_not)
-        if item.every is not None and isinstance(settings, tuple(ORDERS)):
+        if item.every is not None and type(settings) in ORDERS:
             raise BadInput(f"`{settings.name}` is not for again and again", "ask it once")
-        number, is_last = 0, item.every is None
+        number = 0
         while True:
-            ranks = self._ranks(item, settings)
+            ranks, whom = self._ranks(item, settings)
             if changes and not number:
-                self._require_yes(settings, ranks, item)
-                self._feed.note("asked", item.line, ranks, user_name())
+                if not item.yes and (question := _question(settings, ranks)):
+                    self._outbox.say(Confirm(id=item.id, question=question))
+                    return
+                self._feed.note("asked", line, ranks, user_name())
             told = await self._ask(settings, ranks, item.id)
             self._groups = {name: frozenset(keys) for name, keys in told.members.items()}
             answer = messages.Answer(
@@ -162,8 +158,9 @@ class Asks:
                 at=time.time(),
                 document=msgspec.Raw(msgspec.json.encode(told.document)),
                 text=told.text,
+                whom=whom,
                 members={name: tuple(keys) for name, keys in told.members.items()},
-                last=is_last,
+                last=item.every is None,
             )
             self._outbox.say(answer)
             if item.every is None:
@@ -171,47 +168,29 @@ class Asks:
             number += 1
             await asyncio.sleep(item.every)
 
-    def _settings(self, item: Ask) -> RankSettings:
-        settings = parse_command(item.line, os.environ, has_ranks=bool(item.keys or item.ranks))
-        if isinstance(settings, verbs.Eval) and (settings.save or settings.against):
-            raise BadInput("--save and --against name files of this server's host", "use them in a terminal")
-        if isinstance(settings, (verbs.Attach, verbs.Screen)):
-            raise BadInput("a page attaches in a terminal of its own", "open the terminal of one rank")
-        if settings is None or isinstance(settings, (verbs.Exec, verbs.Stops)):
-            what = "help" if settings is None else settings.name
-            raise BadInput(f"`{what}` is not for a page", "use it in a terminal")
-        return settings
-
-    def _ranks(self, item: Ask, settings: RankSettings) -> Sequence[RankInfo]:
-        """Return the ranks that are meant, of those that this server shows."""
+    def _ranks(self, item: Ask, settings: RankSettings) -> tuple[Sequence[RankInfo], str]:
+        """Return the ranks that are meant, of those that this server shows, and the target that names them."""
         known = self._feed.rows.ranks
         if settings.target is None and item.keys:
             wanted = set(item.keys)
             chosen = [rank for rank in known if rank.key in wanted]
             if not chosen:
                 raise BadInput("none of the chosen ranks is there any more", "choose others")
-            return chosen
-        text = settings.target or item.ranks or USUAL_TARGETS.get(settings.name, "")
-        if isinstance(settings, verbs.ListRanks) and not text:
-            return known
-        if not text:
+            return chosen, ""
+        text = settings.target or item.ranks or USUAL.get(settings.name)
+        if text is None:
             raise BadInput(f"`{settings.name}` needs ranks", "choose some, or name them, e.g. `0-7`")
-        return find(with_groups(parse_target(text), self._groups), known).ranks
-
-    def _require_yes(self, settings: RankSettings, ranks: Sequence[RankInfo], item: Ask) -> None:
-        order = ORDERS.get(type(settings))
-        those = order.those(ranks) if order is not None else []
-        if order is None or not order.asks or item.yes or not those:
-            return
-        if order is KILL or len(those) > 1:
-            raise NeedsYes(f"{order.asks} {name_few(those)}?")
+        if not text:
+            return known, ""
+        return find(with_groups(parse_target(text), self._groups), known).ranks, "" if text == "all" else text
 
     async def _ask(self, settings: RankSettings, ranks: Sequence[RankInfo], number: int) -> Told:
         line = WaitingLine(lambda text: self._outbox.say(Progress(id=number, text=text)) if text else None)
         asker = Asker(self._switchboard, settings.broker.timeout, line=line)
         questions = Questions(self._switchboard, asker)
         if isinstance(settings, verbs.Asked):
-            return await self._values(questions, settings, ranks)
+            action, wishes = value_question(settings, ranks)
+            return _values(await questions.values(ranks, action, settings.question, wishes))
         if isinstance(settings, verbs.Where):
             stacks = await questions.stacks(ranks, threads=settings.threads, native=settings.native)
             return Told(Where(stacks).document, stacks.shown(), remembered(stacks.groups))
@@ -224,7 +203,7 @@ class Asks:
             return Told(why.document, str(why), {MISSING: [rank.key for rank in found.missing]})
         if isinstance(settings, verbs.Slow):
             slow = Slow(await questions.stragglers(ranks, settings.seconds))
-            return Told(slow.document, str(slow), {})
+            return Told(slow.document, str(slow))
         if isinstance(settings, verbs.Collectives):
             matched = await questions.collectives(ranks)
             collectives, absent = Collectives(matched), missing_from_collectives(matched)
@@ -232,16 +211,9 @@ class Asks:
             return Told(collectives.document, str(collectives), {MISSING: keys})
         if isinstance(settings, verbs.ListRanks):
             listed = list_ranks(ranks, None, (), with_exited=settings.all)
-            return Told(
-                list_document(listed.shown, missing_documents(listed.absent)), listed.table(color=False, fold=True), {}
-            )
+            document = list_document(listed.shown, missing_documents(listed.absent))
+            return Told(document, listed.table(color=False, fold=True))
         return await self._order(questions, ORDERS[type(settings)], ranks)
-
-    async def _values(self, questions: Questions, settings: verbs.Asked, ranks: Sequence[RankInfo]) -> Told:
-        action, wishes = value_question(settings, ranks)
-        values = await questions.values(ranks, action, settings.question, wishes)
-        answer = Answer(values)
-        return Told(answer.document, str(answer), remembered(values.groups))
 
     async def _order(self, questions: Questions, order: Order, ranks: Sequence[RankInfo]) -> Told:
         # A rank that is stopped already says so.
@@ -249,11 +221,17 @@ class Asks:
         if not order.those(ranks):
             who = f"none of {name_few(ranks)} is" if len(ranks) > 1 else f"{name_few(ranks)} is not"
             raise BadInput(f"{who} {order.fitting}", "choose others")
-        values = await questions.order(order, those)
-        answer = Answer(values)
-        return Told(answer.document, str(answer), remembered(values.groups))
+        return _values(await questions.order(order, those))
 
-    # ------------------------------------------------------------------------------------------------------ source
+    # --------------------------------------------------------------------------------------------- ranks and source
+
+    async def _find(self, item: Find) -> None:
+        target = with_groups(parse_target(item.text), self._groups)
+        try:
+            ranks = select(target, self._feed.rows.ranks, any_job=True).ranks
+        except NoSuchRank:
+            ranks = ()
+        self._outbox.say(Found(id=item.id, keys=tuple(rank.key for rank in ranks)))
 
     async def _source(self, item: Source) -> None:
         rank = self._switchboard.directory.by_key.get(item.key)
@@ -270,26 +248,26 @@ class Asks:
         )
 
 
-class LivePage:
-    """One page; its questions end with it."""
+def _settings(line: str) -> RankSettings:
+    settings = parse_command(line, os.environ, has_ranks=True)
+    if isinstance(settings, verbs.Eval) and (settings.save or settings.against):
+        raise BadInput("--save and --against name files of this server's host", "use them in a terminal")
+    if isinstance(settings, (verbs.Attach, verbs.Screen)):
+        raise BadInput("a page attaches in a terminal of its own", "open the terminal of one rank")
+    if settings is None or isinstance(settings, (verbs.Exec, verbs.Stops)):
+        what = "help" if settings is None else settings.name
+        raise BadInput(f"`{what}` is not for a page", "use it in a terminal")
+    return settings
 
-    def __init__(self, feed: Feed, asks: Asks, outbox: Outbox) -> None:
-        self._feed, self._asks, self._outbox = feed, asks, outbox
-        feed.join(outbox)
 
-    async def receive(self, frame: str | bytes) -> None:
-        """Take what the page asks. Raises PeerError."""
-        if isinstance(frame, bytes):
-            raise PeerError("bytes of a page that takes texts")
-        item = read_from_page(frame)
-        if isinstance(item, Ask):
-            self._asks.ask(item)
-        elif isinstance(item, Source):
-            self._asks.show_source(item)
-        elif isinstance(item, Withdraw):
-            self._asks.withdraw(item.id)
+def _question(settings: RankSettings, ranks: Sequence[RankInfo]) -> str:
+    """Return what the user has to agree to first, empty for nothing."""
+    order = ORDERS.get(type(settings))
+    those = order.those(ranks) if order is not None else []
+    asks = order is not None and order.asks and (len(those) > 1 or (order is KILL and those))
+    return f"{order.asks} {name_few(those)}?" if order is not None and asks else ""
 
-    async def leave(self) -> None:
-        """Give up what is open."""
-        self._feed.leave(self._outbox)
-        await self._asks.close()
+
+def _values(values: ValueAnswer) -> Told:
+    answer = Answer(values)
+    return Told(answer.document, str(answer), remembered(values.groups))

@@ -22,6 +22,9 @@ MAX_FRAME = 256 * KIB
 MAX_RANKS = 100_000
 """Ranks that a page asks at once."""
 
+BEAT_SECONDS = 5.0
+"""Seconds between two beats: a page that has heard nothing for three of them dials anew, and says so."""
+
 ROWS_PER_PAGE = 500
 """Rows in one text, at most: a browser reads a page of them within some milliseconds."""
 
@@ -104,8 +107,9 @@ class Link(_Said):
 class Answer(_Said):
     """The answer to ``ask`` with this id; with ``every`` another one comes each time, counted by ``number`` from 0.
 
-    ``document`` is that of ``--json``, ``text`` is what a terminal shows. ``members`` has the keys of each group's
-    ranks by the group's id, also of ``@missing``. ``last`` says that no more comes for this id.
+    ``document`` is that of ``--json``, ``text`` is what a terminal shows. ``whom`` is the target that the line or its
+    verb means, empty for the page's own keys, and for all. ``members`` has the keys of each group's ranks by the
+    group's id, also of ``@missing``. ``last`` says that no more comes for this id.
     """
 
     id: int
@@ -114,6 +118,7 @@ class Answer(_Said):
     at: float
     document: msgspec.Raw
     text: str
+    whom: str
     members: dict[str, tuple[str, ...]]
     last: bool
 
@@ -200,6 +205,13 @@ class Recordings(_Said):
     recordings: tuple[Recording, ...]
 
 
+class Found(_Said):
+    """The ranks that a set names: the answer to ``find`` with this id; ``failed`` where it is no set."""
+
+    id: int
+    keys: tuple[str, ...]
+
+
 class Lines(_Said):
     """The lines around a place, from line ``first`` on: the answer to ``source`` with this id."""
 
@@ -210,8 +222,13 @@ class Lines(_Said):
     lines: tuple[str, ...]
 
 
+class Beat(_Said):
+    """Nothing but that the server is there, every BEAT_SECONDS, in both kinds of session."""
+
+
 ToPage = (
     Hello
+    | Beat
     | Axes
     | Missing
     | Ranks
@@ -224,6 +241,7 @@ ToPage = (
     | Event
     | Verdict
     | Recordings
+    | Found
     | Lines
 )
 
@@ -232,12 +250,12 @@ ToPage = (
 
 class Ask(_Said):
     """Ask ranks by a line as it is typed behind ``Ctrl-] :``; ``eval 0-7 loss``, ``where``, ``command n``,
-    ``interrupt``.
+    ``interrupt``. A line that begins with no verb is an expression: short forms of verbs are names of programs, too.
 
     ``id`` is the page's, and larger than those before. The line is about the ranks that it names itself, else about
     ``keys``, else about ``ranks``, which is a target such as ``0-7`` or ``@2``, else about those that the verb usually
-    means. Where keys or ranks are given, all that stands behind ``command`` is the command. With ``every`` it is asked
-    again so many seconds after each answer. ``yes`` agrees to what ``confirm`` has asked.
+    means. With ``every`` it is asked again so many seconds after each answer. ``yes`` agrees to what ``confirm`` has
+    asked.
     """
 
     id: _NUMBER
@@ -254,6 +272,13 @@ class Withdraw(_Said):
     id: _NUMBER
 
 
+class Find(_Said):
+    """Ask which ranks a set names, such as ``0-7``, ``gpu013:*``, ``stopped`` or a group of the last answer."""
+
+    id: _NUMBER
+    text: _TEXT
+
+
 class Source(_Said):
     """Show the lines around a place as a rank has them loaded; without ``file`` those where the rank stands."""
 
@@ -264,7 +289,7 @@ class Source(_Said):
     around: Annotated[int, msgspec.Meta(ge=0, le=500)] = 10
 
 
-FromPage = Ask | Withdraw | Source
+FromPage = Ask | Withdraw | Find | Source
 
 # ------------------------------------------------------------------------------------------- /terminal, to the page
 
@@ -351,7 +376,7 @@ class Ended(_Said):
     went_on: bool
 
 
-ToTerminal = State | Clear | Bell | Note | Prompt | Completed | Around | Ended
+ToTerminal = Beat | State | Clear | Bell | Note | Prompt | Completed | Around | Ended
 
 # ----------------------------------------------------------------------------------------- /terminal, from the page
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import WSMsgType
@@ -17,8 +17,6 @@ from dbg_wire.errors import PeerError, printable
 from dbg_wire.limits import MIB
 
 if TYPE_CHECKING:
-    from aiohttp.web import Request
-
     from dbg_client.faces.web.messages import ToPage, ToTerminal
 
 MAX_UNSENT = 32 * MIB
@@ -106,13 +104,13 @@ class Outbox:
         self.drop()
 
 
-async def hold(request: Request, come: Callable[[Outbox], Awaitable[Guest]]) -> WebSocketResponse:
+def new_socket() -> WebSocketResponse:
+    """Return the server's end of a WebSocket that is yet to be opened."""
+    return WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, max_msg_size=MAX_FRAME, compress=False)
+
+
+async def hold(socket: WebSocketResponse, outbox: Outbox, guest: Guest) -> None:
     """Serve one socket until the page has gone or is sent away."""
-    socket = WebSocketResponse(heartbeat=HEARTBEAT_SECONDS, max_msg_size=MAX_FRAME, compress=False)
-    await socket.prepare(request)
-    transport = request.transport
-    outbox = Outbox(socket, transport.abort if transport is not None else lambda: None)
-    guest = await come(outbox)
     sending = asyncio.create_task(outbox.run())
     try:
         async for message in socket:
@@ -128,4 +126,3 @@ async def hold(request: Request, come: Callable[[Outbox], Awaitable[Guest]]) -> 
         if not outbox.is_over:
             outbox.drop()
         await asyncio.gather(sending, return_exceptions=True)
-    return socket

@@ -22,33 +22,31 @@ from dbg_client.core.errors import bug
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, person_name, switchboard_to
+from dbg_client.faces.requests import LOOPBACK, listen, new_secret
 from dbg_client.faces.web.access import (
     FIXED_HEADERS,
+    NO_COOKIE,
     NONCE,
     NOTHING_POLICY,
     Access,
     NotAdmitted,
     content_policy,
-    new_nonce,
     require_own,
 )
 from dbg_client.faces.web.audit import AuditTail
 from dbg_client.faces.web.feed import Feed
 from dbg_client.faces.web.files import RecordingTable, page_text, static_files
-from dbg_client.faces.web.live import Asks, LivePage
-from dbg_client.faces.web.messages import Ended, Hello
-from dbg_client.faces.web.outbox import Guest, Outbox, hold
-from dbg_client.faces.web.terminals import NO_RANK, NoSeat, PageSeat
+from dbg_client.faces.web.live import LivePage
+from dbg_client.faces.web.messages import BEAT_SECONDS, Beat, Ended, Hello
+from dbg_client.faces.web.outbox import Guest, Outbox, hold, new_socket
+from dbg_client.faces.web.terminals import NO_RANK, PageSeat
 from dbg_client.faces.web.verdicts import HANG_SECONDS, VerdictWatch
 from dbg_client.words.config import NO_WISH, Wish
 from dbg_client.words.settings import Web
 from dbg_dial.apart import begin
-from dbg_wire.errors import BadInput
 from dbg_wire.messages import Mode
 from dbg_wire.targets.selection import Target
 from dbg_wire.version import RELEASE
-
-LOOPBACK = "127.0.0.1"
 
 PROGRAM = "web"
 """What other users see behind the name of this server's user."""
@@ -118,6 +116,7 @@ class PageServer:
                 VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run(),
                 self._recordings.follow(self.feed),
                 AuditTail(self._switchboard, person_name(PROGRAM)).follow(self.feed),
+                self._beat(),
             )
         ]
         try:
@@ -138,6 +137,13 @@ class PageServer:
             await work
         except Exception as error:
             self.feed.note("broker", bug(error))
+
+    async def _beat(self) -> None:
+        """Have pages hear that the server is there: what a tunnel has lost ends no connection."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            for outbox in self._guests.values():
+                outbox.say(Beat())
 
     async def _send_away(self) -> None:
         """Close all sockets; those that do not take it are cut off."""
@@ -175,14 +181,15 @@ class PageServer:
 
     @web.middleware
     async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        headers, is_page = request.headers, request.path == "/"
+        headers, is_page, is_in = request.headers, request.path == "/", self._access.has_cookie(request.cookies)
         try:
             require_own(request.host, headers.get("Origin"), headers.get("Sec-Fetch-Site"), of_page=not is_page)
             if is_page and "token" in request.query:
-                return self._exchange(request)
+                return self._exchange(request) if not is_in else web.Response(status=303, headers={"Location": "/"})
             if is_page and headers.get("Sec-Fetch-Site") == "cross-site":
                 return web.Response(text=COME_BACK, content_type="text/html")
-            self._access.require_cookie(request.cookies)
+            if not is_in:
+                raise NotAdmitted(NO_COOKIE)
             return await handler(request)
         except NotAdmitted as refused:
             return web.Response(status=refused.status, text=f"{refused}\n")
@@ -199,7 +206,7 @@ class PageServer:
         return answer
 
     async def _index(self, _: web.Request) -> web.Response:
-        nonce = new_nonce()
+        nonce = new_secret()
         headers = {"Content-Security-Policy": content_policy(nonce)}
         return web.Response(text=self._page.replace(NONCE, nonce), content_type="text/html", headers=headers)
 
@@ -219,64 +226,46 @@ class PageServer:
         return web.FileResponse(path, headers={"Content-Type": "text/plain; charset=utf-8"})
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
-        async def come(outbox: Outbox) -> LivePage:
-            return LivePage(self.feed, Asks(self._switchboard, self.feed, outbox, self.why_not), outbox)
-
-        return await self._hold(request, come)
+        return await self._hold(request, lambda outbox: LivePage(self._switchboard, self.feed, outbox, self.why_not))
 
     async def _terminal(self, request: web.Request) -> web.StreamResponse:
         rank = self._switchboard.directory.by_key.get(request.query.get("key", ""))
         wanted = request.query.get("mode", "")
         mode = Mode(wanted) if wanted in [mode.value for mode in Mode] else Mode.WATCH
 
-        async def come(outbox: Outbox) -> Guest:
+        def come(outbox: Outbox) -> Guest | None:
             if rank is not None:
                 own = self._switchboard.another()
                 return PageSeat(own, rank, mode, outbox, wish=self._wish, why_not=self.why_not())
             outbox.say(Ended(sentence="there is no such rank any more", went_on=False))
             outbox.finish(NO_RANK, "no such rank")
-            return NoSeat()
+            return None
 
         return await self._hold(request, come)
 
-    async def _hold(self, request: web.Request, come: Callable[[Outbox], Awaitable[Guest]]) -> web.StreamResponse:
+    async def _hold(self, request: web.Request, come: Callable[[Outbox], Guest | None]) -> web.StreamResponse:
         """Serve a socket, which must come from our page: a browser says so, and nothing else has the cookie."""
         if request.headers.get("Origin") is None:
             raise NotAdmitted("a WebSocket without an Origin is of no page")
         if len(self._guests) >= MAX_SOCKETS:
             raise NotAdmitted(f"{MAX_SOCKETS} pages and terminals are open at this server; close one", 503)
-        task = asyncio.current_task()
-
-        async def register(outbox: Outbox) -> Guest:
-            if task is not None:
-                self._guests[task] = outbox
-            return await come(outbox)
-
+        socket, task, transport = new_socket(), asyncio.current_task(), request.transport
+        await socket.prepare(request)
+        if task is None or transport is None:
+            return socket
+        outbox = self._guests[task] = Outbox(socket, transport.abort)
         try:
-            return await hold(request, register)
+            guest = come(outbox)
+            await (hold(socket, outbox, guest) if guest is not None else outbox.run())
         finally:
-            self._guests.pop(task, None)  # type: ignore[arg-type] # there is a task
+            del self._guests[task]
+        return socket
 
 
 async def _add_headers(_: web.Request, answer: web.StreamResponse) -> None:
     answer.headers.update(FIXED_HEADERS)
     answer.headers.setdefault("Cache-Control", "no-store")
     answer.headers.setdefault("Content-Security-Policy", NOTHING_POLICY)
-
-
-def listen(port: int) -> socket.socket:
-    """Return a socket that listens on the loopback, at a free port for 0. Raises BadInput for a port that is taken."""
-    listening = socket.socket()
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((LOOPBACK, port))
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        why = os.strerror(error.errno) if error.errno else str(error)
-        raise BadInput(f"port {port} can't be served ({why})", "leave it out, and a free one is taken") from None
-    listening.setblocking(False)
-    return listening
 
 
 @asynccontextmanager

@@ -50,16 +50,6 @@ STATUS_COLUMNS = 160
 """Columns for which the status line is made; a page cuts it."""
 
 
-class NoSeat:
-    """What serves a page that wants to a rank that is not there: the socket closes, and nothing is taken."""
-
-    async def receive(self, frame: str | bytes) -> None:
-        """Take nothing."""
-
-    async def leave(self) -> None:
-        """Leave nothing."""
-
-
 class PageSeat:
     """One seat of a page: keys and lines come in, what the debugger shows goes out; it ends with the socket.
 

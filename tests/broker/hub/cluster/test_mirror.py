@@ -253,6 +253,51 @@ async def test_the_place_of_a_rank_that_has_ended_is_told(several: Several) -> N
     assert known.frames == (WHERE,)
 
 
+async def test_an_ended_rank_of_a_broker_that_has_gone_is_told_to_newcomers_by_one_other(several: Several) -> None:
+    for number in range(6):
+        rank = await several.brokers[0].rank(number)
+        await rank.say(Goodbye(exit=3, detail="ValueError: bad batch"))
+        await several.listed(number, RankState.EXITED)
+    several.kill(0)
+    left = [several.brokers[1], several.brokers[2]]
+    registries = [broker.hub.ranks.registry for broker in left]
+
+    def owners(number: int) -> list[str]:
+        return [known.owner for registry in registries if (known := registry.find(key(number))) is not None]
+
+    await several.until(lambda: all(owners(number) in (["", "two"], ["three", ""]) for number in range(6)))
+    # A newcomer knows nothing, and asks each of the others.
+    for known in tuple(registries[1].ranks()):
+        if known.owner == "two":
+            registries[1].forget(known)
+    several.clusters[2].mirror.ask("two")
+    await several.until(lambda: len(registries[1].keys()) == 6)
+    ends = [registry.find(key(number)).end for registry in registries for number in range(6)]  # type: ignore[union-attr]
+    assert {(end.exit, end.detail) for end in ends} == {(3, "ValueError: bad batch")}
+    # Whoever has it forgets it, and the other one does as well.
+    mine = next(known for known in registries[0].ranks() if not known.owner)
+    registries[0].forget(mine)
+    departures.forget(left[0].hub, mine.key)
+    await several.until(lambda: registries[1].find(mine.key) is None)
+
+
+async def test_a_lost_rank_whose_process_is_found_gone_is_told_of_though_its_broker_has_gone(
+    several: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await several.brokers[0].rank(0)
+    await several.listed(0)
+    several.kill(0)
+    hub, there = several.brokers[1].hub, several.brokers[2].hub.ranks.registry
+    known = hub.ranks.registry.find(key(0))
+    assert known is not None
+    assert known.state is RankState.LOST
+    monkeypatch.setattr(departures, "is_dead", lambda pid: True)
+    hub.ranks.liveness.kernel = known.registration.kernel
+    departures.look_for_process(hub, known)
+    await several.until(lambda: there.find(key(0)).owner == "two")  # type: ignore[union-attr]
+    assert there.find(key(0)).state is RankState.EXITED  # type: ignore[union-attr]
+
+
 async def test_what_is_told_of_a_rank_is_true_when_it_is_told(
     several: Several, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import pytest
@@ -189,6 +191,26 @@ async def test_a_revoked_token_ends_legs_and_no_others(several: Several) -> None
     assert (await listener.expect(Logged)).text == "loss=0.5"
     for one in (bob, own):
         assert (await one.expect(Notice)).text == "loss=0.5"
+
+
+async def test_a_revoked_token_ends_its_connections_at_all_brokers_before_their_next_heartbeat(
+    several: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A heartbeat comes each second: what does not wait for one takes less than that."""
+    beats = Counter[str]()
+    for bus in several.nats.buses.values():
+        monkeypatch.setattr(bus, "beat", partial(beats.update, [bus.name]))
+    with_alice = replace(several.brokers[0].tokens, issued=IssuedTokens((ALICE,)))
+    for broker, cluster in zip(several.brokers, several.clusters, strict=True):
+        cluster.tokens.use = partial(broker.reception.use, with_alice)
+        broker.reception.use(with_alice)
+    await several.clusters[0].tokens.exchange()
+    terminals = [await dialled(broker, "alice") for broker in several.brokers for _ in range(2)]
+    beats.clear()
+    several.brokers[0].reception.use(replace(with_alice, issued=with_alice.issued.revoke("alice", 3.0)))
+    several.clusters[0].tokens.share(lambda why: None)
+    assert [(await one.closed())[0] for one in terminals] == [CloseCode.REVOKED] * 6
+    assert max(beats.values(), default=0) <= 1
 
 
 async def test_a_list_that_can_not_be_read_changes_nothing_and_is_told_of(caplog: pytest.LogCaptureFixture) -> None:

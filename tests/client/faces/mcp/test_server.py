@@ -55,7 +55,7 @@ class Client:
 
     async def answer(self) -> dict[str, Any]:
         """Return the only answer since the last one."""
-        await within(seconds(60), asyncio.gather(*self.server._open.values(), return_exceptions=True))
+        await within(seconds(60), asyncio.gather(*self.server._open._tasks.values(), return_exceptions=True))
         (answer,) = self.written
         self.written.clear()
         return answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.faces.web.access import Access, NotAdmitted, content_policy, new_nonce, require_own
+from dbg_client.faces.web.access import Access, NotAdmitted, content_policy, require_own
 
 
 def test_a_token_is_good_once_and_the_next_one_is_told() -> None:
@@ -15,7 +15,7 @@ def test_a_token_is_good_once_and_the_next_one_is_told() -> None:
     with pytest.raises(NotAdmitted, match="used before"):
         access.exchange(first)
     assert access.exchange(told[0]) == value
-    access.require_cookie({"dbg-web-41234": value})
+    assert access.has_cookie({"dbg-web-41234": value})
 
 
 @pytest.mark.parametrize("token", ["", "x", "é", "\udcff", "a" * 10_000])
@@ -36,8 +36,7 @@ def test_a_cookie_of_another_port_or_server_does_not_count() -> None:
         {"dbg-web-41235": value},
         {"dbg-web-41234": other.exchange(other.new_token())},
     ):
-        with pytest.raises(NotAdmitted, match="needs the link"):
-            access.require_cookie(cookies)
+        assert not access.has_cookie(cookies)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:41234", "localhost:8765", "[::1]:41234", "localhost"])
@@ -75,9 +74,7 @@ def test_what_another_page_sends_is_refused(origin: str | None, site: str | None
 
 
 def test_the_policy_of_the_page_has_nothing_unsafe() -> None:
-    nonce = new_nonce()
-    assert nonce != new_nonce()
-    policy = content_policy(nonce)
+    policy = content_policy("n0nce")
     assert "unsafe" not in policy
-    assert f"'nonce-{nonce}'" in policy
+    assert "'nonce-n0nce'" in policy
     assert "default-src 'none'" in policy

@@ -58,8 +58,48 @@ def test_a_line_is_about_the_ranks_it_names_else_the_chosen_else_the_usual(broke
             assert await asked(live, 3, "where 7", keys=chosen) == ["7"]
             assert await asked(live, 4, "where", ranks="5-6") == ["5", "6"]
             assert await asked(live, 5, "eval loss") == ["5", "6"]
-            assert await asked(live, 6, "command p loss", keys=chosen) == ["6"]
-            assert [item.text for item in broker.received if isinstance(item, Question)][-1] == "p loss"
+            for number, line in enumerate(("command p loss", "command 6 p loss"), 6):
+                assert await asked(live, number, line, keys=chosen) == ["6"]
+                assert [item.text for item in broker.received if isinstance(item, Question)][-1] == "p loss"
+            # What begins with no verb is an expression, which has the letters of short forms, too.
+            assert await asked(live, 8, "w", keys=chosen) == ["6"]
+            assert [item.text for item in broker.received if isinstance(item, Question)][-1] == "w"
+
+    run(work)
+
+
+def test_who_is_meant_is_told_where_the_page_has_chosen_nobody(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as live:
+            lines = ("where", "loss", "eval 5 loss", "command n", "continue")
+            told = [(await live.answer(number, line))["whom"] for number, line in enumerate(lines)]
+            assert told == ["", "stopped,held", "5", "stopped", "stopped"]
+            assert (await live.answer(9, "loss", keys=[make_rank(5).key]))["whom"] == ""
+
+    run(work)
+
+
+def test_a_set_is_found_by_what_a_target_is(broker: FakeBroker) -> None:
+    answers(broker, Action.EVAL, {5: "1", 6: "2"})
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as live:
+
+            async def found(text: str) -> list[int] | None:
+                await live.say("find", id=1, text=text)
+                while (said := await live.next()) is None or said.get("id") != 1:
+                    pass
+                keys = {make_rank(number).key: number for number in (5, 6, 7)}
+                return [keys[key] for key in said["keys"]] if said["type"] == "found" else None
+
+            assert await found("5-6") == [5, 6]
+            assert await found("gpu*:*,!5") == [6, 7]
+            assert await found("running") == [7]
+            assert await found("99") == []
+            assert await found("train.py") is None
+            assert await found("@2") is None
+            await live.answer(2, "loss")
+            assert await found("@2") == [6]
 
     run(work)
 
@@ -67,13 +107,12 @@ def test_a_line_is_about_the_ranks_it_names_else_the_chosen_else_the_usual(broke
 @pytest.mark.parametrize(
     ("line", "fields", "sentence"),
     [
-        ("frobnicate", {}, "is no verb and no rank"),
         ("help", {}, "`help` is not for a page"),
         ("attach 5", {}, "terminal of its own"),
         ("exec 5 -- rm -rf /", {}, "`exec` is not for a page"),
         ("eval --save /tmp/x loss", {}, "name files"),
         ("report", {}, "is not for the command line"),
-        ("interrupt", {}, "needs ranks"),
+        ("kill", {}, "needs ranks"),
         ("where 99", {}, "99"),
         ("where", {"keys": ["gone"]}, "none of the chosen ranks"),
         ("command all q", {}, "`q` is not for 3 ranks at once"),
@@ -177,7 +216,7 @@ def test_too_much_at_once_and_a_number_in_use_are_refused(broker: FakeBroker) ->
         async with opened(broker.environment) as browser, browser.live() as live:
             for number in range(MAX_AT_ONCE):
                 await live.say("ask", id=number, line="where")
-            assert "number is in use" in (await live.answer(0, "where"))["sentence"]
+            assert "with the id 0 is open" in (await live.answer(0, "where"))["sentence"]
             assert f"{MAX_AT_ONCE} questions are open" in (await live.answer(99, "where"))["sentence"]
 
     run(work)

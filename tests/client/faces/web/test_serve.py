@@ -10,9 +10,10 @@ from queue import Queue
 import pytest
 from aiohttp import ClientSession, CookieJar, DummyCookieJar, WSServerHandshakeError
 
-from dbg_client.faces.web.serve import announcement, has_display, listen, shown_in_browser
+from dbg_client.faces.requests import listen
+from dbg_client.faces.web.serve import announcement, has_display, shown_in_browser
 from dbg_wire.errors import BadInput
-from tests.client.fake_broker import FakeBroker
+from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.pages import Socket, browser_at, opened, run, served, stranger
 from tests.support.processes import USUAL_WAIT
 from tests.support.time_unit import seconds
@@ -30,6 +31,27 @@ def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> None:
                 assert await browser.status("/") == 200
                 assert "used before" in await nobody.text(f"/?token={token}")
                 assert await browser.status("/nothing") == 404
+                # Whoever is in stays in, by an old link, too, and uses up no new one.
+                later = access.new_token()
+                for old in (token, later):
+                    assert await browser.status(f"/?token={old}") == 303
+                assert await nobody.status(f"/?token={later}") == 303
+
+    run(work)
+
+
+def test_a_page_hears_that_the_server_is_there(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbg_client.faces.web.serve.BEAT_SECONDS", 0.01)
+
+    async def work() -> None:
+        async with (
+            opened(broker.environment) as browser,
+            browser.live() as live,
+            browser.terminal(make_rank(5).key) as terminal,
+        ):
+            for _ in range(2):
+                await live.until("beat")
+                await terminal.until("beat")
 
     run(work)
 

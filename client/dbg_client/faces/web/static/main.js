@@ -2,18 +2,17 @@
 import { Panel } from "./answers/panel.js";
 import { answerView } from "./answers/groups.js";
 import { Why } from "./answers/verdict.js";
-import { countsView, legendOf } from "./grid/counts.js";
-import { factsOf } from "./grid/facts.js";
 import { Grid } from "./grid/grid.js";
+import { countsView, factsOf, legendOf } from "./grid/legend.js";
 import { List } from "./grid/list.js";
 import { lookOfCondition, looksOfGroups, MISSING } from "./grid/marks.js";
 import { Dock, listenToKeys, showHelp } from "./job/dock.js";
-import { button, byId, h, oncePerFrame } from "./job/dom.js";
+import { button, byId, h, oncePerFrame, refill } from "./job/dom.js";
 import { Happened } from "./job/happened.js";
 import { Live } from "./job/link.js";
 import { conditionOf, duration, Ranks } from "./job/ranks.js";
 import { download, savedPage } from "./job/save.js";
-import { addressed, formatRows, parseSearch } from "./job/sets.js";
+import { addressed, formatRows, hasText } from "./job/sets.js";
 import { Panes } from "./terminals/panes.js";
 import { Recordings } from "./terminals/player.js";
 
@@ -39,7 +38,7 @@ class Page {
     /** @type {{ranks: string, text: string}[]} ranks that are expected and not there */
     this.missing = [];
     this.draw = oncePerFrame(() => this.paint());
-    this.live = new Live((message) => this.take(message), (up) => this.connected(up));
+    this.live = new Live((message) => this.take(message), (up, hasEnded) => this.connected(up, hasEnded));
     this.dock = new Dock(() => this.draw());
     this.grid = new Grid({
       hover: (row, x, y) => this.hover(row, x, y), select: (keys, add) => this.select(keys, add),
@@ -66,20 +65,21 @@ class Page {
 
   start() {
     const { search, colours, axes } = this.fields();
-    search.addEventListener("input", () => this.search(search.value));
+    search.addEventListener("input", () => void this.search(search.value));
     search.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && this.found) this.select([...this.found], false);
+      if (event.key !== "Enter") return;
+      void this.search(search.value).then(() => this.found && this.select([...this.found], false));
     });
     colours.addEventListener("change", () => this.draw());
     axes.addEventListener("change", () => this.draw());
     byId("view", HTMLButtonElement).addEventListener("click", () => this.setList(!this.isListed));
-    byId("save", HTMLButtonElement).addEventListener("click", () => void this.save());
+    byId("save", HTMLButtonElement).addEventListener("click", () => this.save());
     byId("help", HTMLButtonElement).addEventListener("click", showHelp);
     listenToKeys(this.keys());
     NARROW.addEventListener("change", () => this.setList(NARROW.matches));
     this.setList(NARROW.matches);
     setInterval(() => this.tick(), 1000);
-    this.live.dial();
+    this.live.line.dial();
   }
 
   fields() {
@@ -93,7 +93,7 @@ class Page {
   keys() {
     const { search, colours } = this.fields();
     return {
-      "/": () => search.focus(), ":": () => this.panel.line.focus(), "?": showHelp, s: () => void this.save(),
+      "/": () => search.focus(), ":": () => this.panel.line.focus(), "?": showHelp, s: () => this.save(),
       g: () => this.focusRanks(), l: () => this.setList(!this.isListed),
       a: () => this.select([...(this.found ?? this.ranks.byKey.keys())], false),
       Escape: () => this.clear(), "[": () => this.panel.move(-1), "]": () => this.panel.move(1),
@@ -116,11 +116,12 @@ class Page {
 
   // ------------------------------------------------------------------------------------------- what the server says
 
-  /** @param {boolean} up */
-  connected(up) {
+  /** @param {boolean} up @param {boolean} hasEnded */
+  connected(up, hasEnded) {
     if (!up) this.panel.disconnected();
-    const isLong = this.live.failures > 4;
-    const gone = isLong ? "no server; if the command has ended, open a new link" : "no connection to the server";
+    const isLong = hasEnded || this.live.line.failures > 4;
+    const gone = hasEnded ? "the command has ended; start it again, and open its new link"
+      : isLong ? "no server; if the command has ended, open a new link" : "no connection to the server";
     this.tellLink(up ? "" : this.wasUp || isLong ? gone : "connecting…");
     this.wasUp ||= up;
   }
@@ -219,7 +220,8 @@ class Page {
     const { selected, found } = this;
     const awaited = this.why.missing;
     this.grid.show({ rows, looks: rows.map(look), selected, found, awaited, ...(sameAxes ? {} : { axes: shownAxes }) });
-    if (this.isListed || performance.now() - this.listedAt > 2000) this.paintList(look);
+    if (this.isListed) this.paintList(look);
+    else this.isListOld = true;
     this.paintInspected();
     this.paintCounts();
     this.paintLegend();
@@ -227,17 +229,18 @@ class Page {
     if (!byId("happened", HTMLElement).hidden) this.happened.draw();
   }
 
-  listedAt = -Infinity;
+  /** Whether the list, which screen readers have beside the grid, is behind: it is made once a second. */
+  isListOld = false;
 
   /** @param {(row: Row) => Look} look */
   paintList(look) {
-    this.listedAt = performance.now();
-    const rows = this.ranks.urgentFirst().filter((row) => !this.found || this.found.has(row.key));
+    this.isListOld = false;
+    const rows = this.ranks.urgentFirst(this.why.missing).filter((row) => !this.found || this.found.has(row.key));
     this.list.show({ rows, look, selected: this.selected, now: this.now });
   }
 
   paintCounts() {
-    byId("counts", HTMLElement).replaceChildren(
+    refill(byId("counts", HTMLElement),
       ...countsView(this.ranks, this.why.missing, this.missing, (keys) => this.select(keys, false)));
   }
 
@@ -256,6 +259,7 @@ class Page {
   }
 
   tick() {
+    if (this.isListOld) this.paintList(this.look());
     for (const one of document.querySelectorAll("[data-since]")) {
       one.textContent = duration(this.now - Number(one.getAttribute("data-since")));
     }
@@ -299,7 +303,7 @@ class Page {
   clear() {
     const { search } = this.fields();
     search.value = "";
-    this.search("");
+    void this.search("");
     this.select([], false);
     this.focusRanks();
   }
@@ -309,17 +313,15 @@ class Page {
     else this.grid.element.focus();
   }
 
-  /** Find ranks by a set, or by a part of what the list has. @param {string} text */
-  search(text) {
-    const { search } = this.fields();
-    search.setCustomValidity("");
-    this.found = null;
-    if (text.trim()) {
-      const { shown } = this.panel.history;
-      const fits = parseSearch(text, (id) => new Set(shown?.answer?.members[id]));
-      this.found = new Set(this.ranks.rows.filter(fits).map((row) => row.key));
-      this.tellSelected(`${this.found.size} found; Enter selects them`);
-    }
+  /** Find ranks by a set, which the server reads as it does in a question, or by a part of what the list has.
+   * @param {string} text */
+  async search(text) {
+    const withText = () => this.ranks.rows.filter(hasText(text)).map((row) => row.key);
+    const keys = text.trim() ? await this.live.find(text).then((found) => found.keys, withText) : null;
+    // What was typed meanwhile is asked on its own.
+    if (text !== this.fields().search.value) return;
+    this.found = keys && new Set(keys);
+    if (this.found) this.tellSelected(`${this.found.size} found; Enter selects them`);
     this.draw();
   }
 
@@ -337,7 +339,7 @@ class Page {
     this.inspected = row;
     const actions = [button({ onclick: () => this.open(row) }, this.hello.drive ? "Open" : "Look")];
     if (this.hello.drive) actions.push(button({ onclick: () => this.open(row, "watch") }, "Look"));
-    byId("inspector", HTMLElement).replaceChildren(...factsOf(row, this.now), ...actions);
+    refill(byId("inspector", HTMLElement), ...factsOf(row, this.now), ...actions);
   }
 
   /** @param {Row | null} row @param {number} x @param {number} y */
@@ -375,12 +377,10 @@ class Page {
   setList(listed) {
     document.body.classList.toggle("listed", listed);
     byId("view", HTMLButtonElement).setAttribute("aria-pressed", String(listed));
-    this.listedAt = -Infinity;
     this.draw();
   }
 
-  async save() {
-    const style = await (await fetch("/static/page.css")).text();
+  save() {
     this.happened.draw();
     const on = { choose: () => {}, name: (/** @type {string[]} */ keys) => this.name(keys) };
     const answers = this.panel.history.entries.filter((entry) => entry.answer).map((entry) => ({
@@ -389,8 +389,8 @@ class Page {
     const text = savedPage({
       title: this.hello.job || "ranks", release: this.hello.release, ranks: this.ranks, cells: this.grid.canvas,
       legend: byId("legend", HTMLElement), why: this.why.element, answers, happened: this.happened.element,
-      now: this.now,
-    }, style);
+      awaited: this.why.missing, now: this.now,
+    });
     download(`${(this.hello.job || "ranks").replace(/[^\w.-]/g, "_")}.html`, text);
   }
 }

@@ -13,7 +13,7 @@ function asked(id, line, every = null) {
 /** @param {string} text @param {boolean} last */
 function answer(text, last = true) {
   const document = { groups: [{ id: "@1", kind: "value", ranks: "0-1", count: 2, text }] };
-  return { at: 5, verb: "eval", document, text, members: { "@1": ["a", "b"] }, last };
+  return { at: 5, verb: "eval", document, text, whom: "", members: { "@1": ["a", "b"] }, last };
 }
 
 test("an answer belongs to the question with its number, as long as that is open", () => {

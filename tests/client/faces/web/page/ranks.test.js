@@ -23,11 +23,21 @@ test("a change tells whether ranks came or went", () => {
   assert.equal(ranks.change([], ["nobody"]), false);
 });
 
+test("ranks stay in their order, in whatever order they have come and change", () => {
+  const ranks = new Ranks();
+  ranks.snapshot([row(2), row(0)], true);
+  ranks.change([row(1)], []);
+  ranks.change([row(2, { state: "stopped" })], []);
+  assert.deepEqual(ranks.rows.map((one) => one.rank), [0, 1, 2]);
+  assert.equal(ranks.rows[2].state, "stopped");
+});
+
 test("counts are in the order of legends and lists begin with what needs a look", () => {
   const ranks = new Ranks();
   ranks.snapshot([row(0), row(1, { state: "held" }), row(2, { state: "stopped", reason: "crash" }), row(3)], true);
   assert.deepEqual([...ranks.counts()], [["running", 2], ["crashed", 1], ["held", 1]]);
-  assert.deepEqual(ranks.urgentFirst().map((one) => one.rank), [2, 1, 0, 3]);
+  assert.deepEqual(ranks.urgentFirst(new Set()).map((one) => one.rank), [2, 1, 0, 3]);
+  assert.deepEqual(ranks.urgentFirst(new Set([row(3).key])).map((one) => one.rank), [3, 2, 1, 0]);
 });
 
 test("a state that this page does not know counts as lost", () => {

@@ -4,17 +4,10 @@
  * @typedef {import("../job/link.js").Live} Live
  * @typedef {import("./groups.js").On} On
  */
-import { button, byId, h, oncePerFrame, timeOfDay } from "../job/dom.js";
+import { button, byId, h, oncePerFrame, refill, timeOfDay } from "../job/dom.js";
 import { Entry, History } from "../job/history.js";
 import { answerView } from "./groups.js";
 
-/** Words with which a line is no expression; their short forms are names that a program may have. */
-const VERBS = new Set([
-  "where", "why", "collectives", "slow", "eval", "command", "interrupt", "continue", "release", "kill", "list", "help",
-  "attach", "wait", "screen", "report", "exec", "adopt", "tmux", "stops", "dap", "mcp", "web", "config", "completion",
-]);
-/** Ranks that a verb means where none are selected and it names none itself; the server knows those of other verbs. */
-const USUAL = /** @type {Record<string, string>} */ ({ command: "stopped", continue: "stopped", interrupt: "running" });
 const LOOKS = ["where", "why", "collectives", "slow 5"];
 const DEEDS = ["command n", "continue", "interrupt"];
 
@@ -70,33 +63,29 @@ export class Panel {
       button({ onclick: () => this.ask(line) }, line.replace(/ \d+$/, ""))));
   }
 
-  /** Put a question to the selected ranks. A line that is no verb is an expression. @param {string} line */
+  /** Put a question to the selected ranks; the server knows whom a verb means where none are. @param {string} line */
   ask(line) {
     if (!line.trim()) return;
-    const whom = this.on.whom();
-    const { keys, text } = whom;
+    const { keys, ranks, text } = this.on.whom();
     const every = this.every.value ? Number(this.every.value) : null;
-    const words = line.trim().split(" ");
-    const asked = VERBS.has(words[0]) ? line.trim() : `eval ${line.trim()}`;
-    const isSelected = keys.length > 0 || whom.ranks !== "";
-    const usual = !isSelected && (words.length === 1 || words[0] === "command") ? USUAL[words[0]] : undefined;
-    this.put({ line: asked, keys, every, ranks: usual ?? whom.ranks }, usual ?? text);
+    if (!this.put({ line: line.trim(), keys, every, ranks }, text)) return;
     this.line.value = "";
     this.past = 0;
   }
 
-  /** @param {import("../job/link.js").Question} question @param {string} whom */
+  /** @param {import("../job/link.js").Question} question @param {string} whom @returns {boolean} whether it was sent */
   put(question, whom) {
     for (const entry of this.history.entries) if (!entry.done && entry.question.every) this.live.withdraw(entry.id);
     const id = this.live.ask(question);
     if (id === null) {
       this.said.textContent = "There is no connection to the server: nothing was asked.";
-      return;
+      return false;
     }
     this.history.add(new Entry(id, question, whom));
     this.compared.value = "";
     this.on.shown();
     this.draw();
+    return true;
   }
 
   /** @param {import("../job/link.js").Message} message */
@@ -152,7 +141,7 @@ export class Panel {
   paint() {
     const entry = this.history.shown;
     this.paintHistory(entry);
-    this.said.replaceChildren(...(entry ? this.standing(entry) : []));
+    refill(this.said, ...(entry ? this.standing(entry) : []));
     if (!entry) {
       this.answer.replaceChildren(h("p", { class: "empty" },
         "Type an expression such as ", h("code", {}, "loss"), " or a verb such as ", h("code", {}, "where"),
@@ -161,7 +150,7 @@ export class Panel {
     }
     const earlier = this.history.entries[Number(this.compared.value || NaN)] ?? null;
     const { scrollTop } = this.answer;
-    this.answer.replaceChildren(
+    refill(this.answer,
       ...(entry.groups.some((group) => group.frames) && !earlier ? [this.switches()] : []),
       ...answerView(entry, earlier, this.as, this.on));
     this.answer.scrollTop = scrollTop;

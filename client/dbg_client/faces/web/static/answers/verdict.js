@@ -6,7 +6,7 @@
  *   group: string | null, collective: string | null, sequence?: number | null, age?: number | null,
  *   evidence: string[], next: string | null}} Verdict
  */
-import { button, h, swatch } from "../job/dom.js";
+import { ageOf, button, h, refill, swatch } from "../job/dom.js";
 import { baseName, duration } from "../job/ranks.js";
 
 /** Verbs that a verdict may name as the next one, and that are asked as they stand. */
@@ -79,7 +79,7 @@ export class Why {
     const messages = [...this.told.values()].filter((one) =>
       one.document.verdicts?.some((/** @type {Verdict} */ verdict) => verdict.kind !== "busy"));
     this.element.hidden = !messages.length;
-    this.element.replaceChildren(...messages.map((message) => this.job(message)));
+    refill(this.element, ...messages.map((message) => this.job(message)));
   }
 
   /** @param {string | null} command what to type next, which a page that drives can do @returns {Node | string} */
@@ -101,8 +101,6 @@ export class Why {
         source.append(sourceView(told.file, told.first, told.lines, place.where.line));
       }, () => {});
     }
-    const since = first.age ? String(message.at - first.age) : "";
-    const age = since ? h("time", { class: "age", "data-since": since }, duration(first.age)) : "";
     const choose = () => this.on.choose(message.missing);
     const told = h("div", { class: "told" }, drawn(first),
       first.evidence.length ? h("pre", { class: "evidence" }, first.evidence.join("\n")) : "",
@@ -111,7 +109,8 @@ export class Why {
       ...others.map(verdictView));
     const details = h("details", { open: this.isOpen, ontoggle: () => { this.isOpen = details.open; } },
       h("summary", {}, h("span", { class: "alarm", "aria-hidden": "true" }),
-        h("span", { class: "sentence" }, first.sentence), age),
+        h("span", { class: "sentence" }, first.sentence),
+        first.age ? h("span", { class: "age" }, ageOf(message.at - first.age, message.at)) : ""),
       h("div", { class: "body" }, told, source));
     return details;
   }

@@ -4,8 +4,8 @@
  * @typedef {import("../job/ranks.js").Row} Row
  * @typedef {import("./marks.js").Look} Look
  */
-import { button, byId, h, swatch } from "../job/dom.js";
-import { conditionOf, duration, placeOf } from "../job/ranks.js";
+import { ageOf, button, byId, h, refill, swatch } from "../job/dom.js";
+import { conditionOf, placeOf } from "../job/ranks.js";
 
 const PER_PAGE = 100;
 const HEADERS = ["Rank", "State", "Place", "Since", "Who", "Detail"];
@@ -26,12 +26,7 @@ export class List {
     const pages = Math.max(1, Math.ceil(this.shown.rows.length / PER_PAGE));
     this.page = Math.min(this.page, pages - 1);
     const rows = this.shown.rows.slice(this.page * PER_PAGE, (this.page + 1) * PER_PAGE);
-    const focused = document.activeElement?.getAttribute("data-key");
-    this.element.replaceChildren(
-      tableOf(rows, (row, header) => this.line(row, header)),
-      pages > 1 ? this.pager(pages) : "",
-    );
-    if (focused) this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.dispatchEvent(new Event("refocus"));
+    refill(this.element, tableOf(rows, (row, header) => this.line(row, header)), pages > 1 ? this.pager(pages) : "");
   }
 
   /** @param {Row} row @param {HTMLElement} header */
@@ -41,7 +36,6 @@ export class List {
       class: "name", "data-key": row.key, "aria-pressed": String(selected.has(row.key)),
       onclick: (/** @type {MouseEvent} */ event) => this.on.select([row.key], event.ctrlKey || event.shiftKey),
       ondblclick: () => this.on.open(row),
-      onrefocus: (/** @type {Event} */ event) => /** @type {HTMLElement} */ (event.target).focus(),
       onkeydown: (/** @type {KeyboardEvent} */ event) => {
         // As in the grid: Space selects, Enter opens.
         if (event.key !== "Enter") return;
@@ -71,21 +65,21 @@ export class List {
  * Make the table of some ranks.
  *
  * @param {Row[]} rows
- * @param {(row: Row, header: HTMLElement) => string[]} fill fills the first cell, returns the texts of others
+ * @param {(row: Row, header: HTMLElement) => (Node | string)[]} fill fills the first cell, returns what others have
  */
 export function tableOf(rows, fill) {
   return h("table", { class: "table" },
     h("thead", {}, h("tr", {}, ...HEADERS.map((text) => h("th", { scope: "col" }, text)))),
     h("tbody", {}, ...rows.map((row) => {
       const header = h("th", { scope: "row" });
-      const texts = fill(row, header);
-      return h("tr", {}, header, ...texts.map((text) => h("td", {}, text)));
+      const cells = fill(row, header);
+      return h("tr", {}, header, ...cells.map((one) => h("td", {}, one)));
     })));
 }
 
-/** Return the texts behind a rank's name. @param {Row} row @param {number} now */
+/** Return what stands behind a rank's name. @param {Row} row @param {number} now */
 export function cellsOf(row, now) {
   const who = [row.driver, row.watchers ? `${row.watchers} watching` : ""].filter(Boolean).join(", ");
   const place = row.where ? `${row.where.function} ${placeOf(row)}` : "";
-  return [conditionOf(row), place, row.since ? duration(now - row.since) : "", who, row.detail];
+  return [conditionOf(row), place, row.since ? ageOf(row.since, now) : "", who, row.detail];
 }

@@ -93,7 +93,8 @@ export function listenToKeys(keys) {
     if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
     const isTaken = target?.closest("input, select, textarea, dialog, .pane");
     if (isTaken && !(event.key === "Escape" && target?.closest("main"))) return;
-    const act = keys[event.key];
+    // As with the Shift key, which the names of buttons have.
+    const act = keys[event.key] ?? keys[event.key.toLowerCase()];
     if (!act) return;
     event.preventDefault();
     act();

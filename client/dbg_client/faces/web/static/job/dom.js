@@ -1,5 +1,6 @@
 /** Nodes made without HTML: whatever a rank has said becomes text. */
 import { MARKS } from "../grid/marks.js";
+import { duration } from "./ranks.js";
 
 /** @typedef {Node | string | null | undefined | false} Child */
 /** @typedef {Record<string, string | number | boolean | null | undefined | ((event: any) => void)>} Attributes */
@@ -52,6 +53,25 @@ export function byId(id, kind) {
   return element;
 }
 
+const STOPS = "button, summary, input, select, [tabindex]";
+
+/**
+ * Put nodes in the place of an element's children. Where one of those had the keys, the new one of its `data-key`, or
+ * else in its place, has them: news must not throw out who goes through the page by keys.
+ *
+ * @param {Element} element @param {...(Node | string)} nodes
+ */
+export function refill(element, ...nodes) {
+  const focused = document.activeElement;
+  const at = focused === element ? -1 : [...element.querySelectorAll(STOPS)].findIndex((one) => one === focused);
+  const key = focused?.getAttribute("data-key");
+  element.replaceChildren(...nodes);
+  if (at < 0) return;
+  const stops = /** @type {HTMLElement[]} */ ([...element.querySelectorAll(STOPS)]);
+  const same = key ? stops.find((one) => one.getAttribute("data-key") === key) : undefined;
+  (same ?? stops[Math.min(at, stops.length - 1)])?.focus({ preventScroll: true });
+}
+
 /** Draw a look as a small square. @param {import("../grid/marks.js").Look} look */
 export function swatch(look) {
   const square = svg("rect", { x: 0.5, y: 0.5, width: 11, height: 11, rx: 2, class: "cell" });
@@ -64,6 +84,12 @@ export function swatch(look) {
 /** Return the wall clock's time of day. @param {number} at seconds since 1970 */
 export function timeOfDay(at) {
   return new Date(at * 1000).toLocaleTimeString([], { hour12: false });
+}
+
+/** Return how long ago a time is, which the page keeps true; screen readers are not told each second of it.
+ * @param {number} since seconds since 1970 @param {number} now */
+export function ageOf(since, now) {
+  return h("time", { role: "timer", "data-since": since }, duration(now - since));
 }
 
 /** Call a function once per picture at most, however often it is wanted. @param {() => void} draw */

@@ -4,7 +4,7 @@
  * @typedef {{number: number, at: number, kind: string, job: string, key: string, rank: string, ranks: string,
  *   count: number, text: string, who: string}} Event
  */
-import { button, h, svg, timeOfDay } from "./dom.js";
+import { button, h, refill, svg, timeOfDay } from "./dom.js";
 
 const MAX_EVENTS = 1000;
 const SHOWN = 300;
@@ -38,19 +38,16 @@ export class Happened {
 
   draw() {
     const newest = this.events.slice(-SHOWN).reverse();
-    if (!newest.length) {
-      this.element.replaceChildren(h("p", { class: "empty" }, "Nothing has happened since this page's server began."));
-      return;
-    }
-    const rows = newest.map((event) => this.row(event));
-    this.element.replaceChildren(stripOf(this.events), h("ol", { class: "events" }, ...rows));
+    refill(this.element, ...(newest.length
+      ? [stripOf(this.events), h("ol", { class: "events" }, ...newest.map((event) => this.row(event)))]
+      : [h("p", { class: "empty" }, "Nothing has happened since this page's server began.")]));
   }
 
   /** @param {Event} event */
   row(event) {
     const whom = event.count > 1 ? `${event.count} ranks (${event.ranks})` : event.rank;
     const name = event.key
-      ? button({ class: "name", onclick: () => this.choose(event) }, whom)
+      ? button({ class: "name", "data-key": event.number, onclick: () => this.choose(event) }, whom)
       : h("span", { class: "name" }, whom);
     const dot = h("span", { class: "dot", "aria-hidden": "true" });
     dot.style.background = `var(--${LANES[event.kind]?.[1] ?? "lost"})`;

@@ -2,8 +2,8 @@
  * What was asked and answered, to go back in. Bounded: of more questions the oldest are forgotten.
  *
  * @typedef {{id: string, kind: string, count: number, ranks: string, text?: string, frames?: object[]}} Group
- * @typedef {{at: number, verb: string, document: any, text: string, members: Record<string, string[]>, last: boolean}}
- *   Answer
+ * @typedef {{at: number, verb: string, document: any, text: string, whom: string, members: Record<string, string[]>,
+ *   last: boolean}} Answer `whom`: the ranks as the line or the verb names them, empty for those that were selected
  */
 import { pointOf, Series } from "../answers/series.js";
 
@@ -55,6 +55,7 @@ export class Entry {
     this.answer = answer;
     this.progress = "";
     this.done = answer.last;
+    this.whom = answer.whom || this.whom;
     this.size = answer.text.length + JSON.stringify(answer.document ?? null).length;
     if (!this.question.every) return;
     const values = this.groups.filter((group) => group.kind === "value");

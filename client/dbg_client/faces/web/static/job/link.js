@@ -1,5 +1,5 @@
 /**
- * The page's connection to its server, dialled again with full jitter until it is there (`messages.py`, `/live`).
+ * The page's connections to its server, dialled again with full jitter until they are there (`messages.py`).
  *
  * @typedef {import("./ranks.js").Row} Row
  * @typedef {{type: string} & Record<string, any>} Message
@@ -8,67 +8,130 @@
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
+/** Milliseconds without a word after which a server counts as gone: it sends a beat every 5 s. */
+const SILENT = 15_000;
+/** Code of a close at the command's end: its cookie is worth nothing at another one. */
+export const COMMAND_ENDED = 1001;
 
 /** Return the milliseconds before the next attempt: any up to a limit that doubles. @param {number} failures */
 export function backOff(failures, random = Math.random) {
   return random() * Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** Math.min(failures, 10));
 }
 
-export class Live {
-  /** @param {(message: Message) => void} receive @param {(up: boolean) => void} changed */
-  constructor(receive, changed) {
-    this.receive = receive;
-    this.changed = changed;
-    this.id = 0;
+/** A WebSocket that is dialled again whenever it has ended, and once nothing is heard on it any more. */
+export class Dialled {
+  /**
+   * @param {() => string} path
+   * @param {{opened: () => void, receive: (message: any) => void, bytes?: (bytes: Uint8Array) => void,
+   *   closed: (code: number, reason: string) => boolean | void}} on `closed` returns whether that was the last attempt
+   */
+  constructor(path, on) {
+    this.path = path;
+    this.on = on;
     this.failures = 0;
     /** @type {WebSocket | null} */
     this.socket = null;
-    /** @type {Map<number, {resolve: (lines: Message) => void, reject: (error: Error) => void}>} */
-    this.waiting = new Map();
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.isOver = false;
+    /** @type {ReturnType<typeof setTimeout> | undefined} the next attempt, or the end of patience with this one */
     this.timer = undefined;
     // A laptop that wakes up, or a network that is back, is no reason to wait on.
-    window.addEventListener("online", () => this.dialNow());
-    document.addEventListener("visibilitychange", () => document.hidden || this.dialNow());
+    this.redial = () => document.hidden || this.socket || this.isOver || this.dial();
+    window.addEventListener("online", this.redial);
+    document.addEventListener("visibilitychange", this.redial);
   }
 
   get isUp() {
     return this.socket?.readyState === WebSocket.OPEN;
   }
 
-  dialNow() {
-    if (this.socket) return;
-    clearTimeout(this.timer);
-    this.dial();
-  }
-
   dial() {
-    const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}/live`);
+    const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}${this.path()}`);
+    socket.binaryType = "arraybuffer";
     this.socket = socket;
     socket.onopen = () => {
       this.failures = 0;
-      this.changed(true);
+      this.on.opened();
     };
-    socket.onmessage = ({ data }) => this.read(JSON.parse(data));
-    socket.onclose = () => {
-      this.socket = null;
-      for (const { reject } of this.waiting.values()) reject(new Error("The connection to the server has ended."));
-      this.waiting.clear();
-      this.timer = setTimeout(() => this.dial(), backOff(this.failures++));
-      this.changed(false);
+    socket.onmessage = ({ data }) => {
+      this.wait();
+      if (typeof data !== "string") this.on.bytes?.(new Uint8Array(data));
+      else if (data !== '{"type":"beat"}') this.on.receive(JSON.parse(data));
     };
+    socket.onclose = ({ code, reason }) => this.ended(code, reason);
+    this.wait();
+  }
+
+  /** Wait for the next word of the server. */
+  wait() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.drop();
+      this.ended(0, "");
+    }, SILENT);
+  }
+
+  /** Leave the socket without waiting for the other end, which may not be there. */
+  drop() {
+    clearTimeout(this.timer);
+    if (this.socket) this.socket.onopen = this.socket.onmessage = this.socket.onclose = null;
+    this.socket?.close();
+    this.socket = null;
+  }
+
+  /** @param {number} code @param {string} reason */
+  ended(code, reason) {
+    clearTimeout(this.timer);
+    this.socket = null;
+    if (this.on.closed(code, reason)) this.stop();
+    else this.timer = setTimeout(() => this.dial(), backOff(this.failures++));
+  }
+
+  /** @param {string | Uint8Array<ArrayBuffer>} data @returns {boolean} whether it was sent */
+  send(data) {
+    if (this.isUp) this.socket?.send(data);
+    return this.isUp;
+  }
+
+  /** Dial no more. */
+  stop() {
+    this.isOver = true;
+    this.drop();
+    window.removeEventListener("online", this.redial);
+    document.removeEventListener("visibilitychange", this.redial);
+  }
+}
+
+/** The connection of the whole page: `/live`. */
+export class Live {
+  /** @param {(message: Message) => void} receive @param {(up: boolean, hasEnded: boolean) => void} changed */
+  constructor(receive, changed) {
+    this.receive = receive;
+    this.changed = changed;
+    this.id = 0;
+    /** @type {Map<number, {resolve: (answer: Message) => void, reject: (error: Error) => void}>} */
+    this.waiting = new Map();
+    this.line = new Dialled(() => "/live", {
+      opened: () => this.changed(true, false),
+      receive: (message) => this.read(message),
+      closed: (code) => {
+        for (const { reject } of this.waiting.values()) reject(new Error("The connection to the server has ended."));
+        this.waiting.clear();
+        this.changed(false, code === COMMAND_ENDED);
+        return code === COMMAND_ENDED;
+      },
+    });
   }
 
   /** @param {Message} message */
   read(message) {
     const waiting = this.waiting.get(message.id);
-    if (!waiting || (message.type !== "lines" && message.type !== "failed")) {
+    if (!waiting) {
       this.receive(message);
       return;
     }
     this.waiting.delete(message.id);
-    if (message.type === "lines") waiting.resolve(message);
-    else waiting.reject(new Error(message.sentence));
+    if (message.type === "failed") waiting.reject(new Error(message.sentence));
+    else waiting.resolve(message);
   }
 
   /** Ask ranks; return the id of the answers, or null while there is no connection. @param {Question} question */
@@ -78,23 +141,29 @@ export class Live {
 
   /** @param {number} id */
   withdraw(id) {
-    if (this.isUp) this.socket?.send(JSON.stringify({ type: "withdraw", id }));
+    this.line.send(JSON.stringify({ type: "withdraw", id }));
   }
 
   /** Return the lines around a place, or around where the rank stands.
-   * @param {string} key @param {string} [file] @param {number} [line] @param {number} [around]
-   * @returns {Promise<Message>} */
+   * @param {string} key @param {string} [file] @param {number} [line] @param {number} [around] */
   source(key, file = "", line = 0, around = 5) {
-    const id = this.send({ type: "source", key, file, line, around });
+    return this.request({ type: "source", key, file, line, around });
+  }
+
+  /** Return which ranks a set names; rejected for what is no set. @param {string} text */
+  find(text) {
+    return this.request({ type: "find", text });
+  }
+
+  /** @param {Message} message @returns {Promise<Message>} what answers it */
+  request(message) {
+    const id = this.send(message);
     if (id === null) return Promise.reject(new Error("There is no connection to the server."));
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve, reject }));
   }
 
   /** @param {Message} message @returns {number | null} */
   send(message) {
-    if (!this.isUp) return null;
-    const id = ++this.id;
-    this.socket?.send(JSON.stringify({ ...message, id }));
-    return id;
+    return this.line.send(JSON.stringify({ ...message, id: ++this.id })) ? this.id : null;
   }
 }

@@ -103,8 +103,8 @@ export class Ranks {
       moved = !this.byKey.has(row.key) || moved;
       this.byKey.set(row.key, row);
     }
-    this.rows = [...this.byKey.values()];
-    if (moved) this.rows.sort(compareRows);
+    this.rows = moved ? [...this.byKey.values()].sort(compareRows)
+      : this.rows.map((row) => this.byKey.get(row.key) ?? row);
     return moved;
   }
 
@@ -118,10 +118,11 @@ export class Ranks {
     return new Map([...counted].filter(([, count]) => count));
   }
 
-  /** @returns {Row[]} the rows with those that need a look first; ranks of one condition in their order */
-  urgentFirst() {
-    const shelves = new Map(URGENT.map((one) => [one, /** @type {Row[]} */ ([])]));
-    for (const row of this.rows) shelves.get(conditionOf(row))?.push(row);
+  /** @param {ReadonlySet<string>} awaited the keys of ranks for which others wait
+   * @returns {Row[]} the rows with those that need a look first; ranks of one condition in their order */
+  urgentFirst(awaited) {
+    const shelves = new Map(["awaited", ...URGENT].map((one) => [one, /** @type {Row[]} */ ([])]));
+    for (const row of this.rows) shelves.get(awaited.has(row.key) ? "awaited" : conditionOf(row))?.push(row);
     return [...shelves.values()].flat();
   }
 }

@@ -21,11 +21,12 @@ const MAX_ROWS = 2000;
  * @property {HTMLElement} why
  * @property {{title: string, view: Node[]}[]} answers
  * @property {HTMLElement} happened
+ * @property {ReadonlySet<string>} awaited the keys of ranks for which others wait
  * @property {number} now
  */
 
-/** Return the file's text. @param {Shown} shown @param {string} style the text of page.css */
-export function savedPage(shown, style) {
+/** Return the file's text. @param {Shown} shown */
+export function savedPage(shown) {
   const at = new Date(shown.now * 1000);
   const picture = h("img", { src: shown.cells.toDataURL("image/png"), alt: "A cell for each rank" });
   picture.style.width = shown.cells.style.width;
@@ -41,7 +42,13 @@ export function savedPage(shown, style) {
   const text = (/** @type {Node} */ node) => new XMLSerializer().serializeToString(node);
   return `<!doctype html>\n<html lang="en"><head><meta charset="utf-8">${text(h("title", {}, `${shown.title}, saved`))}
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<meta name="viewport" content="width=device-width"><style>${style}</style></head>${text(body)}</html>`;
+<meta name="viewport" content="width=device-width"><style>${styleOfPage()}</style></head>${text(body)}</html>`;
+}
+
+/** Return the text of page.css as the browser has it: the server may be gone by now. */
+function styleOfPage() {
+  const sheet = [...document.styleSheets].find((one) => one.href?.endsWith("/page.css"));
+  return [...(sheet?.cssRules ?? [])].map((rule) => rule.cssText).join("\n");
 }
 
 /** @param {string} title @param {...Node} nodes */
@@ -65,9 +72,9 @@ function still(node) {
 }
 
 /** @param {Shown} shown */
-function tableOfRanks({ ranks, now }) {
+function tableOfRanks({ ranks, awaited, now }) {
   const counts = [...ranks.counts()].map(([condition, count]) => `${count} ${condition}`).join(", ");
-  const rows = ranks.urgentFirst().filter((row) => conditionOf(row) !== "running");
+  const rows = ranks.urgentFirst(awaited).filter((row) => awaited.has(row.key) || conditionOf(row) !== "running");
   const rest = rows.length - MAX_ROWS;
   return h("div", {}, h("p", {}, counts), rows.length ? tableOf(rows.slice(0, MAX_ROWS), (row, header) => {
     header.append(swatch(lookOfCondition(conditionOf(row))), row.address);

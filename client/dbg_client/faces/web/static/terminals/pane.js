@@ -7,13 +7,13 @@
  */
 import { sourceView } from "../answers/verdict.js";
 import { button, h } from "../job/dom.js";
-import { backOff } from "../job/link.js";
+import { COMMAND_ENDED, Dialled } from "../job/link.js";
 import { placeOf } from "../job/ranks.js";
 import { openTerminal } from "./emulator.js";
 import { LinePrompt } from "./lines.js";
 
-/** Closing codes after which another attempt would change nothing: over, refused, no such rank. */
-const FINAL = new Set([4000, 4001, 4004]);
+/** Closing codes after which another attempt would change nothing: over, refused, no such rank, no server. */
+const FINAL = new Set([4000, 4001, 4004, COMMAND_ENDED]);
 const PASTE = 60_000;
 
 export class Pane {
@@ -24,15 +24,16 @@ export class Pane {
     this.mode = mode;
     this.on = on;
     this.isOver = false;
-    this.failures = 0;
     this.isPrefixed = false;
     this.hint = "";
     /** Whether a text stands in the terminal in place of a debugger. */
     this.isBlank = false;
     /** @type {any} what the server has told of this seat */
     this.state = { kind: "", driving: false };
-    /** @type {WebSocket | null} */
-    this.socket = null;
+    this.line = new Dialled(() => `/terminal?${new URLSearchParams({ key: this.key, mode: this.mode })}`, {
+      opened: () => this.opened(), receive: (message) => this.read(message), bytes: (bytes) => this.write(bytes),
+      closed: (code, reason) => this.closed(code, reason),
+    });
     this.encoder = new TextEncoder();
     this.lines = new LinePrompt({
       send: (message) => this.say(message), echo: (prompt, line) => this.echo(prompt, line),
@@ -69,23 +70,11 @@ export class Pane {
 
   // --------------------------------------------------------------------------------------------------- the socket
 
-  dial() {
-    const query = new URLSearchParams({ key: this.key, mode: this.mode });
-    const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}/terminal?${query}`);
-    socket.binaryType = "arraybuffer";
-    this.socket = socket;
-    socket.onopen = () => {
-      this.failures = 0;
-      this.tell("");
-      this.terminal.reset();
-      this.fit();
-      this.saySize();
-    };
-    socket.onmessage = ({ data }) => {
-      if (typeof data === "string") this.read(JSON.parse(data));
-      else this.write(new Uint8Array(data));
-    };
-    socket.onclose = ({ code, reason }) => this.closed(code, reason);
+  opened() {
+    this.tell("");
+    this.terminal.reset();
+    this.fit();
+    this.saySize();
   }
 
   /** @param {Uint8Array} bytes */
@@ -95,20 +84,19 @@ export class Pane {
     this.terminal.write(bytes);
   }
 
-  /** @param {number} code @param {string} reason */
+  /** @param {number} code @param {string} reason @returns {boolean} whether no other attempt is made */
   closed(code, reason) {
-    this.socket = null;
-    if (this.isOver) return;
+    if (this.isOver) return true;
     if (FINAL.has(code)) {
       this.end(reason || "The session is over.");
-      return;
+      return true;
     }
     // Whoever had the keyboard gets it back without taking it from another who has it by now.
     if (this.mode === "take") this.mode = "drive";
     this.state = { ...this.state, driving: false, link: "", notice: "" };
     this.tell("The connection to the server has ended; dialling again.");
     this.draw();
-    this.timer = setTimeout(() => this.dial(), backOff(this.failures++));
+    return false;
   }
 
   /** @param {string} sentence */
@@ -154,7 +142,7 @@ export class Pane {
 
   /** @param {object} message */
   say(message) {
-    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+    this.line.send(JSON.stringify(message));
   }
 
   /** Show what was typed behind its prompt; what is no letter would move the cursor.
@@ -174,8 +162,7 @@ export class Pane {
       this.tell(this.on.canDrive() ? "You look only: take the keyboard to type (Ctrl-] w)." : "This page looks only.");
       return;
     }
-    if (this.socket?.readyState !== WebSocket.OPEN) return;
-    for (let from = 0; from < bytes.length; from += PASTE) this.socket.send(bytes.slice(from, from + PASTE));
+    for (let from = 0; from < bytes.length; from += PASTE) this.line.send(bytes.slice(from, from + PASTE));
   }
 
   // ------------------------------------------------------------------------------------------------ what is shown
@@ -266,8 +253,7 @@ export class Pane {
 
   dispose() {
     this.isOver = true;
-    clearTimeout(this.timer);
-    this.socket?.close();
+    this.line.stop();
     this.observer.disconnect();
     this.terminal.dispose();
     this.element.remove();

@@ -36,7 +36,7 @@ export class Panes {
       });
       this.panes.push(pane);
       this.element.append(pane.element);
-      pane.dial();
+      pane.line.dial();
       this.keep();
     }
     if (focus) {

@@ -1,12 +1,12 @@
-/** How many ranks are in which state: the legend of the grid, and a way to select them. */
-import { button, h, swatch } from "../job/dom.js";
-import { conditionOf } from "../job/ranks.js";
+/** What stands around the grid in words: how many ranks are in which state, what colours mean, facts of one rank. */
+import { ageOf, button, h, swatch } from "../job/dom.js";
 import { briefOf } from "../job/history.js";
+import { conditionOf } from "../job/ranks.js";
 import { lookOfCondition, looksOfGroups, MISSING } from "./marks.js";
 
 /**
  * @param {import("../job/ranks.js").Ranks} ranks
- * @param {Set<string>} awaited the keys of ranks for which others wait
+ * @param {ReadonlySet<string>} awaited the keys of ranks for which others wait
  * @param {{ranks: string, text: string}[]} absent ranks that are expected and not there
  * @param {(keys: string[]) => void} select
  * @returns {Node[]}
@@ -22,7 +22,7 @@ export function countsView(ranks, awaited, absent, select) {
 
 /** @param {import("./marks.js").Look} look @param {number} count @param {string} name @param {() => void} choose */
 function counted(look, count, name, choose) {
-  return h("li", {}, button({ title: `Select those ${name}`, onclick: choose },
+  return h("li", {}, button({ title: `Select those ${name}`, "data-key": name, onclick: choose },
     swatch(look), h("b", {}, String(count)), ` ${name}`));
 }
 
@@ -37,4 +37,20 @@ export function legendOf(groups) {
   });
   const rest = groups.length - shown.length;
   return rest > 0 ? [...shown, h("span", {}, `and ${rest} more`)] : shown;
+}
+
+/** Return what is told of one rank, below the grid and beside the mouse.
+ * @param {import("../job/ranks.js").Row} row @param {number} now seconds since 1970 @returns {Node[]} */
+export function factsOf(row, now) {
+  const condition = conditionOf(row);
+  const facts = [
+    row.where ? `${row.where.function} ${row.where.file}:${row.where.line}` : "",
+    Object.entries(row.coordinates ?? {}).map(([axis, place]) => `${axis} ${place}`).join(" "),
+    row.driver ? `${row.driver} drives` : "",
+    row.detail,
+    row.queued ? `${row.queued} queued` : "",
+  ];
+  return [swatch(lookOfCondition(condition)), h("b", {}, row.address),
+    h("span", {}, condition, ...(row.since ? [" for ", ageOf(row.since, now)] : [])),
+    ...facts.filter(Boolean).map((text) => h("span", {}, text))];
 }

@@ -1,0 +1,32 @@
+"""A transport that takes one frame at a time, for an outbox whose peer reads slowly."""
+
+from __future__ import annotations
+
+from dbg_broker.net.outbox import Outbox
+
+
+class SlowTransport:
+    """Pause the outbox after each frame that it is given; ``buffered`` is what it says that it holds."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self.buffered = 0
+        self.is_closing = False
+        self._outbox = outbox
+        self._taken: list[bytes] = []
+        outbox.transport = self
+        outbox.is_paused = True
+
+    def write(self, data: bytes) -> None:
+        self._taken.append(data)
+        self._outbox.is_paused = True
+
+    def take(self) -> bytes | None:
+        """Return the next frame that waits, None if there is none."""
+        self._outbox.is_paused = False
+        self._outbox.pump()
+        self._outbox.is_paused = True
+        return self._taken.pop() if self._taken else None
+
+    def take_all(self) -> list[bytes]:
+        """Return all that waits."""
+        return list(iter(self.take, None))
