@@ -45,14 +45,7 @@ async def show_page(text: str, prefix: bytes | None, typed_ahead: bytes) -> byte
 class SessionCommandLine:
     """Take one command and show its answer; the terminal is lent for it, the cursor where the row is to be."""
 
-    def __init__(
-        self,
-        answering: Answering,
-        rank: RankInfo,
-        *,
-        color: bool,
-        prefix: bytes | None = None,
-    ) -> None:
+    def __init__(self, answering: Answering, rank: RankInfo, *, color: bool, prefix: bytes | None) -> None:
         self._answering = answering
         self._rank = rank
         self._color = color
