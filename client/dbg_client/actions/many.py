@@ -91,9 +91,9 @@ async def ask_question(
     settings: Eval | PdbCommand,
     asker: Asker,
     ranks: Sequence[RankInfo],
-    saved: SavedAnswers | None = None,
+    saved: SavedAnswers | None,
     *,
-    calls: Sequence[RollCall] = (),
+    calls: Sequence[RollCall],
 ) -> ShownAnswers:
     """Ask ranks for a value or give them a command, and return the answer; its groups are remembered.
 

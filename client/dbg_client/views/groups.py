@@ -162,7 +162,7 @@ def show_groups(
     return "".join(f"{line}\n" for line in lines)
 
 
-def summary(command: str, groups: Sequence[AnswerGroup], missing: MissingInAnswer = NOBODY_MISSING) -> str:
+def summary(command: str, groups: Sequence[AnswerGroup], missing: MissingInAnswer) -> str:
     """Return the first line of an answer: how many answered what was asked, who is missing, how far they agree."""
     asked, answered = sum(group.count for group in groups), count_answered(groups)
     kinds = Counter(group.kind for group in groups)
