@@ -64,6 +64,11 @@ def stat_of(process: int | str, proc: str = "/proc") -> tuple[str, list[str]]:
     return before.partition("(")[2], after.split()
 
 
+def word_at(words: Sequence[str], place: int) -> int | None:
+    """Return a number among the words of a stat file, None if it is not there."""
+    return number_in(words[place]) if len(words) > place else None
+
+
 class MemoryGroup:
     """The control group that accounts the memory of a process."""
 

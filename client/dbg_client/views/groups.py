@@ -10,14 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.core.directory import rank_order
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming, clip
 from dbg_client.views.table import padded
 from dbg_client.views.tolerance import merge_near
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.ranks import Place, RankInfo
+from dbg_wire.records.ranks import Place, RankInfo, rank_order
 
 RankAndAnswer = tuple[RankInfo, RankAnswer]
 """A rank and its answer, or the broker's answer for it."""
