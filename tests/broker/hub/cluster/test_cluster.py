@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from dbg_broker.hub.cluster.cluster import ABSENCE_SECONDS
-from dbg_broker.hub.cluster.members import GONE_SECONDS
+from dbg_broker.hub.cluster.members import GONE_SECONDS, HEARTBEAT_SECONDS
 from dbg_broker.hub.cluster.messages import LegTaken, Sync, encode
+from dbg_broker.hub.state import Hub
 from dbg_broker.net.bus.buckets import BucketName
-from tests.broker.hub.cluster.brokers import joined, new_cluster, settled
+from dbg_broker.net.connections import Connections
+from dbg_broker.timers import Timers
+from tests.broker.hub.cluster.brokers import join_cluster, joined, new_cluster, settled
 from tests.support.memory_bus import MemoryNats
 
 
@@ -23,6 +28,24 @@ async def test_brokers_come_to_know_each_other_and_one_that_ends_is_gone_at_once
     assert [member.name for member in one.members.others()] == ["three"]
     assert sorted(nats.buses["one"].peers) == ["three"]
     assert "two" not in nats.entries[BucketName.BROKERS]
+
+
+async def test_a_broker_that_has_joined_tells_so_each_second_before_it_serves() -> None:
+    nats, due = MemoryNats(), list[tuple[float, Callable[[], None]]]()
+    timers = Timers(lambda: 100.0, lambda seconds, call: due.append((seconds, call)))
+    cluster = join_cluster(Hub(timers, Connections(timers), host="one", pid=1, kernel=None), nats, "one")
+    await cluster.begin()
+    told = nats.entries[BucketName.BROKERS]
+    for _ in range(3):
+        before = told["one"].revision
+        ((_, beat),) = [one for one in due if one[0] == HEARTBEAT_SECONDS]
+        due.clear()
+        beat()
+        assert told["one"].revision > before
+    cluster.leave()
+    due[0][1]()
+    assert "one" not in told
+    await cluster.end()
 
 
 async def test_a_broker_of_another_site_is_nobody() -> None:
