@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.audit.entries import Entry, What, decode_entry, encode_entry
+from dbg_broker.audit.entries import encode_entry
 from dbg_broker.classic.callers import answer_to_noise
 from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import ScreenSession
@@ -45,6 +45,7 @@ from dbg_broker.verbs.log import shown
 from dbg_wire.errors import BadSecretFile, PeerError
 from dbg_wire.limits import MAX_FRAME_BYTES
 from dbg_wire.messages import Audience
+from dbg_wire.records.audit import Entry, What, decode_entry
 from dbg_wire.records.ranks import SeatCounts, rank_document
 from dbg_wire.records.record import encode_record
 from tests.broker.hub.cluster.brokers import presence

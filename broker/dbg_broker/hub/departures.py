@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from dbg_broker.audit.entries import What
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connections import Channel
@@ -14,6 +13,7 @@ from dbg_broker.ranks.liveness import is_dead
 from dbg_broker.ranks.questions import passed_on
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import GUARD_ACTIONS, Answer, Ask, Kind, Probe, RankAnswer, RefusalCode
+from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from dbg_broker.audit.entries import What
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import asking, departures
 from dbg_broker.hub.asking import with_status
@@ -42,6 +41,7 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
+from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import fitted
 

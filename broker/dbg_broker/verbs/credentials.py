@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from dbg_broker.audit.entries import Entry, What
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.certificate import DAY_SECONDS, Shown, is_soon, read_validity, until
 from dbg_broker.home.rendezvous import write_rendezvous
@@ -31,6 +30,7 @@ from dbg_dial.memory import socket_directories, socket_name
 from dbg_wire.errors import BadInput, DbgError
 from dbg_wire.finding.endpoint import Endpoint, parse_token
 from dbg_wire.finding.rendezvous import DriverTokenPlace, Rendezvous, format_rendezvous
+from dbg_wire.records.audit import Entry, What
 
 logger = logging.getLogger("dbg_broker")
 
