@@ -40,14 +40,7 @@ class Cluster:
     def __init__(self, hub: Hub, bus: Bus, own: Presence) -> None:
         self._hub, self._bus = hub, bus
         self.members = Members(own, hub.timers, self._came, self._gone)
-        self.owners = Owners(
-            bus.buckets,
-            hub.timers,
-            own.name,
-            claimed=self._claimed,
-            lost=self._lost_rank,
-            certain=self._resend,
-        )
+        self.owners = Owners(self, bus.buckets, hub.timers)
         self.addresses = Addresses(hub, self.members)
         self.tokens = SharedTokens(bus.buckets)
         self._methods: dict[type[ClusterMessage], Receive] = {}
@@ -301,19 +294,19 @@ class Cluster:
 
     # ----------------------------------------------------------------------------------------------------------- owners
 
-    def _claimed(self, key: str, fence: int) -> None:
+    def claimed(self, key: str, fence: int) -> None:
         """Take note of a rank that this broker has: the others are told of it from now on."""
         rank = self._hub.ranks.registry.find(key)
         if rank is not None and not rank.owner:
             rank.fence = fence
             self.feed.changed(key)
 
-    def _lost_rank(self, key: str) -> None:
+    def lost_rank(self, key: str) -> None:
         """Close the link of a rank that has connected to another broker later, and that of its guard."""
         for links in (self._hub.ranks.links, self._hub.ranks.guards):
             if (link := links.get(key)) is not None:
                 link.connection.close(CloseCode.REPLACED, "another broker has this rank")
 
-    def _resend(self, key: str, numbers: Collection[int]) -> None:
+    def resend(self, numbers: Collection[int]) -> None:
         """Send their seats to terminals whose keys were withheld, so that they send these again."""
         self._hub.terminals.send_seats([number for number in numbers if number in self._hub.terminals.links])

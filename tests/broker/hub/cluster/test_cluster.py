@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_broker.hub.cluster.cluster import ABSENCE_SECONDS
+from dbg_broker.hub.cluster.cluster import ABSENCE_SECONDS, Cluster
 from dbg_broker.hub.cluster.members import GONE_SECONDS, HEARTBEAT_SECONDS
 from dbg_broker.hub.cluster.messages import LegTaken, Sync, encode
 from dbg_broker.hub.state import Hub
@@ -79,14 +79,17 @@ async def test_what_can_not_be_read_is_left_out(caplog: pytest.LogCaptureFixture
     assert two.name == "two"
 
 
-async def test_nobody_is_gone_for_a_broker_that_was_away_itself() -> None:
-    nats = MemoryNats()
-    now = [100.0]
-    one = new_cluster(nats, "one", lambda: now[0])
-    two = new_cluster(nats, "two")
-    await one.begin()
-    await two.begin()
+async def two_of_which_the_first_has_a_clock() -> tuple[MemoryNats, list[float], Cluster]:
+    nats, now = MemoryNats(), [100.0]
+    one, two = new_cluster(nats, "one", lambda: now[0]), new_cluster(nats, "two")
+    for cluster in (one, two):
+        await cluster.begin()
     await settled()
+    return nats, now, one
+
+
+async def test_nobody_is_gone_for_a_broker_that_was_away_itself() -> None:
+    _, now, one = await two_of_which_the_first_has_a_clock()
     now[0] += 60.0
     one.sweep(now[0])
     assert len(one.members) == 1
@@ -97,13 +100,7 @@ async def test_nobody_is_gone_for_a_broker_that_was_away_itself() -> None:
 
 
 async def test_nobody_is_gone_while_nats_is_gone() -> None:
-    nats = MemoryNats()
-    now = [100.0]
-    one = new_cluster(nats, "one", lambda: now[0])
-    two = new_cluster(nats, "two")
-    await one.begin()
-    await two.begin()
-    await settled()
+    nats, now, one = await two_of_which_the_first_has_a_clock()
     nats.go()
     for _ in range(30):
         now[0] += 1.0
