@@ -217,7 +217,7 @@ class Mirror:
     def _inheriting(self) -> Iterator[None]:
         """Adopt the ended ranks of brokers that have gone, those of which this broker is the one to tell."""
         registry, members = self._hub.ranks.registry, self._cluster.members
-        for key in registry.keys():
+        for key in [rank.key for rank in registry.ranks() if rank.state is RankState.EXITED]:
             rank = registry.find(key)
             if rank is not None and rank.is_orphan and rank.state is RankState.EXITED and members.inherits(key):
                 self._cluster.adopt(rank)
