@@ -28,10 +28,9 @@ from dbg_broker.home.issued import (
     save_issued,
 )
 from dbg_broker.home.tokens import make_throw_away_tokens
-from dbg_broker.hub.cluster.feed import mirrored
 from dbg_broker.hub.cluster.members import read_presence
 from dbg_broker.hub.cluster.messages import CloseLeg, LegFrame, MirrorPage, decode, encode
-from dbg_broker.hub.cluster.mirror import record_of
+from dbg_broker.hub.cluster.mirror import mirrored, record_of
 from dbg_broker.hub.cluster.owners import read_owner
 from dbg_broker.net.bus.frames import Receiving, Sending
 from dbg_broker.net.connection import PeerConnection, logger

@@ -49,57 +49,19 @@ MAX_VARIABLE = 1000
 """Characters of a value."""
 
 _SHOWN = (
-    *(
-        "NCCL_",
-        "RCCL_",
-        "HCCL_",
-        "GLOO_",
-        "TORCH_",
-        "TORCHINDUCTOR_",
-        "PYTORCH_",
-        "TRITON_",
-        "CUDA_",
-        "CUBLAS_",
-        "CUDNN_",
-    ),
-    *("NVIDIA_", "NVTE_", "HIP_", "ROCM_", "HSA_", "MIOPEN_", "ASCEND_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_"),
-    *(
-        "UCX_",
-        "FI_",
-        "MPICH_",
-        "OMPI_MCA_",
-        "I_MPI_",
-        "MV2_",
-        "HF_",
-        "TRANSFORMERS_",
-        "TOKENIZERS_",
-        "DS_",
-        "XLA_",
-        "JAX_",
-    ),
-    *("TF_", "PYTHON", "LD_", "MALLOC_", "GLIBC_", "NUMEXPR_", "NUMBA_", "MASTER_", "VIRTUAL_ENV", "CONDA_"),
+    *("NCCL_", "RCCL_", "HCCL_", "GLOO_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_", "TRITON_", "CUDA_", "CUBLAS_"),
+    *("CUDNN_", "NVIDIA_", "NVTE_", "HIP_", "ROCM_", "HSA_", "MIOPEN_", "ASCEND_", "OMP_", "GOMP_", "KMP_"),
+    *("MKL_", "OPENBLAS_", "UCX_", "FI_", "MPICH_", "OMPI_MCA_", "I_MPI_", "MV2_", "HF_", "TRANSFORMERS_"),
+    *("TOKENIZERS_", "DS_", "XLA_", "JAX_", "TF_", "PYTHON", "LD_", "MALLOC_", "GLIBC_", "NUMEXPR_", "NUMBA_"),
+    *("MASTER_", "VIRTUAL_ENV", "CONDA_"),
 )
 """Beginnings of the names of variables that change how a training runs."""
 
 _LEFT_OUT = (
-    *(
-        "DBG_",
-        "SLURM",
-        "SRUN_",
-        "SBATCH_",
-        "PMI_",
-        "PMIX_",
-        "PALS_",
-        "OMPI_COMM_",
-        "OMPI_MCA_ess_",
-        "OMPI_MCA_orte_",
-        "OMPI_FIRST_",
-        "OMPI_FILE_",
-        "OPAL_",
-    ),
-    *("PRTE_", "ORTE_", "JSM_", "FLUX_", "HYDRA", "MPI_", "MV2_COMM_", "I_MPI_HYDRA", "TORCHELASTIC_", "RAY_", "XDG_"),
-    *("SSH_", "TERM", "TMUX", "STY", "GPG_", "DBUS_", "JOURNAL_", "INVOCATION_", "MODULE", "LMOD_", "_"),
-    *("BASH_", "VSCODE_"),
+    *("DBG_", "SLURM", "SRUN_", "SBATCH_", "PMI_", "PMIX_", "PALS_", "OMPI_COMM_", "OMPI_MCA_ess_"),
+    *("OMPI_MCA_orte_", "OMPI_FIRST_", "OMPI_FILE_", "OPAL_", "PRTE_", "ORTE_", "JSM_", "FLUX_", "HYDRA", "MPI_"),
+    *("MV2_COMM_", "I_MPI_HYDRA", "TORCHELASTIC_", "RAY_", "XDG_", "SSH_", "TERM", "TMUX", "STY", "GPG_"),
+    *("DBUS_", "JOURNAL_", "INVOCATION_", "MODULE", "LMOD_", "_", "BASH_", "VSCODE_"),
 )
 """Beginnings of the names of variables of a launcher, a host or a shell."""
 
@@ -114,8 +76,8 @@ class CodeFiles:
         self._reading: threading.Thread | None = None
         self._told: tuple[dict[str, str], dict[str, str]] | None = None
 
-    def read(self) -> tuple[dict[str, str], dict[str, str]] | None:
-        """Return the digests of files and the versions of packages; None if reading takes too long, for now."""
+    def read(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the digests of files and the versions of packages; nothing if reading takes too long, for now."""
         if self._reading is None or not self._reading.is_alive():
             self._told = None
             self._reading = own_thread(self._read, "dbg-agent-code")
@@ -123,9 +85,9 @@ class CodeFiles:
                 self._reading.start()
             except RuntimeError:
                 self._reading = None
-                return None
+                return {}, {}
         self._reading.join(WAIT_SECONDS)
-        return self._told
+        return self._told or ({}, {})
 
     def _read(self) -> None:
         # No fault of a reading may be printed into the job's output.
@@ -212,15 +174,8 @@ _LEFT_OUT_NAMES = frozenset(
     {
         *("HOSTNAME", "HOST", "TMPDIR", "TMP", "TEMP", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "DISPLAY", "PS1"),
         *("LOGNAME", "MAIL", "ROLE_NAME", "GROUP_WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"),
-        *(
-            "POD_NAME",
-            "POD_IP",
-            "NODE_NAME",
-            "NODE_IP",
-            "CUDA_VISIBLE_DEVICES",
-            "NVIDIA_VISIBLE_DEVICES",
-            "HIP_VISIBLE_DEVICES",
-        ),
+        *("POD_NAME", "POD_IP", "NODE_NAME", "NODE_IP"),
+        *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
         *("ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL"),
         *("GOMP_CPU_AFFINITY", "KMP_AFFINITY", "FLUX_URI"),
         *(name for row in ROWS for name in (row.rank, *row.local, row.restart, row.node) if name),
@@ -263,8 +218,7 @@ def code_seen() -> CodeSeen:
 
     The digests of files and packages are empty while they are being read: a file system may hang.
     """
-    read = _files.read()
-    files, packages = read if read is not None else ({}, {})
+    files, packages = _files.read()
     return fitted(
         CodeSeen,
         files=_digest(files.items()),
@@ -275,8 +229,7 @@ def code_seen() -> CodeSeen:
 
 def code_parts() -> list[CodePart]:
     """Return the files, packages and variables behind the digests, at most MAX_CODE_ROWS; for the link's thread."""
-    read = _files.read()
-    files, packages = read if read is not None else ({}, {})
+    files, packages = _files.read()
     parts: list[tuple[CodeKind, Iterable[tuple[str, str]]]] = [
         (CodeKind.FILE, sorted(files.items())),
         (CodeKind.VARIABLE, variables_told(environment())),

@@ -102,14 +102,11 @@ def handled_exceptions() -> dict[int, str]:
     """
     from dbg_agent.evidence.variables import is_a
 
-    found = {}
-    for ident, handled in sys._current_exceptions().items():
-        # Before Python 3.12 it is a tuple with class and traceback.
-        error: object = handled[1] if type(handled) is tuple else handled
-        if not is_a(error, BaseException):
-            continue
-        found[ident] = f"{_said(error)}{_raised_at(_traceback(error))}"
-    return found
+    return {
+        ident: f"{_said(error)}{_raised_at(_traceback(error))}"
+        for ident, error in _handled().items()
+        if is_a(error, BaseException)
+    }
 
 
 def handled_signals(frames: Sequence[FrameType]) -> list[str]:
@@ -117,13 +114,15 @@ def handled_signals(frames: Sequence[FrameType]) -> list[str]:
 
     ``frames`` are those of the main thread, whose variables may be read. A handler has the interrupted frame.
     """
+    from dbg_agent.evidence.stacks import file_line
+
     found = []
     for frame in frames:
         numbers = [one for one, behind in pairwise(_given(frame)) if behind is frame.f_back and type(one) is int]
-        if numbers:
-            name = next((one.name for one in signal.Signals if one == numbers[0]), f"number {numbers[0]}")
-            place = f"{printable(frame.f_code.co_filename.rpartition('/')[2])}:{frame.f_lineno}"
-            found.append(f"the signal {name} in {printable(frame.f_code.co_name[:MAX_NAME])} ({place})")
+        for number in numbers[:1]:
+            name = next((one.name for one in signal.Signals if one == number), f"number {number}")
+            handler = printable(frame.f_code.co_name[:MAX_NAME])
+            found.append(f"the signal {name} in {handler} ({file_line(frame.f_code, frame.f_lineno)})")
     return found
 
 
@@ -149,7 +148,7 @@ def kept_exceptions(frames: Sequence[FrameType]) -> Iterator[str]:
     from dbg_agent.evidence.variables import attributes, is_a
     from dbg_agent.stop.frame_locals import read_locals
 
-    seen = {id(error) for error in _handled()}
+    seen = {id(error) for error in _handled().values()}
     for frame in frames:
         own = read_locals(frame)
         of_self = attributes(own["self"]) if "self" in own else {}
@@ -160,9 +159,9 @@ def kept_exceptions(frames: Sequence[FrameType]) -> Iterator[str]:
                 yield f"{_said(value)}{_raised_at(_traceback(value))} in {printable(str(name)[:MAX_NAME])}"
 
 
-def _handled() -> list[object]:
+def _handled() -> dict[int, object]:
     # Before Python 3.12 it is a tuple with class and traceback.
-    return [one[1] if type(one) is tuple else one for one in sys._current_exceptions().values()]
+    return {ident: one[1] if type(one) is tuple else one for ident, one in sys._current_exceptions().items()}
 
 
 def _said(error: object, *, is_inner: bool = False) -> str:
@@ -180,11 +179,13 @@ def _said(error: object, *, is_inner: bool = False) -> str:
 
 def _raised_at(traceback: TracebackType | None) -> str:
     """Return `` (save.py:9)``, where the user's own code raised it; its frame may be elsewhere by now."""
+    from dbg_agent.evidence.stacks import file_line
+
     found = ""
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if not is_own(traceback.tb_frame) and is_users_file(code.co_filename):
-            found = f" ({printable(code.co_filename.rpartition('/')[2])}:{traceback.tb_lineno})"
+            found = f" ({file_line(code, traceback.tb_lineno)})"
         traceback = traceback.tb_next
     return found
 

@@ -255,9 +255,12 @@ def _in_processes(name: str, pids: Sequence[int]) -> tuple[str, int | None]:
     text = f"waits for the future{name}"
     if len(pids) == 1:
         return f"{text} in the process {command_of(pids[0])}", pids[0]
-    told = " and ".join(f"{pid} {does(pid)[1]}" for pid in pids[:MAX_TOLD])
-    more = f", and {len(pids) - MAX_TOLD} more" if len(pids) > MAX_TOLD else ""
-    return f"{text} in a pool, whose process {told}{more}", None
+    told = {pid: does(pid)[:2] for pid in pids}
+    # Idle ones wait for a lock, and for the pipe from which the work comes.
+    busy = [pid for pid, (kind, _) in told.items() if kind not in (WaitKind.LOCK, WaitKind.CHILD)] or list(told)
+    said = " and ".join(f"{pid} {told[pid][1]}" for pid in busy[:MAX_TOLD])
+    more = f", and {len(busy) - MAX_TOLD} more" if len(busy) > MAX_TOLD else ""
+    return f"{text} in a pool, whose process {said}{more}", None
 
 
 def _pool_result(inside: Inside) -> Wait:

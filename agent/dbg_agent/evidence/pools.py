@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_agent.evidence.stacks import SeenThread, module_of
 from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, local
-from dbg_agent.launch.proc import stat_of
+from dbg_agent.launch.proc import stat_of, word_at
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -109,5 +109,4 @@ def replaced_workers(result: object) -> tuple[int, int]:
 
 
 def _begin(process: str) -> int | None:
-    fields = stat_of(process)[1]
-    return int(fields[_BEGIN]) if len(fields) > _BEGIN and fields[_BEGIN].isdecimal() else None
+    return word_at(stat_of(process)[1], _BEGIN)

@@ -126,7 +126,7 @@ def process_seen() -> ProcessSeen:
         state=status.get("State", "")[:1],
         system_call=call.name if call is not None else "",
         cpu=time.process_time(),
-        main_cpu=_time_of(main.ident),
+        main_cpu=thread_time(main.ident),
         input=number_in(files.get("rchar", "")),
         output=number_in(files.get("wchar", "")),
         memory=resident * 1024 if resident is not None else None,
@@ -135,7 +135,8 @@ def process_seen() -> ProcessSeen:
     )
 
 
-def _time_of(ident: int | None) -> float | None:
+def thread_time(ident: int | None) -> float | None:
+    """Return the processor time of the main thread in seconds, None if the kernel does not tell."""
     try:
         # The main thread does not end before the process does; the clock of another thread must not be asked for.
         return time.clock_gettime(time.pthread_getcpuclockid(ident or 0))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from types import FrameType
+from types import CodeType, FrameType
 
 from dbg_agent.evidence.process import kernel_thread
 from dbg_agent.evidence.variables import attributes, is_a, is_traced
@@ -83,7 +83,12 @@ def short_place(frames: list[FrameType]) -> str:
     frame = next((one for one in frames if is_users_file(one.f_code.co_filename)), frames[0] if frames else None)
     if frame is None:
         return ""
-    return f"{printable(frame.f_code.co_filename.rpartition('/')[2])}:{frame.f_lineno or 0}"
+    return file_line(frame.f_code, frame.f_lineno)
+
+
+def file_line(code: CodeType, line: int | None) -> str:
+    """Return ``train.py:31``."""
+    return f"{printable(code.co_filename.rpartition('/')[2])}:{line or 0}"
 
 
 def module_of(frame: FrameType) -> str:

@@ -26,7 +26,7 @@ from dbg_agent.evidence.mpi import mpi_wait
 from dbg_agent.evidence.polled_files import polled_file
 from dbg_agent.evidence.process import system_call
 from dbg_agent.evidence.stacks import SeenThread, module_of, places_of, seen_threads, short_place
-from dbg_agent.evidence.variables import UNKNOWN, class_of
+from dbg_agent.evidence.variables import UNKNOWN, class_of, local
 from dbg_agent.stop.stacks import all_frames, is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import MAX_AWAITED, MAX_WAIT_FRAMES, LoopSeen, OtherProcess, ThreadWait, WaitKind
@@ -189,7 +189,7 @@ def _by_frames(
     try:
         collective = collective_of(thread.places)
         if collective:
-            return Wait(WaitKind.COLLECTIVE, f"is in {collective} ({short_place(thread.frames)})")
+            return Wait(WaitKind.COLLECTIVE, f"is in {collective}{_store(thread)} ({short_place(thread.frames)})")
         told = library_wait(thread, threads)
         if told is not None:
             return told
@@ -203,6 +203,15 @@ def _by_frames(
     except Exception as error:
         # Frames may be of code that no compiler has made.
         return Wait(WaitKind.UNKNOWN, f"can't be looked at ({type(error).__name__})")
+
+
+def _store(thread: SeenThread) -> str:
+    """Return `` at the store HOST:PORT`` of a thread that waits until all ranks of torch have come there."""
+    frame = next((one for one in thread.frames if one.f_code.co_name == "_create_c10d_store"), None)
+    if frame is None or not thread.is_readable:
+        return ""
+    host, port = local(frame, "hostname"), local(frame, "port")
+    return f" at the store {printable(host[:80])}:{port}" if type(host) is str and type(port) is int else ""
 
 
 def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) -> Wait:
@@ -223,6 +232,9 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
         return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
     if told is not None:
         kind, text, *held = told
+        if kind is WaitKind.SLEEP and known is not None and known.called.text:
+            # A library that sleeps in C waits for something else, as SQLite does for a lock.
+            text = f"{text} in {printable(known.called.text)} ({short_place(thread.frames)})"
         return Wait(kind, text, holder=held[0] if held else None, is_sure=True)
     called = f"{printable(known.called.text)} called at" if known is not None else "called at"
     inside = f", in the system call {call.name}" if call is not None else ""

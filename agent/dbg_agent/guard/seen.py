@@ -6,15 +6,13 @@ import os
 from collections.abc import Sequence
 
 from dbg_agent.guard.watched import Memory
-from dbg_agent.launch.proc import fields_of, number_in, read_proc, stat_of
+from dbg_agent.launch.proc import TICKS, fields_of, number_in, read_proc, stat_of
 from dbg_wire.errors import printable
 from dbg_wire.messages import Look
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, EvidenceRecord, ProcessSeen, ThreadWait, WaitKind, fitting
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 from dbg_wire.tables.system_calls import call_names
-
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def evidence_rows(

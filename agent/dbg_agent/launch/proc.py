@@ -10,6 +10,9 @@ from collections.abc import Sequence
 
 CGROUPS = "/sys/fs/cgroup"
 
+TICKS = os.sysconf("SC_CLK_TCK")
+"""Units of a second in which stat files count."""
+
 YAMA_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 """What Linux's Yama allows: 1 lets a process be traced by nobody but its ancestors and those that it names."""
 
@@ -54,11 +57,16 @@ def number_in(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
 
-def stat_of(process: int | str) -> tuple[str, list[str]]:
+def stat_of(process: int | str, proc: str = "/proc") -> tuple[str, list[str]]:
     """Return the name of a process, or of ``PID/task/TID``, and its words from the state on; none if it is gone."""
     # "pid (name) state parent …": the name may hold any character, even parentheses.
-    before, _, after = read_proc(f"/proc/{process}/stat").rpartition(")")
+    before, _, after = read_proc(f"{proc}/{process}/stat").rpartition(")")
     return before.partition("(")[2], after.split()
+
+
+def word_at(words: Sequence[str], place: int) -> int | None:
+    """Return a number among the words of a stat file, None if it is not there."""
+    return number_in(words[place]) if len(words) > place else None
 
 
 class MemoryGroup:

@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dbg_agent.evidence.process import kernel_thread
-from dbg_agent.launch.proc import CGROUPS, fields_of, group_folders, number_in, read_proc
+from dbg_agent.evidence.process import kernel_thread, thread_time
+from dbg_agent.launch.proc import CGROUPS, TICKS, fields_of, group_folders, number_in, read_proc, stat_of, word_at
 from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import CoreSpeed, DiskUse, ProcessorUse
 
@@ -17,9 +17,6 @@ _FAULTS, _PROCESSOR, _DISK = 9, 36, 39
 """Where major faults, the last processor and delays by disks stand in a stat file, counted from the state on."""
 
 _CPU_FILES = ("cpu.stat",)
-
-TICKS = os.sysconf("SC_CLK_TCK")
-"""Units of a second in which stat files count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +46,14 @@ class Kernel:
 
     def read(self) -> Reading:
         """Return the counters as they are now; it never raises."""
-        words = stat_of_main(self._proc, self._main)
+        words = stat_of(f"self/task/{self._main}", self._proc)[1]
         processor = word_at(words, _PROCESSOR)
         disk = word_at(words, _DISK)
         return Reading(
             at=time.monotonic(),
-            main_cpu=_main_time(),
+            main_cpu=thread_time(threading.main_thread().ident),
             queued=self.queued(),
-            faults=word_at(stat_words(f"{self._proc}/self/stat"), _FAULTS),
+            faults=word_at(stat_of("self", self._proc)[1], _FAULTS),
             disk=disk / TICKS if disk is not None and self._counts_delays() else None,
             pressure=self._pressure(),
             heated=self._heated(processor),
@@ -81,7 +78,7 @@ class Kernel:
 
     def speed(self, before: Reading, after: Reading) -> CoreSpeed:
         """Return how fast the main thread's core is now, and how often heat has slowed it down between two readings."""
-        processor = word_at(stat_of_main(self._proc, self._main), _PROCESSOR)
+        processor = word_at(stat_of(f"self/task/{self._main}", self._proc)[1], _PROCESSOR)
         folder = f"{self._sys}/devices/system/cpu/cpu{processor}/cpufreq"
         told = [number_in(read_proc(f"{folder}/{name}")) for name in ("scaling_cur_freq", "cpuinfo_max_freq")]
         now, fastest = (1000 * kilohertz if kilohertz is not None else None for kilohertz in told)
@@ -143,29 +140,6 @@ def _more(before: _N | None, after: _N | None) -> _N | None:
     return after - before if before is not None and after is not None and after >= before else None
 
 
-def stat_of_main(proc: str, main: int | None) -> list[str]:
-    """Return the words of the main thread's stat file from the state on."""
-    return stat_words(f"{proc}/self/task/{main}/stat")
-
-
-def stat_words(path: str) -> list[str]:
-    """Return the words of a stat file from the state on; a name before it may hold any character."""
-    return read_proc(path).rpartition(")")[2].split()
-
-
-def word_at(words: list[str], place: int) -> int | None:
-    """Return a number among the words of a stat file, None if it is not there."""
-    return number_in(words[place]) if len(words) > place else None
-
-
-def _main_time() -> float | None:
-    try:
-        # The main thread does not end before the process does.
-        return time.clock_gettime(time.pthread_getcpuclockid(threading.main_thread().ident or 0))
-    except OSError:
-        return None
-
-
 def _throttle(folder: str) -> tuple[int, int]:
     told = fields_of(f"{folder}/cpu.stat", " ")
     return number_in(told.get("nr_throttled", "")) or 0, number_in(told.get("nr_periods", "")) or 0
@@ -195,8 +169,7 @@ def busy_processes(seconds: float, proc: str = "/proc") -> dict[int, tuple[str, 
     for pid in sorted((int(name) for name in names if name.isascii() and name.isdecimal()), reverse=True):
         if time.thread_time() > end:
             break
-        text = read_proc(f"{proc}/{pid}/stat")
-        name, words = text.partition("(")[2].rpartition(")")[0], text.rpartition(")")[2].split()
+        name, words = stat_of(pid, proc)
         used, core = [word_at(words, place) for place in (11, 12)], word_at(words, _PROCESSOR)
         if pid != own and core in cores and used[0] is not None and used[1] is not None:
             found[pid] = name, (used[0] + used[1]) / TICKS

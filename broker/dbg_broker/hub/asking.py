@@ -178,8 +178,7 @@ def _glance(hub: Hub, key: str, ask: Ask) -> None:
     known = hub.ranks.glances.known(key, ask, hub.timers.clock())
     if known is not None:
         finished = hub.ranks.questions.answer(key, ask.request, known)
-        if finished is not None:
-            hub.deliver(finished)
+        hub.deliver(finished)
         return
     wait = hub.ranks.glances.seconds_until_ask(key, ask, hub.timers.clock())
     if wait is not None:

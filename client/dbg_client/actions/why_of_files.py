@@ -85,7 +85,7 @@ def _explanations(found: Found) -> Iterator[Explanation]:
         further = audit_lines(found.audits, report.job)
         explanation = with_lines(report.case.explanation(), (report.job, ""), further)
         # The ranks that a command would be about are gone by the time at which a report is read.
-        verdicts = tuple(replace(verdict, next=None, purpose="") for verdict in explanation.verdicts)
+        verdicts = tuple(replace(verdict, next=None) for verdict in explanation.verdicts)
         yield replace(explanation, verdicts=verdicts)
 
     for job, told in found.outputs.items():

@@ -72,7 +72,7 @@ def _of_files(verdict: Verdict, absent: frozenset[int]) -> Verdict:
     if verdict.kind is VerdictKind.UNKNOWN and verdict.collective is None and set(verdict.ranks) <= absent:
         sentence = f"{_ranks(verdict.ranks)} left no dump, so that what {_they(verdict.ranks)} did can't be told"
         return replace(verdict, sentence=sentence, evidence=(), next=None)
-    return replace(verdict, next=None, purpose="")
+    return replace(verdict, next=None)
 
 
 def _nothing_open(dumps: Sequence[RankDump], lines: Sequence[str]) -> Verdict:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.collective_matching import Matched, PendingCollective
-from dbg_client.core.process_groups import Member, ProcessGroup, RankEvidence, world_size
+from dbg_client.core.process_groups import Member, ProcessGroup, world_size
 from dbg_client.hang.lines import lacks
-from dbg_client.hang.scene import Scene
 from dbg_client.hang.verdict import NamedRanks, show_bytes
 from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip
@@ -52,9 +51,9 @@ class GroupRow:
 def group_rows(matched: Matched) -> list[GroupRow]:
     """Return a row for each group that libraries tell of, and one for each send or receive that waits."""
     groups = [group for group in matched.groups if not group.is_inferred]
-    exchanges = [_exchange(standing) for standing in matched.standings if standing.has_peer]
+    exchanges = [_pending(standing) for standing in matched.standings if standing.has_peer]
     unnumbered = [
-        _unnumbered(standing)
+        _pending(standing)
         for standing in matched.standings
         if standing.sequence is None and not standing.has_peer and not standing.group.is_inferred
     ]
@@ -77,7 +76,7 @@ def collectives_document(everybody: Sequence[Matched]) -> dict[str, object]:
         "asked": sum(max(world_size(one.roster) or 0, len(one.roster)) for one in everybody),
         "answered": sum(one.answer.kind is Kind.VALUE for one in told),
         "groups": [_document(matched, row) for matched in everybody for row in group_rows(matched)],
-        "notes": [line for matched in everybody for line in lacks(_scene(matched))],
+        "notes": [line for matched in everybody for line in _lacks(matched)],
     }
 
 
@@ -100,26 +99,12 @@ def _last(group: ProcessGroup) -> GroupRow:
     )
 
 
-def _unnumbered(standing: PendingCollective) -> GroupRow:
-    return GroupRow(
-        group=standing.group,
-        name=standing.name,
-        sequence=None,
-        called=standing.came,
-        started=None,
-        finished=None,
-        missing=standing.missing,
-        call=standing.calls[min(standing.calls)],
-        age=standing.age,
-    )
-
-
-def _exchange(standing: PendingCollective) -> GroupRow:
+def _pending(standing: PendingCollective) -> GroupRow:
     return GroupRow(
         group=standing.group,
         name=standing.name,
         sequence=standing.sequence,
-        called=standing.waiting,
+        called=standing.waiting if standing.has_peer else standing.came,
         started=None,
         finished=None,
         missing=standing.missing,
@@ -166,19 +151,15 @@ def _block(matched: Matched, *, named: bool, color: bool) -> str:
         ]
     if len(rows) > MAX_ROWS:
         lines.append(f"and {len(rows) - MAX_ROWS} more; --json has them all")
-    silent = [one for one in matched.roster.values() if not _tells(one)]
+    silent = [one for one in matched.roster.values() if not one.tells_collectives]
     if rows and silent:
         lines.append(f"{len(silent)} of {len(matched.roster)} ranks told of no group")
-    lines += lacks(_scene(matched))
+    lines += _lacks(matched)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _tells(one: RankEvidence) -> bool:
-    return one.tells_collectives
-
-
-def _scene(matched: Matched) -> Scene:
-    return Scene(matched=matched, conditions={}, names=NamedRanks(matched.run, matched.roster, several_jobs=False))
+def _lacks(matched: Matched) -> list[str]:
+    return lacks(matched.roster, NamedRanks(matched.run, matched.roster, several_jobs=False))
 
 
 def _cells(row: GroupRow) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.verdict import VerdictKind
-from dbg_client.views.tree import is_library
+from dbg_client.views.tree import file_line, own_frames
 from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait, WaitKind
@@ -64,8 +64,11 @@ class Condition:
         return self.text.startswith(LOOPS)
 
 
-def condition_of(one: RankEvidence, now: float) -> Condition:
-    """Return the condition of a rank; ``now`` is wall-clock seconds, as the broker tells them."""
+def condition_of(one: RankEvidence, now: float, *, has_mpi: bool = False) -> Condition:
+    """Return the condition of a rank; ``now`` is wall-clock seconds, as the broker tells them.
+
+    In a run that ``has_mpi`` who computes may wait instead: mpi4py keeps Python's lock in some collectives, and spins.
+    """
     process = one.evidence.process if one.evidence is not None else None
     note = printable(process.note, 2 * MAX_TEXT) if process is not None else ""
     waits = one.evidence.waits if one.evidence is not None else ()
@@ -76,7 +79,7 @@ def condition_of(one: RankEvidence, now: float) -> Condition:
     )
     handles = next((printable(wait.text, MAX_TEXT) for wait in waits if wait.kind is WaitKind.HANDLED), "")
     kept = tuple(printable(wait.text, MAX_TEXT) for wait in waits if wait.kind is WaitKind.KEPT)
-    return replace(_condition(one, now), note=note, ended=ended[-MAX_THREADS:], handles=handles, kept=kept)
+    return replace(_condition(one, now, has_mpi), note=note, ended=ended[-MAX_THREADS:], handles=handles, kept=kept)
 
 
 def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], text: str, *, is_sure: bool) -> Condition:
@@ -107,7 +110,7 @@ def main_wait(one: RankEvidence) -> ThreadWait | None:
     return next((wait for wait in waits if wait.is_main), None)
 
 
-def _condition(one: RankEvidence, now: float) -> Condition:
+def _condition(one: RankEvidence, now: float, has_mpi: bool) -> Condition:
     rank = one.rank
     since = max(0.0, now - rank.since) if rank.since else None
     if rank.state is RankState.EXITED:
@@ -128,10 +131,10 @@ def _condition(one: RankEvidence, now: float) -> Condition:
     if rank.state is RankState.HELD:
         text = f"is held{_at(rank.where)} for others that stand in the debugger"
         return Condition(kind=None, text=text, age=since, is_still=True)
-    return _of_live(one, since)
+    return _of_live(one, since, has_mpi)
 
 
-def _of_live(one: RankEvidence, since: float | None) -> Condition:
+def _of_live(one: RankEvidence, since: float | None, has_mpi: bool) -> Condition:
     process = one.evidence.process if one.evidence is not None else None
     text = printable(one.answer.text, MAX_TEXT).partition(";")[0]
     age = one.answer.age
@@ -142,8 +145,12 @@ def _of_live(one: RankEvidence, since: float | None) -> Condition:
         # Who computes lets no other thread run Python code either, and may get on all the same.
         computes = process is not None and process.state == "R"
         text = text.replace("stuck", "computes", 1) if computes else f"is {text}"
+        may_wait = computes and has_mpi
+        text = text.replace(" in C code", " in C code, or waits in MPI,", 1) if may_wait else text
         said = f"{text}{_caller(one.answer.frames)}"
-        return Condition(kind=VerdictKind.STUCK, text=said, age=age, is_still=True, is_age_told=True)
+        return Condition(
+            kind=VerdictKind.STUCK, text=said, age=age, is_still=True, is_sure=not may_wait, is_age_told=True
+        )
     if one.rank.state is RankState.UNRESPONSIVE:
         ago = f" for {show_age(since)}" if since is not None else ""
         text = f"has been silent{ago}: its interpreter is stuck in C code, or its process is suspended"
@@ -153,8 +160,8 @@ def _of_live(one: RankEvidence, since: float | None) -> Condition:
 
 def _caller(frames: Sequence[Place]) -> str:
     """Return `` (decode, data.py:17)``, the function of the user that has called C code; empty if it isn't known."""
-    own = [place for place in frames if not is_library(place.file)][-1:]
-    return f" ({printable(own[0].function, MAX_NAME)}, {_file_and_line(own[0])})" if own else ""
+    own = own_frames(frames)
+    return f" ({printable(own[-1].function, MAX_NAME)}, {file_line(own[-1])})" if own else ""
 
 
 def _of_main_thread(one: RankEvidence) -> Condition:
@@ -192,15 +199,9 @@ def _end(rank: RankInfo, since: float | None) -> str:
 
 def _last_seen(one: RankEvidence) -> str:
     """Return where a rank was before it ended without a goodbye, which would tell more; empty if it isn't known."""
-    own = [place for place in one.answer.frames if not is_library(place.file)][-1:]
-    if not own or one.rank.reason != DIED:
-        return ""
-    return f"; last seen in {_file_and_line(own[0])}"
+    own = own_frames(one.answer.frames)
+    return f"; last seen in {file_line(own[-1])}" if own and one.rank.reason == DIED else ""
 
 
 def _at(place: Place | None) -> str:
-    return f" ({_file_and_line(place)})" if place is not None else ""
-
-
-def _file_and_line(place: Place) -> str:
-    return f"{printable(place.file.rpartition('/')[2], MAX_TEXT)}:{place.line}"
+    return f" ({file_line(place)})" if place is not None else ""

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dbg_client.core.collective_matching import PendingCollective
-from dbg_client.hang.condition import MAX_NAME, main_wait
+from dbg_client.hang.condition import main_wait
 from dbg_client.hang.lines import last_call
 from dbg_client.hang.verdict import Certainty, show_bytes
+from dbg_client.views.tree import file_line
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait
-from dbg_wire.records.ranks import Place
 
 if TYPE_CHECKING:
     from dbg_client.hang.scene import Scene
@@ -110,9 +110,6 @@ def _left(gone: ThreadWait, stayed: ThreadWait) -> str:
         if (mine.file, mine.function) != (other.file, other.function):
             return ""
         if mine.line != other.line:
-            return _outermost(mine, [loop.first for loop in stayed.loops if loop.frame == at and loop.last < mine.line])
+            lines = [loop.first for loop in stayed.loops if loop.frame == at and loop.last < mine.line]
+            return file_line(mine.replace(line=min(lines))) if lines else ""
     return ""
-
-
-def _outermost(place: Place, lines: Sequence[int]) -> str:
-    return f"{printable(place.file.rpartition('/')[2], MAX_NAME)}:{min(lines)}" if lines else ""

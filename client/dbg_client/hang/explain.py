@@ -22,7 +22,16 @@ from dbg_client.hang.moving import Movement, last_of, movement, what_moved, with
 from dbg_client.hang.roots import Root, awaited_ranks, find_roots
 from dbg_client.hang.scene import set_scene
 from dbg_client.hang.sentences import PATIENT_SECONDS
-from dbg_client.hang.verdict import HARMLESS, IN_COLLECTIVES, Certainty, NamedRanks, Verdict, VerdictKind, worst_first
+from dbg_client.hang.verdict import (
+    HARMLESS,
+    IN_COLLECTIVES,
+    Certainty,
+    Diagnosis,
+    NamedRanks,
+    Verdict,
+    VerdictKind,
+    worst_first,
+)
 from dbg_client.hang.verdicts import (
     OLD_SECONDS,
     absent_verdict,
@@ -41,6 +50,9 @@ from dbg_wire.targets.rank_set import format_ranks
 
 LAST_LOOK_SECONDS = 5.0
 """Seconds after the first look at which nothing is young any more."""
+
+MPI = "mpi4py"
+"""What ranks call the library that has MPI's collectives."""
 
 STANDING_STILL = (RankState.STOPPED, RankState.HELD)
 
@@ -160,8 +172,11 @@ class _RunVerdicts:
         self._seconds = seconds
         self._has_two = before is not None
         self._moved = moved
+        told = [one.evidence for one in roster.values() if one.evidence is not None]
+        has_mpi = any(source.library == MPI for evidence in told for source in evidence.sources)
+        earlier = before.roster if before is not None else {}
         conditions = {
-            number: self._aged(one, condition_of(one, now), before.roster.get(number) if before is not None else None)
+            number: self._aged(one, condition_of(one, now, has_mpi=has_mpi), earlier.get(number))
             for number, one in roster.items()
         }
         waits_for = awaited_ranks(matched, conditions)
@@ -355,7 +370,7 @@ def show_verdicts(verdicts: Sequence[Verdict], *, color: bool, columns: int | No
 
     Lines are broken between words to fit into so many columns; None leaves them whole.
     """
-    return "".join(_block(verdict, columns, color=color) for verdict in verdicts)
+    return "".join(shown(one, _color(one) if color else None, columns) for one in verdicts)
 
 
 def verdicts_document(explanation: Explanation) -> dict[str, object]:
@@ -368,19 +383,18 @@ def verdicts_document(explanation: Explanation) -> dict[str, object]:
     }
 
 
-def _block(verdict: Verdict, columns: int | None, *, color: bool) -> str:
-    job = f"{printable(verdict.job, 200)}: " if verdict.job else ""
-    code = _color(verdict) if color else None
-    lines = [paint(line, code) for line in broken(printable(f"{job}{verdict.sentence}", MAX_LINE), columns)]
-    for evidence in verdict.evidence:
-        lines += broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
-    if verdict.next is not None:
-        purpose = f"        ({verdict.purpose})" if verdict.purpose else ""
-        lines.append(f"try: {printable(verdict.next, MAX_LINE)}{purpose}")
+def shown(told: Diagnosis, color: str | None, columns: int | None) -> str:
+    """Return a sentence in a colour, its evidence, and the command to type next."""
+    job = f"{printable(told.job, 200)}: " if told.job else ""
+    lines = [paint(line, color) for line in _broken(printable(f"{job}{told.sentence}", MAX_LINE), columns)]
+    for evidence in told.evidence:
+        lines += _broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
+    if told.next is not None:
+        lines.append(f"try: {printable(told.next.command, MAX_LINE)}        ({told.next.purpose})")
     return "".join(f"{line}\n" for line in lines)
 
 
-def broken(line: str, columns: int | None) -> list[str]:
+def _broken(line: str, columns: int | None) -> list[str]:
     """Break a line between words. A command is never broken: it is to be copied."""
     if columns is None or len(line) <= columns:
         return [line]
@@ -396,19 +410,26 @@ def _color(verdict: Verdict) -> str:
     return "35" if verdict.kind in HARMLESS else "1;31"
 
 
+def document_of(told: Diagnosis) -> dict[str, object]:
+    """Return what JSON has of any diagnosis."""
+    return {
+        "sentence": told.sentence,
+        "certainty": None if told.certainty is None else told.certainty.value,
+        "job": told.job,
+        "ranks": format_ranks(told.ranks) or None,
+        "group": told.group,
+        "collective": told.collective,
+        "evidence": list(told.evidence),
+        "next": None if told.next is None else told.next.command,
+    }
+
+
 def _document(verdict: Verdict) -> dict[str, object]:
     return {
         "kind": verdict.kind.value,
-        "sentence": verdict.sentence,
-        "certainty": None if verdict.certainty is None else verdict.certainty.value,
-        "job": verdict.job,
-        "ranks": format_ranks(verdict.ranks) or None,
+        **document_of(verdict),
         "others": format_ranks(verdict.others) or None,
         "cause": None if verdict.cause is None else verdict.cause.value,
-        "group": verdict.group,
-        "collective": verdict.collective,
         "sequence": verdict.sequence,
         "age": None if verdict.age is None else round(verdict.age, 3),
-        "evidence": list(verdict.evidence),
-        "next": verdict.next,
     }

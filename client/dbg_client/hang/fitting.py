@@ -95,7 +95,9 @@ def hedged(verb: str, certainty: Certainty | None) -> str:
     """Return a verb with its certainty: ``has likely not come``."""
     if certainty is not Certainty.LIKELY:
         return verb
-    for auxiliary in ("has not", "have not"):
-        if verb.startswith(auxiliary):
-            return f"{auxiliary.removesuffix('not')}likely not{verb.removeprefix(auxiliary)}"
-    return f"likely {verb}"
+    auxiliary = _AUXILIARY.match(verb)
+    return f"{auxiliary[0]} likely{verb[auxiliary.end() :]}" if auxiliary is not None else f"likely {verb}"
+
+
+_AUXILIARY = re.compile(r"(?:has|have)(?= not)|(?:is|are)\b")
+"""The beginning of a verb behind which an adverb stands."""

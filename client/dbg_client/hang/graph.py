@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -80,8 +80,39 @@ class WaitGraph:
         return all(sure for node in nodes for to, sure in self._edges.get(node, {}).items() if to in among)
 
     def components(self) -> list[tuple[Node, ...]]:
-        """Return the strongly connected components, each behind those that it leads to (Tarjan's algorithm)."""
-        return list(_Tarjan(self._edges).components())
+        """Return the strongly connected components, each behind those that it leads to (Kosaraju's algorithm).
+
+        There is no recursion: a chain of a thousand ranks is deeper than Python's stack.
+        """
+        before, seen = self._reversed(), set[Node]()
+        found: list[tuple[Node, ...]] = []
+        for start in reversed(self._finished()):
+            component, to_go = [], [start]
+            while to_go:
+                node = to_go.pop()
+                if node not in seen:
+                    seen.add(node)
+                    component.append(node)
+                    to_go += before.get(node, ())
+            if component:
+                found.append(tuple(component))
+        return found[::-1]
+
+    def _finished(self) -> list[Node]:
+        """Return the nodes in the order in which a depth-first search leaves them."""
+        left: list[Node] = []
+        seen: set[Node] = set()
+        for start in self._edges:
+            path = [] if start in seen else [(start, iter(self._edges[start]))]
+            seen.add(start)
+            while path:
+                following = next((node for node in path[-1][1] if node not in seen), None)
+                if following is None:
+                    left.append(path.pop()[0])
+                else:
+                    seen.add(following)
+                    path.append((following, iter(self._edges[following])))
+        return left
 
     def is_circle(self, component: Sequence[Node]) -> bool:
         """Tell whether the nodes of a component wait for each other, or a single one for itself."""
@@ -106,51 +137,3 @@ class WaitGraph:
             for to in awaited:
                 before[to].append(node)
         return before
-
-
-class _Tarjan:
-    """Tarjan's algorithm without recursion: a chain of a thousand ranks is deeper than Python's stack."""
-
-    def __init__(self, edges: dict[Node, dict[Node, bool]]) -> None:
-        self._edges = edges
-        self._index: dict[Node, int] = {}
-        self._low: dict[Node, int] = {}
-        self._open: list[Node] = []
-        self._is_open: set[Node] = set()
-
-    def components(self) -> Iterator[tuple[Node, ...]]:
-        for node in self._edges:
-            if node not in self._index:
-                yield from self._from(node)
-
-    def _from(self, start: Node) -> Iterator[tuple[Node, ...]]:
-        path = [(start, self._enter(start))]
-        while path:
-            node, left = path[-1]
-            following = next(left, None)
-            if following is None:
-                path.pop()
-                if path:
-                    above = path[-1][0]
-                    self._low[above] = min(self._low[above], self._low[node])
-                if self._low[node] == self._index[node]:
-                    yield self._close(node)
-            elif following not in self._index:
-                path.append((following, self._enter(following)))
-            elif following in self._is_open:
-                self._low[node] = min(self._low[node], self._index[following])
-
-    def _enter(self, node: Node) -> Iterator[Node]:
-        self._index[node] = self._low[node] = len(self._index)
-        self._open.append(node)
-        self._is_open.add(node)
-        return iter(self._edges[node])
-
-    def _close(self, first: Node) -> tuple[Node, ...]:
-        at = len(self._open) - 1
-        while self._open[at] != first:
-            at -= 1
-        component = tuple(self._open[at:])
-        del self._open[at:]
-        self._is_open.difference_update(component)
-        return component

@@ -10,9 +10,9 @@ from dbg_client.core.collective_matching import PendingCollective
 from dbg_client.core.process_groups import ProcessGroup, RankEvidence, Roster, has_peer
 from dbg_client.hang.condition import MAX_TEXT, Condition
 from dbg_client.hang.scene import Scene
-from dbg_client.hang.verdict import MAX_EVIDENCE, payload_of, short_name
+from dbg_client.hang.verdict import MAX_EVIDENCE, NamedRanks, payload_of, short_name
 from dbg_client.views.naming import clip
-from dbg_client.views.tree import is_library
+from dbg_client.views.tree import file_line, own_frames
 from dbg_client.views.waits import Age, age_of, of_about_one_age, show_age, told_for
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
@@ -99,14 +99,13 @@ def rank_lines(
 
 def place_of(frames: Sequence[Place]) -> str:
     """Return where a stack is in the user's code: ``data.py:17 wait_for_shard < next_batch``; empty without one."""
-    own = [place for place in frames if not is_library(place.file)] or list(frames)
+    own = own_frames(frames) or list(frames)
     if not own:
         return ""
-    inner = own[-1]
     functions = [printable(place.function, 60) for place in reversed(own[-MAX_FUNCTIONS:])]
     if functions[-1] == "<module>" and len(functions) > 1:
         del functions[-1]
-    return f"{printable(inner.file.rpartition('/')[2], 60)}:{inner.line} {' < '.join(functions)}"
+    return f"{file_line(own[-1])} {' < '.join(functions)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +200,11 @@ def time_left(standing: PendingCollective) -> list[str]:
     return [f"{article} {library} {what} of these ranks times out in {show_age(seconds)}"]
 
 
-def lacks(scene: Scene) -> list[str]:
+def lacks(roster: Roster, names: NamedRanks) -> list[str]:
     """Return a line for each thing that libraries can't tell of collectives, with the ranks in which it is so."""
     ranks: defaultdict[str, list[int]] = defaultdict(list)
     bare = []
-    for number, one in scene.matched.roster.items():
+    for number, one in roster.items():
         if one.evidence is None:
             continue
         if not one.evidence.sources and not one.evidence.groups:
@@ -214,9 +213,9 @@ def lacks(scene: Scene) -> list[str]:
             if source.lack:
                 version = f" {printable(source.version, 40)}" if source.version else ""
                 ranks[f"{source.library}{version}: {printable(source.lack, 2 * MAX_TEXT)}"].append(number)
-    everybody = len(scene.matched.roster)
+    everybody = len(roster)
     lines = [
-        lack if len(numbers) == everybody else f"{scene.names.ranks(numbers)}: {lack}"
+        lack if len(numbers) == everybody else f"{names.ranks(numbers)}: {lack}"
         for lack, numbers in sorted(ranks.items())[:MAX_LACKS]
     ]
     if bare and len(bare) == everybody:

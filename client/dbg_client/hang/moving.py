@@ -10,7 +10,7 @@ from typing import Any
 from dbg_client.core.collective_matching import Matched
 from dbg_client.core.process_groups import ProcessGroup, RankEvidence, Roster
 from dbg_client.hang.condition import LOOPS, MAX_TEXT, main_wait
-from dbg_client.views.tree import is_library
+from dbg_client.views.tree import own_frames
 from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ProcessSeen, WaitKind
@@ -70,20 +70,21 @@ def movement(before: Matched, now: Matched, seconds: float, between: Sequence[Ro
     """Return what has changed in the ranks of one run from the first of some looks to the last, and ``between``."""
     looks = [before.roster, *between, now.roster]
     both = {number: (before.roster[number], one) for number, one in now.roster.items() if _is_same(before, number, one)}
-    told = {number: (old, new) for number, (old, new) in both.items() if old.answer.frames and new.answer.frames}
+    told = {
+        number: (old.answer.frames, new.answer.frames)
+        for number, (old, new) in both.items()
+        if old.answer.frames and new.answer.frames
+    }
     collectives = _collectives(before, now)
     counted = {number for _, _, _, numbers in collectives.values() for number in numbers}
     loops = {number: loop for number in told if number not in counted and (loop := _loop(looks, number))}
-    stacks = frozenset(n for n, (old, new) in told.items() if n not in loops and _own(old) != _own(new))
+    stacks = frozenset(n for n, (old, new) in told.items() if n not in loops and own_frames(old) != own_frames(new))
     free = _free(now) - loops.keys()
     return Movement(
         seconds=seconds,
         collectives=collectives,
         stacks=stacks,
-        within=frozenset(
-            number for number, (old, new) in told.items() if old.answer.frames != new.answer.frames and number in free
-        )
-        - stacks,
+        within=frozenset(number for number, (old, new) in told.items() if old != new and number in free) - stacks,
         computing=frozenset(
             number
             for number, (old, new) in both.items()
@@ -111,7 +112,7 @@ def _loop(looks: Sequence[Roster], number: int) -> str:
     rank has told of its loop at one look, and is in it at the others.
     """
     seen = [one for look in looks if (one := look.get(number)) is not None and one.answer.frames]
-    own = [_own(one) for one in seen]
+    own = [own_frames(one.answer.frames) for one in seen]
     depth = 0
     while all(len(frames) > depth for frames in own) and len({_function(frames[depth]) for frames in own}) == 1:
         depth += 1
@@ -183,11 +184,6 @@ def _count(count: int, of: int) -> str:
 
 def _is_same(before: Matched, number: int, one: RankEvidence) -> bool:
     return number in before.roster and before.roster[number].rank.key == one.rank.key
-
-
-def _own(one: RankEvidence) -> list[Place]:
-    """Return the part of a stack that is in the user's code."""
-    return [place for place in one.answer.frames if not is_library(place.file)]
 
 
 def _free(now: Matched) -> frozenset[int]:

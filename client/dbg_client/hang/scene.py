@@ -13,7 +13,7 @@ from dbg_client.hang.condition import MAX_NAME, MAX_TEXT, Condition, deadlocked,
 from dbg_client.hang.graph import Node, NodeKind, WaitGraph, collective_node, process_node, rank_node, thread_node
 from dbg_client.hang.moving import Movement
 from dbg_client.hang.verdict import Certainty, NamedRanks, VerdictKind
-from dbg_client.views.tree import is_library
+from dbg_client.views.tree import file_line, own_frames
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait, WaitKind
 
@@ -104,11 +104,8 @@ class Scene:
 
     def place(self, number: int) -> str:
         """Return where a rank is in the user's code: `` in data.py:17 wait_for_shard``; empty if it has not told."""
-        own = [place for place in self.matched.roster[number].answer.frames if not is_library(place.file)]
-        if not own:
-            return ""
-        name = printable(own[-1].file.rpartition("/")[2], MAX_NAME)
-        return f" in {name}:{own[-1].line} {printable(own[-1].function, MAX_NAME)}"
+        own = own_frames(self.matched.roster[number].answer.frames)
+        return f" in {file_line(own[-1])} {printable(own[-1].function, MAX_NAME)}" if own else ""
 
     def _does(self, node: Node) -> str:
         if node.kind is not NodeKind.RANK:

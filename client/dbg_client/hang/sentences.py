@@ -266,6 +266,32 @@ def doubtful(scene: Scene, standing: PendingCollective) -> str:
     return fitted(scene.job, subjects, verb, rest=f"; {_who_waits(standing)}")
 
 
+def stores_of(scene: Scene, ranks: Sequence[int]) -> list[tuple[str, list[int]]]:
+    """Return the stores at which ranks wait for each other to make torch's first group, where most wait first."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for number in ranks:
+        main = main_wait(scene.matched.roster[number]) if number in scene.matched.roster else None
+        store = _STORE.search(printable(main.text, MAX_TEXT)) if main is not None else None
+        if store is not None:
+            found[store[1]].append(number)
+    return sorted(found.items(), key=lambda one: (-len(one[1]), one[1]))
+
+
+_STORE = re.compile(r" at the store (\S+) \(")
+"""How a rank tells it, as in ``is in init_process_group at the store 10.0.0.1:29500 (train.py:9)``."""
+
+
+def other_store(
+    scene: Scene, standing: PendingCollective, stores: Sequence[tuple[str, list[int]]], certainty: Certainty
+) -> str:
+    """Say which ranks wait for the others at another store than most: they were given another address."""
+    (usual, most), (other, few), *_ = stores
+    verb = f"{'waits' if len(few) == 1 else 'wait'} in {short_name(standing)} at the store {other}"
+    where = "waits" if len(most) == 1 else "wait"
+    rest = f", where {scene.names.ranks(most)} {where} at the store {usual}{since(standing.age)}"
+    return fitted(scene.job, [scene.names.described(few), scene.names.ranks(few)], hedged(verb, certainty), rest=rest)
+
+
 def complete(scene: Scene, standing: PendingCollective, ranks: Sequence[int]) -> str:
     """Say that nobody is missing from a collective that does not go on."""
     who = {1: scene.names.described(ranks), 2: f"both ranks {ranks[0]}, {ranks[-1]}"}.get(

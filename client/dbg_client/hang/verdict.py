@@ -6,6 +6,7 @@ import enum
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dbg_client.core.collective_matching import PendingCollective
 from dbg_client.core.process_groups import ProcessGroup, Roster, world_size
@@ -85,29 +86,43 @@ def certainty_of(standings: Sequence[PendingCollective]) -> Certainty:
     return Certainty.SURE if all(one.is_recorded for one in standings) else Certainty.LIKELY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """One thing that is wrong with the ranks of one job, or that nothing is.
+class NextStep(NamedTuple):
+    """The command to type now, and what it does."""
 
-    ``ranks`` are those it is about, ``others`` those that wait for them; ``cause`` is what is wrong with the first of
-    ``ranks`` by themselves. ``age`` is in seconds. ``evidence`` are lines below the sentence, ``next`` is the command
-    to type now, and ``purpose`` what that does. ``is_settled`` says that another look would change nothing.
+    command: str
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What is told of the ``ranks`` of one job: a sentence, lines of evidence below it, and what to do next.
+
+    ``group`` and ``collective`` are what it is about, if it is about such.
     """
 
-    kind: VerdictKind
     job: str
     sentence: str
     certainty: Certainty | None = None
     ranks: tuple[int, ...] = ()
-    others: tuple[int, ...] = ()
-    cause: VerdictKind | None = None
     group: str | None = None
     collective: str | None = None
+    evidence: tuple[str, ...] = ()
+    next: NextStep | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict(Diagnosis):
+    """One thing that is wrong with the ranks of one job, or that nothing is.
+
+    ``others`` are ranks that wait for those that it is about; ``cause`` is what is wrong with the first of these by
+    themselves. ``age`` is in seconds. ``is_settled`` says that another look would change nothing.
+    """
+
+    kind: VerdictKind
+    others: tuple[int, ...] = ()
+    cause: VerdictKind | None = None
     sequence: int | None = None
     age: float | None = None
-    evidence: tuple[str, ...] = ()
-    next: str | None = None
-    purpose: str = ""
     is_settled: bool = True
 
 
@@ -181,27 +196,25 @@ class NamedRanks:
         axes = [f"{printable(one.axis, MAX_WORD)} {one.index}" for one in rank.coordinates]
         return ", ".join([*axes, printable(rank.host, MAX_WORD)])
 
-    def entering(self, numbers: Sequence[int]) -> tuple[str | None, str]:
-        """Return the command that opens the debugger of the first of these ranks, and what it does."""
-        number = numbers[0]
-        one, target = self._roster.get(number), self.target([number])
-        if one is None or target is None:
-            return None, ""
-        state = one.rank.state
-        if state in (RankState.EXITED, RankState.LOST):
-            return f"dbg-attach where {target} --all", "shows its last stack"
-        if state is RankState.STOPPED:
-            return f"dbg-attach {target}", "opens the debugger in which it stands"
-        if state is RankState.UNRESPONSIVE:
-            return f"dbg-attach where {target}", "shows its stack"
-        return f"dbg-attach interrupt {target}", "breaks in, and opens the debugger there"
-
-    def looking(self, numbers: Sequence[int], *, threads: bool = False) -> tuple[str | None, str]:
-        """Return the command that shows the stacks of these ranks, and what it does."""
-        target = self.target(numbers)
+    def entering(self, numbers: Sequence[int]) -> NextStep | None:
+        """Return the command that opens the debugger of the first of these ranks; None if it can't be named."""
+        target = self.target(numbers[:1])
         if target is None:
-            return None, ""
-        return f"dbg-attach where {target}{' --threads' if threads else ''}", "shows their stacks"
+            return None
+        state = self._roster[numbers[0]].rank.state
+        if state in (RankState.EXITED, RankState.LOST):
+            return NextStep(f"dbg-attach where {target} --all", "shows its last stack")
+        if state is RankState.STOPPED:
+            return NextStep(f"dbg-attach {target}", "opens the debugger in which it stands")
+        if state is RankState.UNRESPONSIVE:
+            return NextStep(f"dbg-attach where {target}", "shows its stack")
+        return NextStep(f"dbg-attach interrupt {target}", "breaks in, and opens the debugger there")
+
+    def looking(self, numbers: Iterable[int], *, threads: bool = False) -> NextStep | None:
+        """Return the command that shows the stacks of these ranks; None if one of them can't be named."""
+        target = self.target(numbers)
+        command = f"dbg-attach where {target}{' --threads' if threads else ''}"
+        return NextStep(command, "shows their stacks") if target is not None else None
 
 
 def show_bytes(count: int) -> str:

@@ -6,6 +6,7 @@ import signal
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from dbg_client.core.collective_matching import PendingCollective
 from dbg_client.core.process_groups import RankEvidence, world_size
@@ -16,7 +17,15 @@ from dbg_client.hang.conflicts import Difference, certainty_of_difference, diffe
 from dbg_client.hang.lines import call_lines, lacks, lines_about, time_left
 from dbg_client.hang.roots import Root, RootKind, rank_circles
 from dbg_client.hang.scene import Scene
-from dbg_client.hang.verdict import MAX_EVIDENCE, Certainty, Verdict, VerdictKind, certainty_of, short_name
+from dbg_client.hang.verdict import (
+    MAX_EVIDENCE,
+    Certainty,
+    NextStep,
+    Verdict,
+    VerdictKind,
+    certainty_of,
+    short_name,
+)
 from dbg_client.views.waits import tag_of
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CodePart
@@ -36,28 +45,32 @@ OTHER_TAGS = "a send with another tag that has ended would not be seen: no recor
 # --------------------------------------------------------------------------------------------------------- collectives
 
 
+class _Told(NamedTuple):
+    """What is told of the matter with a collective: of which ranks, how it is known, and what to do next."""
+
+    kind: VerdictKind
+    ranks: Collection[int]
+    sentence: str
+    evidence: Sequence[str]
+    next: NextStep | None
+    certainty: Certainty | None = None
+
+
 def verdict_of(scene: Scene, root: Root) -> Verdict:
     """Return the verdict on a root to which collectives lead."""
-    return _MAKERS[root.kind](scene, root)
-
-
-def _about(
-    scene: Scene,
-    kind: VerdictKind,
-    sentence: str,
-    standing: PendingCollective,
-    ranks: Collection[int],
-    *,
-    certainty: Certainty | None = None,
-) -> Verdict:
+    standing, told = root.standing, _TELLERS[root.kind](scene, root)
+    calls = standing.all_calls if root.kind is RootKind.CONFLICT else standing.calls
+    has_cause = told.ranks and set(told.ranks) <= {*standing.missing, *standing.unheard}
     return Verdict(
-        kind=kind,
+        kind=told.kind,
         job=scene.job,
-        sentence=sentence,
-        certainty=certainty,
-        ranks=tuple(sorted(ranks)),
-        others=tuple(number for number in standing.waiting if number not in ranks),
-        cause=_cause(scene, ranks) if ranks and set(ranks) <= {*standing.missing, *standing.unheard} else None,
+        sentence=told.sentence,
+        certainty=told.certainty,
+        evidence=tuple(told.evidence),
+        next=told.next,
+        ranks=tuple(sorted(told.ranks)),
+        others=tuple(number for number in sorted(calls) if number not in told.ranks),
+        cause=_cause(scene, told.ranks) if has_cause and root.kind is not RootKind.DOUBTFUL else None,
         group=standing.group.label or None,
         collective=standing.name or None,
         sequence=standing.sequence,
@@ -71,11 +84,7 @@ def _cause(scene: Scene, ranks: Collection[int]) -> VerdictKind | None:
     return condition.kind if condition is not None else VerdictKind.ABSENT
 
 
-def _with(verdict: Verdict, evidence: Sequence[str], command: tuple[str | None, str]) -> Verdict:
-    return replace(verdict, evidence=tuple(evidence), next=command[0], purpose=command[1])
-
-
-def _missing(scene: Scene, root: Root) -> Verdict:
+def _missing(scene: Scene, root: Root) -> _Told:
     standing, culprits = root.standing, root.culprits
     if standing.has_peer:
         return _no_partner(scene, root)
@@ -84,12 +93,11 @@ def _missing(scene: Scene, root: Root) -> Verdict:
         # All others have come, so it must be the one that told nothing.
         certainty = Certainty.LIKELY
     sentence = sentences.missing(scene, root, certainty)
-    verdict = _about(scene, VerdictKind.MISSING, sentence, standing, culprits, certainty=certainty)
-    lines = _lines(scene, culprits, sentence, standing)
-    evidence = [*lines, *_others(scene, root), *call_lines(standing)]
+    evidence = [*_lines(scene, culprits, sentence, standing), *_others(scene, root), *call_lines(standing)]
     if certainty is Certainty.LIKELY:
-        evidence += lacks(scene)
-    return _with(verdict, evidence, scene.names.entering(culprits))
+        evidence += lacks(scene.matched.roster, scene.names)
+    enter = scene.names.entering(culprits)
+    return _Told(VerdictKind.MISSING, culprits, sentence, evidence, enter, certainty)
 
 
 def _lines(scene: Scene, ranks: Sequence[int], sentence: str, standing: PendingCollective | None = None) -> list[str]:
@@ -106,7 +114,7 @@ def _all_gone(scene: Scene, numbers: Sequence[int]) -> bool:
     return all(one is None or one.kind is VerdictKind.DEAD for one in conditions)
 
 
-def _no_partner(scene: Scene, root: Root) -> Verdict:
+def _no_partner(scene: Scene, root: Root) -> _Told:
     standing, peer = root.standing, root.culprits[0]
     certainty = certainty_of([standing])
     does_not = sentences.lacks_half(standing, standing.waiting[0])
@@ -118,10 +126,10 @@ def _no_partner(scene: Scene, root: Root) -> Verdict:
         *([OTHER_TAGS] if standing.is_receive and "no send" in does_not else []),
         *call_lines(standing),
     ]
-    verdict = _about(scene, VerdictKind.PARTNER, sentence, standing, [peer], certainty=certainty)
     # Of two tags, either may be the wrong one.
     names, both = scene.names, (standing.waiting[0], peer)
-    return _with(verdict, evidence, names.looking(both) if tag_of(standing) else names.entering([peer]))
+    following = names.looking(both) if tag_of(standing) else names.entering([peer])
+    return _Told(VerdictKind.PARTNER, [peer], sentence, evidence, following, certainty)
 
 
 def _others(scene: Scene, root: Root) -> list[str]:
@@ -145,7 +153,7 @@ def _others(scene: Scene, root: Root) -> list[str]:
     return lines
 
 
-def _circle(scene: Scene, root: Root) -> Verdict:
+def _circle(scene: Scene, root: Root) -> _Told:
     circle = root.circle
     ranks = sorted({number for standing in circle for number in standing.waiting})
     peers = all(standing.has_peer for standing in circle)
@@ -155,22 +163,21 @@ def _circle(scene: Scene, root: Root) -> Verdict:
     told = [ended[1]] if ended is not None else []
     evidence = [*lines_about(scene, ranks, told=told), *time_left(circle[0])]
     kind = VerdictKind.PARTNER if peers else VerdictKind.ORDER
-    verdict = _about(scene, kind, sentence, circle[0], ranks, certainty=certainty)
-    return _with(verdict, evidence, scene.names.looking([standing.waiting[0] for standing in circle[:2]]))
+    look = scene.names.looking(standing.waiting[0] for standing in circle[:2])
+    return _Told(kind, ranks, sentence, evidence, look, certainty)
 
 
-def _held(scene: Scene, root: Root) -> Verdict:
+def _held(scene: Scene, root: Root) -> _Told:
     standing, culprits = root.standing, root.culprits
     is_sure = scene.is_sure(culprits) and certainty_of([standing]) is Certainty.SURE
     certainty = Certainty.SURE if is_sure else Certainty.LIKELY
     sentence = sentences.held(scene, root, certainty)
-    lines = _lines(scene, culprits, sentence, standing)
-    evidence = [*lines, *_others(scene, root), *call_lines(standing)]
-    verdict = _about(scene, VerdictKind.DEADLOCK, sentence, standing, culprits, certainty=certainty)
-    return _with(verdict, evidence, scene.names.entering(culprits))
+    evidence = [*_lines(scene, culprits, sentence, standing), *_others(scene, root), *call_lines(standing)]
+    enter = scene.names.entering(culprits)
+    return _Told(VerdictKind.DEADLOCK, culprits, sentence, evidence, enter, certainty)
 
 
-def _conflict(scene: Scene, root: Root) -> Verdict:
+def _conflict(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     called = sides(standing)
     culprits = sorted(number for _, numbers in called[1:] for number in numbers)
@@ -182,54 +189,58 @@ def _conflict(scene: Scene, root: Root) -> Verdict:
     if standing.missing:
         evidence.append(f"{scene.names.described(standing.missing)} has come to neither")
     kind = VerdictKind.ORDER if difference_of(standing) is Difference.NAME else VerdictKind.MISMATCH
-    certainty = certainty_of_difference(standing)
-    verdict = _about(scene, kind, sentences.conflict(scene, standing), standing, culprits, certainty=certainty)
-    others = tuple(number for number in sorted(standing.all_calls) if number not in culprits)
-    looked_at = [numbers[0] for _, numbers in called[:2]]
-    return _with(replace(verdict, others=others), [*evidence, *time_left(standing)], scene.names.looking(looked_at))
+    evidence += time_left(standing)
+    sentence, certainty = sentences.conflict(scene, standing), certainty_of_difference(standing)
+    look = scene.names.looking(numbers[0] for _, numbers in called[:2])
+    return _Told(kind, culprits, sentence, evidence, look, certainty)
 
 
-def _lonely(scene: Scene, root: Root) -> Verdict:
+def _lonely(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     number = standing.waiting[0]
     others = [other for other in standing.group.numbers if other != number]
     evidence = [*lines_about(scene, [number], standing), *lines_about(scene, others, standing), *call_lines(standing)]
-    certainty = certainty_of([standing])
-    verdict = _about(
-        scene, VerdictKind.ORDER, sentences.lonely(scene, standing), standing, [number], certainty=certainty
-    )
-    return _with(verdict, evidence, scene.names.entering([number]))
+    sentence, enter = sentences.lonely(scene, standing), scene.names.entering([number])
+    return _Told(VerdictKind.ORDER, [number], sentence, evidence, enter, certainty_of([standing]))
 
 
-def _peerless(scene: Scene, root: Root) -> Verdict:
+def _peerless(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     number = standing.waiting[0]
-    certainty = certainty_of([standing])
-    verdict = _about(
-        scene, VerdictKind.PARTNER, sentences.peerless(scene, standing), standing, [number], certainty=certainty
-    )
     evidence = [*lines_about(scene, [number], standing), *call_lines(standing)]
-    return _with(verdict, evidence, scene.names.entering([number]))
+    sentence, enter = sentences.peerless(scene, standing), scene.names.entering([number])
+    return _Told(VerdictKind.PARTNER, [number], sentence, evidence, enter, certainty_of([standing]))
 
 
-def _doubtful(scene: Scene, root: Root) -> Verdict:
+def _doubtful(scene: Scene, root: Root) -> _Told:
     standing = root.standing
-    verdict = _about(scene, VerdictKind.UNKNOWN, sentences.doubtful(scene, standing), standing, standing.unheard)
-    evidence = [*lines_about(scene, standing.unheard, standing), *call_lines(standing), *lacks(scene)]
-    there = [number for number in standing.unheard if number in scene.matched.roster]
-    return _with(replace(verdict, cause=None), evidence, scene.names.looking(there) if there else (None, ""))
+    evidence = [
+        *lines_about(scene, standing.unheard, standing),
+        *call_lines(standing),
+        *lacks(scene.matched.roster, scene.names),
+    ]
+    look = scene.names.looking(number for number in standing.unheard if number in scene.matched.roster)
+    sentence = sentences.doubtful(scene, standing)
+    return _Told(VerdictKind.UNKNOWN, standing.unheard, sentence, evidence, look)
 
 
-def _complete(scene: Scene, root: Root) -> Verdict:
+def _complete(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     ranks = sorted({*standing.waiting, *([standing.peer] if standing.peer is not None else [])})
-    sentence = sentences.complete(scene, standing, ranks)
-    verdict = _about(scene, VerdictKind.UNKNOWN, sentence, standing, ranks)
-    evidence = [*lines_about(scene, ranks, standing), *call_lines(standing), *lacks(scene)]
-    return _with(verdict, evidence, scene.names.looking(ranks))
+    evidence = [*lines_about(scene, ranks, standing), *call_lines(standing), *lacks(scene.matched.roster, scene.names)]
+    stores = sentences.stores_of(scene, ranks)
+    if len(stores) > 1:
+        # One host may have several names, but one port is not another.
+        is_sure = len({store.rpartition(":")[2] for store, _ in stores}) > 1
+        certainty = Certainty.SURE if is_sure else Certainty.LIKELY
+        sentence = sentences.other_store(scene, standing, stores, certainty)
+        look = scene.names.looking(some[0] for _, some in stores[:2])
+        return _Told(VerdictKind.MISMATCH, stores[1][1], sentence, evidence, look, certainty)
+    sentence, look = sentences.complete(scene, standing, ranks), scene.names.looking(ranks)
+    return _Told(VerdictKind.UNKNOWN, ranks, sentence, evidence, look)
 
 
-_MAKERS = {
+_TELLERS = {
     RootKind.MISSING: _missing,
     RootKind.CIRCLE: _circle,
     RootKind.HELD: _held,
@@ -298,7 +309,7 @@ def _circle_of_ranks(scene: Scene, circle: Sequence[int], waiting: Sequence[int]
     """Return the verdict on ranks each of which waits for what the next one has, such as the lock of a file."""
     certainty = scene.certainty(circle)
     followers = [n for n in waiting if n not in circle and scene.last_behind(n) in circle]
-    verdict = Verdict(
+    return Verdict(
         kind=VerdictKind.DEADLOCK,
         job=scene.job,
         sentence=sentences.rank_circle(scene, circle, certainty),
@@ -306,9 +317,9 @@ def _circle_of_ranks(scene: Scene, circle: Sequence[int], waiting: Sequence[int]
         ranks=tuple(sorted(circle)),
         others=tuple(followers),
         age=max(scene.conditions[number].age or 0.0 for number in circle) or None,
+        evidence=(*lines_about(scene, sorted(circle)), *lines_about(scene, followers)),
+        next=scene.names.looking(circle),
     )
-    evidence = lines_about(scene, sorted(circle))
-    return _with(verdict, [*evidence, *lines_about(scene, followers)], scene.names.looking(circle))
 
 
 def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -356,7 +367,7 @@ def _of_kind(scene: Scene, kind: VerdictKind, numbers: Sequence[int], followers:
     deadlocked = [number for number in numbers if scene.conditions[number].threads]
     live = scene.matched.roster[numbers[0]].rank.state in LIVE_STATES
     command = scene.names.looking(numbers[:1], threads=True) if deadlocked and live else scene.names.entering(numbers)
-    verdict = Verdict(
+    return Verdict(
         kind=kind,
         job=scene.job,
         sentence=sentence,
@@ -365,8 +376,9 @@ def _of_kind(scene: Scene, kind: VerdictKind, numbers: Sequence[int], followers:
         others=tuple(followers),
         age=max((scene.conditions[number].age or 0.0 for number in numbers), default=0.0) or None,
         is_settled=kind is not VerdictKind.WAITING or first.is_still,
+        evidence=tuple(evidence),
+        next=command,
     )
-    return _with(verdict, evidence, command)
 
 
 def silence_verdict(scene: Scene) -> Verdict | None:
@@ -379,10 +391,18 @@ def silence_verdict(scene: Scene) -> Verdict | None:
     ]
     if not silent:
         return None
-    verdict = Verdict(
-        kind=VerdictKind.UNKNOWN, job=scene.job, sentence=sentences.silent(scene, silent), ranks=tuple(silent)
+    return _unknown(scene, sentences.silent(scene, silent), silent)
+
+
+def _unknown(scene: Scene, sentence: str, ranks: Sequence[int], notes: Sequence[str] = ()) -> Verdict:
+    return Verdict(
+        kind=VerdictKind.UNKNOWN,
+        job=scene.job,
+        sentence=sentence,
+        ranks=tuple(ranks),
+        evidence=(*lines_about(scene, ranks), *notes, *lacks(scene.matched.roster, scene.names)),
+        next=scene.names.looking(ranks),
     )
-    return _with(verdict, [*lines_about(scene, silent), *lacks(scene)], scene.names.looking(silent))
 
 
 def _is_silent(one: RankEvidence) -> bool:
@@ -392,14 +412,7 @@ def _is_silent(one: RankEvidence) -> bool:
 def unmoved_verdict(scene: Scene, unmoved: Collection[int], notes: Sequence[str]) -> Verdict:
     """Return the verdict that some ranks have not got on, and nothing tells what they wait for; ``notes`` say more."""
     numbers = sorted(unmoved)
-    verdict = Verdict(
-        kind=VerdictKind.UNKNOWN,
-        job=scene.job,
-        sentence=sentences.unmoved(scene, numbers, scene.moved),
-        ranks=tuple(numbers),
-    )
-    evidence = [*lines_about(scene, numbers), *notes, *lacks(scene)]
-    return _with(verdict, evidence, scene.names.looking(numbers))
+    return _unknown(scene, sentences.unmoved(scene, numbers, scene.moved), numbers, notes)
 
 
 # ---------------------------------------------------------------------------------------------------------------- code

@@ -104,22 +104,6 @@ def _one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
     return list(chosen.values())
 
 
-async def find_cause(
-    asker: Asker,
-    chosen: Sequence[RankInfo],
-    known: Sequence[RankInfo],
-    *,
-    show: Show = show_nobody,
-    longest: float = LAST_LOOK_SECONDS,
-) -> Explanation:
-    """Ask all ranks of the runs of the chosen ones, as often as it takes to tell waiting from working.
-
-    The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank, and
-    more follow for ``longest`` seconds at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
-    """
-    return (await find_case(asker, chosen, known, show=show, longest=longest))[1]
-
-
 async def find_case(
     asker: Asker,
     chosen: Sequence[RankInfo],
@@ -128,7 +112,11 @@ async def find_case(
     show: Show = show_nobody,
     longest: float = LAST_LOOK_SECONDS,
 ) -> tuple[Case, Explanation]:
-    """Return what :func:`find_cause` does, with the evidence that it is made from."""
+    """Ask all ranks of the runs of the chosen ones, as often as it takes to tell waiting from working.
+
+    The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank, and
+    more follow for ``longest`` seconds at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
+    """
     ranks = ranks_of_runs(chosen, known)
     case = await gather_case(asker, ranks, show=show, longest=longest)
     return case, _about(await asyncio.to_thread(case.explanation), chosen, ranks)
@@ -141,7 +129,7 @@ async def gather_case(
     show: Show = show_nobody,
     longest: float = LAST_LOOK_SECONDS,
 ) -> Case:
-    """Ask these ranks, which are all of their runs, for what :func:`find_cause` makes its verdicts from."""
+    """Ask these ranks, which are all of their runs, for what :func:`find_case` makes its verdicts from."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     looks = [JobLook(at=0.0, everybody=await _ask_evidence(asker, ranks))]

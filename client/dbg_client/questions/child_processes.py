@@ -10,7 +10,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.condition import MAX_NAME, main_wait
 from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_client.views.tree import is_library
+from dbg_client.views.tree import file_line, own_frames
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.beside import ChildProcess
@@ -73,8 +73,8 @@ async def _ask(asker: Asker, one: RankEvidence, child: OtherProcess) -> Place | 
         return None
     if any(place.function.rpartition(".")[2] == FINALIZER for place in answer.frames):
         return FINALIZER
-    own = (place for place in reversed(answer.frames) if not is_library(place.file) and not place.file.startswith("<"))
-    return next(own, None)
+    own = [place for place in own_frames(answer.frames) if not place.file.startswith("<")]
+    return own[-1] if own else None
 
 
 def _with_place(one: RankEvidence, child: OtherProcess, place: Place | str) -> RankEvidence:
@@ -86,8 +86,7 @@ def _with_place(one: RankEvidence, child: OtherProcess, place: Place | str) -> R
     else:
         # py-spy puts the class before a method's name, for which a sentence has no room.
         function = place.function.rpartition(".")[2]
-        file = printable(place.file.rpartition("/")[2], MAX_NAME)
-        text = f"in {file}:{place.line} {printable(function, MAX_NAME)} {child.text}"
+        text = f"in {file_line(place)} {printable(function, MAX_NAME)} {child.text}"
     others = tuple(
         fitted(OtherProcess, pid=child.pid, text=text, holder=child.holder) if other is child else other
         for other in one.evidence.others

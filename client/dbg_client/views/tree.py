@@ -10,7 +10,6 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from dbg_client.core.collective_matching import PendingCollective
-from dbg_client.core.directory import rank_order
 from dbg_client.views.groups import (
     MAX_NAMES,
     AnswerGroup,
@@ -28,7 +27,7 @@ from dbg_client.views.stacks import StackGroup, show_states, stacks_document, st
 from dbg_client.views.waits import NONE_PENDING, Age, StandingCounts, age_of
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.ranks import Place, RankInfo, ThreadStack
+from dbg_wire.records.ranks import Place, RankInfo, ThreadStack, rank_order
 
 SMALL_PART = 10
 """A place counts as odd if at most one in so many ranks is there, and another place has more.
@@ -41,6 +40,9 @@ MAX_JOINED = 10
 
 KEPT_OUTER = 3
 """Places at the outer end of a line that is too long: where the call came from. The others are at the inner end."""
+
+MAX_FILE = 60
+"""Characters of the name of a file."""
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
 
@@ -142,6 +144,16 @@ def fold(frames: Sequence[Place]) -> list[Step]:
 def is_library(file: str) -> bool:
     """Return whether a file is the standard library's or an installed package's."""
     return any(part in file for part in _LIBRARIES)
+
+
+def own_frames(frames: Sequence[Place]) -> list[Place]:
+    """Return the part of a stack that is in the user's code."""
+    return [place for place in frames if not is_library(place.file)]
+
+
+def file_line(place: Place) -> str:
+    """Return where a frame is as ``train.py:41``."""
+    return f"{printable(place.file.rpartition('/')[2], MAX_FILE)}:{place.line}"
 
 
 @lru_cache(4096)

@@ -132,3 +132,18 @@ store.get("run_name")
 """
     kind, _, text = told(tmp_path, program)["MainThread"]
     assert (kind, text) == ("data", "waits for the key run_name of the PrefixStore store to be set")
+
+
+@needs_torch
+def test_a_rank_that_waits_for_the_others_tells_at_which_store(tmp_path: Path) -> None:
+    program = """
+import socket
+import torch.distributed as dist
+with socket.create_server(("127.0.0.1", 0)) as server:
+    port = server.getsockname()[1]
+threading.Thread(target=look, args=("at the store",), name="dbg-agent-look", daemon=True).start()
+dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=2)
+"""
+    kind, _, text = told(tmp_path, program)["MainThread"]
+    assert kind == "collective"
+    assert re.fullmatch(r"is in init_process_group at the store 127\.0\.0\.1:\d+ \(program\.py:\d+\)", text), text

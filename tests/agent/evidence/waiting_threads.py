@@ -16,6 +16,7 @@ import os
 import queue
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -377,6 +378,13 @@ class Program:
         assert child.stdin is not None
         child.stdin.write(bytes(10**6))
 
+    def waits_for_database(self) -> None:
+        path = f"{self.folder}/runs.sqlite"
+        holder, other = (sqlite3.connect(path, timeout=3600, check_same_thread=False) for _ in range(2))
+        self.databases = holder, other
+        holder.execute("begin exclusive")
+        other.execute("begin exclusive")
+
     def waits_for_signal(self) -> None:
         signal.sigwait({signal.SIGUSR1})
 
@@ -476,7 +484,7 @@ def cases(program: Any) -> dict[str, Case]:
             program.result_of_process, "child", r"waits for the future in the process \d+ \(same .*\)"
         ),
         "served": Case(
-            program.served, "socket", r"reads the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+ of this process itself"
+            program.served, "socket", r"reads the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+ of this process itself.*"
         ),
         "semaphore": Case(program.acquires_semaphore, "lock", r"waits for the semaphore self\.semaphore; .*"),
         "barrier": Case(program.waits_barrier, "lock", r"waits at the barrier self\.barrier, where 1 of 3 are"),
@@ -529,6 +537,9 @@ def cases(program: Any) -> dict[str, Case]:
         "fills_pipe": Case(program.fills_pipe, "child", "writes to a full pipe to this process itself.*"),
         "fills_pipe_of_child": Case(
             program.fills_pipe_of_child, "child", r"writes to a full pipe to the process \d+ \(`sleep 3610`\)"
+        ),
+        "waits_for_database": Case(
+            program.waits_for_database, "sleep", r"sleeps in other\.execute \(waiting_threads\.py:\d+\)"
         ),
         "waits_for_signal": Case(program.waits_for_signal, "unknown", "waits for a signal"),
         "computes": Case(program.computes, "native", rf"is in C code \(hashlib\.pbkdf2_hmac called at {PLACE[2:]}"),

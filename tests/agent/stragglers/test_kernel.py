@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.launch.proc import group_folders
-from dbg_agent.stragglers.kernel import TICKS, Kernel, busy_processes, disks, processors
+from dbg_agent.launch.proc import TICKS, group_folders
+from dbg_agent.stragglers.kernel import Kernel, busy_processes, disks, processors
 from dbg_wire.records.samples import CoreSpeed, DiskUse
 
 CORE = 3

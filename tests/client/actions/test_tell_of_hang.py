@@ -16,7 +16,7 @@ def verdict(kind: VerdictKind, job: str = "a", **fields: object) -> Verdict:
 def test_the_worst_verdict_on_each_job_is_sent() -> None:
     sent: list[Message] = []
     verdicts = [
-        verdict(VerdictKind.MISSING, ranks=(3, 4, 5), next="dbg-attach interrupt 3", sentence="rank\x1b is missing"),
+        verdict(VerdictKind.MISSING, ranks=(3, 4, 5), sentence="rank\x1b is missing"),
         verdict(VerdictKind.DEAD),
         verdict(VerdictKind.STUCK, job="b"),
         verdict(VerdictKind.BUSY, job="c"),

@@ -58,6 +58,11 @@ def first(found: Explanation) -> Verdict:
     return found.verdicts[0]
 
 
+def command_of(verdict: Verdict) -> str:
+    assert verdict.next is not None
+    return verdict.next.command
+
+
 def kinds(found: Explanation) -> list[str]:
     return [verdict.kind.value for verdict in found.verdicts]
 
@@ -175,7 +180,7 @@ def test_what_keeps_the_missing_rank_is_told_once(late: RankEvidence, reason: st
 
     assert (kinds(found), first(found).cause) == (["missing"], VerdictKind(cause))
     assert reason in first(found).sentence
-    assert first(found).next == command
+    assert command_of(first(found)) == command
     assert show_verdicts(found.verdicts, color=False).count("4711.0:") == 1
 
 
@@ -290,7 +295,7 @@ def test_ranks_in_different_collectives_of_one_group() -> None:
         "rank 2 (gpu013) went on to broadcast after all_reduce #4 of dp_0, where ranks 0-1,3 called all_reduce #5 "
         "1 min ago"
     )
-    assert first(found).next == "dbg-attach where 0,2"
+    assert command_of(first(found)) == "dbg-attach where 0,2"
 
 
 @pytest.mark.parametrize(
@@ -468,7 +473,7 @@ def test_a_receive_without_a_send() -> None:
     [
         (12, None, "likely has no send with tag 12 for rank 0"),
         (-1, None, "has likely not sent to rank 0"),
-        (None, None, "likely is in no send for rank 0"),
+        (None, None, "is likely in no send for rank 0"),
         (None, 1800.0, "has not sent to rank 0"),
     ],
 )
@@ -481,7 +486,7 @@ def test_of_a_send_with_another_tag_nothing_false_is_said(tag: int | None, timeo
     assert found.sentence.startswith(f"rank 1 (gpu013) {said}; ")
     assert ("recv of dp_0 (tag 12) since" in found.sentence) == (tag == 12)
     assert any("another tag" in line for line in found.evidence) == ("no send" in said)
-    assert found.next == ("dbg-attach where 0-1" if tag == 12 else "dbg-attach interrupt 1")
+    assert command_of(found) == ("dbg-attach where 0-1" if tag == 12 else "dbg-attach interrupt 1")
 
 
 @pytest.mark.parametrize(("tag", "kind"), [(11, "partner"), (12, "unknown"), (None, "unknown")])
@@ -591,6 +596,44 @@ def test_ranks_that_never_connected_are_missing_from_what_the_stacks_tell() -> N
         "rank 3 has likely not come to init_process_group: it has never connected; 3 of 4 ranks wait since 30 s"
     )
     assert first(found).next is None
+
+
+@pytest.mark.parametrize(("other", "certainty"), [("gpu7:29501", Certainty.SURE), ("10.0.0.7:29500", Certainty.LIKELY)])
+def test_ranks_that_wait_for_the_others_at_another_store_are_told(other: str, certainty: Certainty) -> None:
+    joining = (MAIN, Place(file="/v/torch/distributed/distributed_c10d.py", line=9, function="init_process_group"))
+    stores = {0: "gpu7:29500", 1: "gpu7:29500", 2: other}
+    job = [
+        waits(
+            told(number, frames=joining, age=30.0, world_size=3),
+            main(WaitKind.COLLECTIVE, f"is in init_process_group at the store {store} (train.py:9)"),
+        )
+        for number, store in stores.items()
+    ]
+
+    verdict = first(once(*job))
+
+    likely = "likely " * (certainty is Certainty.LIKELY)
+    assert (verdict.kind, verdict.ranks, verdict.certainty) == (VerdictKind.MISMATCH, (2,), certainty)
+    assert verdict.sentence == (
+        f"rank 2 (gpu013) {likely}waits in init_process_group at the store {other}, "
+        "where ranks 0-1 wait at the store gpu7:29500 since 30 s"
+    )
+
+
+@pytest.mark.parametrize(("library", "what"), [("mpi4py", "in C code, or waits in MPI,"), ("torch", "in C code")])
+def test_who_computes_in_a_run_with_mpi_may_wait_there(library: str, what: str) -> None:
+    loading = told(0, evidence=Evidence(sources=(SourceSeen(library=library),)), frames=LOADING, world_size=2)
+    spins = told(
+        1,
+        text="stuck in C code for 28 s",
+        state=RankState.UNRESPONSIVE,
+        frames=(MAIN,),
+        evidence=Evidence(process=ProcessSeen(state="R")),
+        world_size=2,
+    )
+
+    likely = "likely " * (library == "mpi4py")
+    assert f"{likely}computes {what} for 28 s (train_step, train.py:41)" in first(once(loading, spins)).sentence
 
 
 def test_a_group_of_one_rank_is_said() -> None:

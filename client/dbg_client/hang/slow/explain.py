@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from dbg_client.hang.slow.lacks import lacks_of
 from dbg_client.hang.slow.lateness import GroupLateness, Lateness, held_up_by, judge
 from dbg_client.hang.slow.meetings import MICROSECONDS, SampledRun, meetings_of
-from dbg_client.hang.slow.verdict import Certainty, NextStep, SlowVerdict, duration
+from dbg_client.hang.slow.verdict import SlowVerdict, duration
 from dbg_client.hang.slow.whereabouts import Waiting, Whereabouts, outside_of_collectives, waiting_of, whereabouts
-from dbg_client.hang.verdict import NamedRanks
+from dbg_client.hang.verdict import Certainty, NamedRanks, NextStep
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import LIVE_STATES, RankState
 
@@ -130,7 +130,7 @@ class _Verdicts:
             step=worst.step.seconds if worst.step is not None else None,
             step_without=worst.step.seconds - worst.saved if worst.step is not None else None,
             evidence=(*self._about(worst), *also, *self._limits(worst)),
-            next=self._entering(worst.ranks),
+            next=self._names.entering(worst.ranks),
         )
 
     def _uneven(self, one: GroupLateness) -> SlowVerdict:
@@ -152,6 +152,7 @@ class _Verdicts:
             kind=kind,
             job=self._run.run[0],
             sentence=sentence,
+            certainty=Certainty.SURE,
             group=one.of.group.label,
             collective=one.call,
             count=one.count,
@@ -186,7 +187,7 @@ class _Verdicts:
         verdict = self._from_looks(Lateness.LATE, one, sentence, evidence)
         if one.others >= STANDS:
             return replace(verdict, next=MAY_HANG)
-        return replace(verdict, next=self._entering(one.ranks))
+        return replace(verdict, next=self._names.entering(one.ranks))
 
     def _from_looks(self, kind: Lateness, one: Waiting, sentence: str, evidence: Sequence[str]) -> SlowVerdict:
         return SlowVerdict(
@@ -225,10 +226,6 @@ class _Verdicts:
             evidence=(*self._sources(), *self._silent()),
             next=following,
         )
-
-    def _entering(self, ranks: Sequence[int]) -> NextStep | None:
-        command, purpose = self._names.entering(ranks)
-        return NextStep(command, purpose) if command is not None else None
 
     # ------------------------------------------------------------------------------------------------------- evidence
 

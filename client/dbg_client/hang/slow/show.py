@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.process_groups import world_size
-from dbg_client.hang.explain import broken
+from dbg_client.hang.explain import document_of, shown
 from dbg_client.hang.slow.explain import RunFindings
 from dbg_client.hang.slow.lateness import GroupLateness, Lateness
 from dbg_client.hang.slow.verdict import SlowVerdict, duration
@@ -37,8 +37,6 @@ MAX_NAMES = 28
 MAX_JOB, MAX_GROUP = 16, 24
 """Columns of the names of jobs and groups: the figures behind them are to be seen at 80 columns."""
 
-MAX_LINE = 1000
-
 HEADERS = ("JOB", "GROUP", "LAST", "TIMES", "BY", "LOST", "STEP", "RANKS")
 
 _CODES = {Lateness.LATE: "1;31", Lateness.UNEVEN: "33", Lateness.EVEN: "32", Lateness.UNKNOWN: "35"}
@@ -50,23 +48,13 @@ _BAR = "="
 def show_findings(found: Sequence[RunFindings], *, color: bool, columns: int | None = None) -> str:
     """Return the sentences and the table, and on a terminal of so many ``columns`` a chart; None is no terminal."""
     several = len({one.run.run for one in found}) > 1
-    blocks = ["".join(_block(verdict, columns, color=color) for one in found for verdict in one.verdicts)]
+    verdicts = (verdict for one in found for verdict in one.verdicts)
+    blocks = ["".join(shown(one, _CODES[one.kind] if color else None, columns) for one in verdicts)]
     if any(one.groups for one in found):
         blocks.append(_table(found, several=several, columns=columns))
     if columns is not None:
         blocks += [_chart(one, columns, several=several, color=color) for one in found if one.groups or one.waiting]
     return "\n".join(block for block in blocks if block) or "no rank with an agent could tell anything\n"
-
-
-def _block(verdict: SlowVerdict, columns: int | None, *, color: bool) -> str:
-    job = f"{printable(verdict.job, 200)}: " if verdict.job else ""
-    code = _CODES[verdict.kind] if color else None
-    lines = [paint(line, code) for line in broken(printable(f"{job}{verdict.sentence}", MAX_LINE), columns)]
-    for evidence in verdict.evidence:
-        lines += broken(f"  {printable(evidence, MAX_LINE)}", columns)
-    if verdict.next is not None:
-        lines.append(f"try: {printable(verdict.next.command, MAX_LINE)}        ({verdict.next.purpose})")
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _table(found: Sequence[RunFindings], *, several: bool, columns: int | None) -> str:
@@ -170,20 +158,13 @@ def slow_document(found: Sequence[RunFindings], seconds: float) -> dict[str, obj
 def _verdict_document(verdict: SlowVerdict) -> dict[str, object]:
     return {
         "kind": verdict.kind.value,
-        "certainty": verdict.certainty.value,
-        "sentence": verdict.sentence,
-        "job": verdict.job,
-        "ranks": format_ranks(verdict.ranks) or None,
-        "group": verdict.group,
-        "collective": verdict.collective,
+        **document_of(verdict),
         "times": verdict.times,
         "count": verdict.count,
         "by": _rounded(verdict.by),
         "lost": _rounded(verdict.lost),
         "step": _rounded(verdict.step),
         "step_without": _rounded(verdict.step_without),
-        "evidence": list(verdict.evidence),
-        "next": verdict.next.command if verdict.next is not None else None,
     }
 
 

@@ -2,57 +2,31 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from dbg_client.hang.slow.lateness import Lateness
-from dbg_client.hang.verdict import CULPRIT_STATUS, UNKNOWN_STATUS
+from dbg_client.hang.verdict import CULPRIT_STATUS, UNKNOWN_STATUS, Diagnosis
 
 NOBODY_STATUS = 0
 """Exit status where no rank is late."""
 
 
-class Certainty(str, enum.Enum):
-    """How a verdict is known."""
-
-    SURE = "sure"
-    """Clocks tell it."""
-    LIKELY = "likely"
-    """Looks tell it, or the times at which hosts call what devices do later."""
-
-
-class NextStep(NamedTuple):
-    """The command to type now, and what it does."""
-
-    command: str
-    purpose: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlowVerdict:
-    """What holds one job up, or that nothing does; the fields of a group that the sentence is about may be None.
+class SlowVerdict(Diagnosis):
+    """What holds one job up, or that nothing does. It is sure by clocks, and likely by looks or by times of a host.
 
     ``ranks`` are late, ``by`` so many seconds in ``times`` of ``count`` collectives; ``lost`` is the part of the time
     that this costs, ``step`` the seconds of a step and ``step_without`` those that it would take.
     """
 
     kind: Lateness
-    job: str
-    sentence: str
-    certainty: Certainty = Certainty.SURE
-    ranks: tuple[int, ...] = ()
-    group: str | None = None
-    collective: str | None = None
     times: int | None = None
     count: int | None = None
     by: float | None = None
     lost: float | None = None
     step: float | None = None
     step_without: float | None = None
-    evidence: tuple[str, ...] = ()
-    next: NextStep | None = None
 
 
 def exit_status(verdicts: Iterable[SlowVerdict]) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dbg_client.hang.slow.lateness import GroupLateness
 from dbg_client.hang.slow.meetings import MICROSECONDS, SampledRun
-from dbg_client.views.tree import is_library, show_frame
+from dbg_client.views.tree import own_frames, show_frame
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.samples import Sampled, SampledPlace
 from dbg_wire.tables.collectives import collective_of
@@ -78,10 +78,8 @@ def place_text(frames: Sequence[Place]) -> str:
     """Return the innermost frame of the user's own code, with what it calls in a library, such as a data loader."""
     if not frames:
         return "other places"
-    own = next((place for place in reversed(frames) if not is_library(place.file)), None)
-    if own is None or own is frames[-1]:
-        return show_frame(frames[-1])
-    return f"{show_frame(own)}, in {show_frame(frames[-1])}"
+    own = own_frames(frames)[-1:]
+    return ", in ".join(dict.fromkeys(map(show_frame, (*own, frames[-1]))))
 
 
 def _is_within(at: float, windows: Sequence[tuple[float, float]]) -> bool:

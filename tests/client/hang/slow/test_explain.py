@@ -4,7 +4,8 @@ import pytest
 
 from dbg_client.hang.slow.explain import RunFindings
 from dbg_client.hang.slow.lateness import Lateness
-from dbg_client.hang.slow.verdict import Certainty, SlowVerdict, exit_status
+from dbg_client.hang.slow.verdict import SlowVerdict, exit_status
+from dbg_client.hang.verdict import Certainty
 from dbg_wire.records.evidence import GroupSeen
 from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.records.samples import ProcessorUse, SampledPlace
