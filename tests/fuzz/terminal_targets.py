@@ -8,11 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from dbg_client.core import config_file
-from dbg_client.dumps.case import Case
 from dbg_client.dumps.recorder_dumps import RankDump, explain_dumps
 from dbg_client.dumps.report_file import CantReadReport, case_lines, read_report
 from dbg_client.dumps.run_home import hang_in
 from dbg_client.faces.web.messages import Ask, read_from_page, read_from_terminal
+from dbg_client.hang.explain import Case
 from dbg_client.words.config import parse_escape_key, read_values
 from dbg_client.words.session_line import parse_command
 from dbg_wire.errors import BadInput, PeerError, printable

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dbg_client.hang.slow.lacks import lacks_of
-from dbg_client.hang.slow.lateness import GroupLateness, Lateness, held_up_by, judge
+from dbg_client.hang.slow.lateness import GroupLateness, Lateness, SlowVerdict, duration, held_up_by, judge
 from dbg_client.hang.slow.meetings import MICROSECONDS, SampledRun, meetings_of
-from dbg_client.hang.slow.verdict import SlowVerdict, duration
 from dbg_client.hang.slow.whereabouts import Waiting, Whereabouts, outside_of_collectives, waiting_of, whereabouts
 from dbg_client.hang.verdict import Certainty, NamedRanks, NextStep
 from dbg_wire.errors import printable
