@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from dbg_wire.errors import printable
 from dbg_wire.finding.environment import BROKER, EXEC
@@ -78,104 +78,6 @@ def coordinates(mesh: Mesh, rank: int) -> tuple[Coordinate, ...]:
         rank, index = divmod(rank, size)
         found.append(fitted(Coordinate, axis=name, index=index))
     return tuple(reversed(found))
-
-
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The settings of a call; with ``broker`` None, DBG_BROKER or broker.json names the broker."""
-
-    broker: str | None = None
-    connect_timeout: float = CONNECT_SECONDS
-    on_missing: str = ON_MISSING[0]
-    breakpoint: bool = True
-    engine: str | None = None
-    rc: bool = False
-    classic: bool = False
-    guard: bool = True
-    exec: bool = True
-    ranks: tuple[int, ...] | None = None
-    hold: bool = True
-    hold_grace: float = HOLD_GRACE_SECONDS
-    hold_lost: float = HOLD_LOST_SECONDS
-    lease: float | None = None
-    post_mortem: bool = False
-    mesh: tuple[tuple[str, int], ...] = ()
-    collective_timeout: float | None = None
-
-
-def read_settings(
-    function: str,
-    arguments: Mapping[str, object],
-    unexpected: tuple[object, ...],
-    environ: Mapping[str, str],
-    warn: Callable[[str], None],
-) -> Settings:
-    """Return the settings of one call; call ``warn`` with a sentence for each value that can't be used."""
-    if unexpected:
-        warn(f"{function}() takes keyword arguments only; {len(unexpected)} positional ignored")
-    known = {field.name for field in fields(Settings)}
-    for name in arguments:
-        if name not in known:
-            warn(f"{function}() has no argument {printable(name)!r}; ignored")
-    read = _Reader(function, arguments, environ, warn)
-    return Settings(
-        broker=read.one("broker", None, _as_text, "an address such as login1:6900"),
-        connect_timeout=read.one("connect_timeout", CONNECT_SECONDS, _as_seconds, "a number of seconds"),
-        on_missing=read.one("on_missing", ON_MISSING[0], _as_policy, " or ".join(map(repr, ON_MISSING))),
-        breakpoint=read.one("breakpoint", True, _as_flag, "True or False"),
-        engine=read.one("engine", None, _as_engine, " or ".join(map(repr, ENGINES))),
-        rc=read.one("rc", False, _as_flag, "True or False", variable="DBG_PDBRC"),
-        classic=read.one("classic", False, _as_flag, "True or False"),
-        guard=read.one("guard", True, _as_flag, "True or False"),
-        # The variable forbids commands beside the rank whatever the argument says.
-        exec=read.one("exec", True, _as_flag, "True or False") and not is_off(environ.get(EXEC, "")),
-        ranks=read.one("ranks", None, _as_ranks, "a rank, a list of ranks, or a set such as '0-3,5'"),
-        hold=read.one("hold", True, _as_flag, "True or False"),
-        hold_grace=read.one("hold_grace", HOLD_GRACE_SECONDS, _as_seconds, "a number of seconds"),
-        hold_lost=read.one("hold_lost", HOLD_LOST_SECONDS, _as_seconds, "a number of seconds"),
-        lease=read.one("lease", None, _as_seconds, "a number of seconds"),
-        post_mortem=read.one("post_mortem", False, _as_flag, "True or False"),
-        mesh=read.one("mesh", (), as_mesh, "sizes by axis, such as {'pp': 2, 'dp': 4}"),
-        collective_timeout=read.one("collective_timeout", None, _as_timeout, "a number of seconds up to 10 million"),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    function: str
-    arguments: Mapping[str, object]
-    environ: Mapping[str, str]
-    warn: Callable[[str], None]
-
-    def one(
-        self, name: str, default: _T, convert: Callable[[object], _T], wanted: str, variable: str | None = None
-    ) -> _T:
-        variable = variable or f"DBG_{name.upper()}"
-        # DBG_BROKER is read later by the rules of dbg_wire.finding.endpoint, which also know its fingerprint.
-        from_environ = self.environ.get(variable) if variable != BROKER else None
-        taken, wrong = default, []
-        for value, source in ((self.arguments.get(name), f"{self.function}({name}=…)"), (from_environ, variable)):
-            if value is None or (isinstance(value, str) and not value):
-                continue
-            try:
-                taken = convert(value)
-                break
-            except Exception:
-                # The methods of a value that the program made may raise any exception.
-                wrong.append(f"{source} is {printable(_shown(value))}, not {wanted}")
-        for problem in wrong:
-            self.warn(f"{problem}; taking {taken!r}")
-        return taken
-
-
-def _shown(value: object) -> str:
-    try:
-        return repr(value)
-    except Exception as error:
-        return f"a {type(value).__name__} whose repr raises {type(error).__name__}"
 
 
 def _as_text(value: object) -> str | None:
@@ -248,3 +150,88 @@ def _as_flag(value: object) -> bool:
 def is_off(text: str) -> bool:
     """Tell whether a variable's value means no."""
     return _FLAGS.get(text.lower()) is False
+
+
+def _setting(default: object, convert: Callable[[object], object], wanted: str, variable: str = "") -> Any:
+    """Return a field with what reads it: the conversion, what its values are in a sentence, and its variable.
+
+    The variable is ``DBG_`` with the name, unless it has another name.
+    """
+    return field(default=default, metadata={"convert": convert, "wanted": wanted, "variable": variable})
+
+
+_FLAG, _SECONDS = "True or False", "a number of seconds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of a call; with ``broker`` None, DBG_BROKER or broker.json names the broker."""
+
+    broker: str | None = _setting(None, _as_text, "an address such as login1:6900")
+    connect_timeout: float = _setting(CONNECT_SECONDS, _as_seconds, _SECONDS)
+    on_missing: str = _setting(ON_MISSING[0], _as_policy, " or ".join(map(repr, ON_MISSING)))
+    breakpoint: bool = _setting(True, _as_flag, _FLAG)
+    engine: str | None = _setting(None, _as_engine, " or ".join(map(repr, ENGINES)))
+    rc: bool = _setting(False, _as_flag, _FLAG, "DBG_PDBRC")
+    classic: bool = _setting(False, _as_flag, _FLAG)
+    guard: bool = _setting(True, _as_flag, _FLAG)
+    exec: bool = _setting(True, _as_flag, _FLAG)
+    ranks: tuple[int, ...] | None = _setting(None, _as_ranks, "a rank, a list of ranks, or a set such as '0-3,5'")
+    hold: bool = _setting(True, _as_flag, _FLAG)
+    hold_grace: float = _setting(HOLD_GRACE_SECONDS, _as_seconds, _SECONDS)
+    hold_lost: float = _setting(HOLD_LOST_SECONDS, _as_seconds, _SECONDS)
+    lease: float | None = _setting(None, _as_seconds, _SECONDS)
+    post_mortem: bool = _setting(False, _as_flag, _FLAG)
+    mesh: tuple[tuple[str, int], ...] = _setting((), as_mesh, "sizes by axis, such as {'pp': 2, 'dp': 4}")
+    collective_timeout: float | None = _setting(None, _as_timeout, "a number of seconds up to 10 million")
+
+
+def read_settings(
+    function: str,
+    arguments: Mapping[str, object],
+    unexpected: tuple[object, ...],
+    environ: Mapping[str, str],
+    warn: Callable[[str], None],
+) -> Settings:
+    """Return the settings of one call; call ``warn`` with a sentence for each value that can't be used."""
+    if unexpected:
+        warn(f"{function}() takes keyword arguments only; {len(unexpected)} positional ignored")
+    known = fields(Settings)
+    for name in arguments:
+        if name not in {one.name for one in known}:
+            warn(f"{function}() has no argument {printable(name)!r}; ignored")
+    values: dict[str, Any] = {}
+    for one in known:
+        variable = one.metadata["variable"] or f"DBG_{one.name.upper()}"
+        # DBG_BROKER is read later by the rules of dbg_wire.finding.endpoint, which also know its fingerprint.
+        from_environ = environ.get(variable) if variable != BROKER else None
+        given = {f"{function}({one.name}=…)": arguments.get(one.name), variable: from_environ}
+        values[one.name], wrong = _first_right(given, one.default, one.metadata["convert"])
+        for problem in wrong:
+            warn(f"{problem}, not {one.metadata['wanted']}; taking {values[one.name]!r}")
+    # The variable forbids commands beside the rank whatever the argument says.
+    values["exec"] = values["exec"] and not is_off(environ.get(EXEC, ""))
+    return Settings(**values)
+
+
+def _first_right(
+    given: Mapping[str, object], default: object, convert: Callable[[object], object]
+) -> tuple[object, list[str]]:
+    """Return the first value that can be used, and of each one before what it is; the default if there is none."""
+    wrong: list[str] = []
+    for source, value in given.items():
+        if value is None or (isinstance(value, str) and not value):
+            continue
+        try:
+            return convert(value), wrong
+        except Exception:
+            # The methods of a value that the program made may raise any exception.
+            wrong.append(f"{source} is {printable(_shown(value))}")
+    return default, wrong
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception as error:
+        return f"a {type(value).__name__} whose repr raises {type(error).__name__}"

@@ -25,8 +25,7 @@ class TokenBucket:
 
     def spend(self, cost: float, now: float) -> float:
         """Take tokens out even if they are not there yet; return the seconds until they are."""
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate) - cost
-        self._at = now
+        self._tokens = self.tokens(now) - cost
         return max(0.0, -self._tokens / self._rate)
 
     def try_spend(self, cost: float, now: float) -> bool:

@@ -19,6 +19,9 @@ from tests.attacks.target import SAME_ADDRESS
 from tests.support.broker import RunningBroker, Wrap, running_broker
 from tests.support.processes import Child, Processes
 
+MEASURED_SECONDS = 0.6
+"""Seconds for which echoes are measured: dozens of keys, and hundreds of turns of a broker under attack."""
+
 MEASURED = 3
 """How often an attack is measured at most."""
 
@@ -36,14 +39,14 @@ class Attacked:
         """Run an attack: a function of a module, the address it comes from, and the function's options."""
         return attack(self._processes, self.broker, attacker, address=address, **options)
 
-    def feel(self, seconds: float = 1.0) -> Figures:
+    def feel(self) -> Figures:
         """Measure during an attack, anew up to twice if keys waited, and return the figures of the last time.
 
         An attack goes on and is felt each time. A virtual machine counts the time that its host takes away as processor
         time, which is felt now and then.
         """
         for _ in range(MEASURED):
-            felt = self.echo.measure(seconds)
+            felt = self.echo.measure(MEASURED_SECONDS)
             if felt.is_fine:
                 break
         return felt

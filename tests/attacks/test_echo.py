@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attacker import Begun
-from tests.attacks.conftest import Attacked, under_attack
+from tests.attacks.conftest import MEASURED_SECONDS, Attacked, under_attack
 from tests.attacks.figures import classes, figures, longest_class
 from tests.attacks.table import BEGIN, END, rows, with_rows
 from tests.attacks.target import Target
@@ -52,7 +52,7 @@ def busy(command: Sequence[str]) -> list[str]:
 
 def test_a_broker_whose_turns_are_long_is_noticed(tmp_path: Path) -> None:
     with under_attack(tmp_path, tmp_path, wrap=busy) as attacked:
-        felt = attacked.echo.measure(1)
+        felt = attacked.echo.measure(MEASURED_SECONDS)
     with pytest.raises(AssertionError, match="in the broker at most 100 ms"):
         felt.check()
 

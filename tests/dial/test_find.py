@@ -11,23 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from dbg_dial.find import MAX_SECRET_BYTES, Seeker, check_own, find_broker, open_at_once, read_if_there, read_secret
+from dbg_dial.find import MAX_SECRET_BYTES, Seeker, check_own, find_broker, open_at_once, read_secret
 from dbg_wire.errors import BadInput, BadSecretFile, NoBroker
 from dbg_wire.finding.endpoint import TokenRole
 from dbg_wire.finding.rendezvous import format_driver_tokens, format_rendezvous
 from tests.support.reach import PIN, RENDEZVOUS, SECRET, TOKENS, said
 
 
-def unreadable(error: OSError) -> BadSecretFile:
-    return BadSecretFile("unreadable", type(error).__name__)
-
-
 def seeker(**changes: object) -> Seeker:
     given: dict[str, object] = {
         "role": "driver",
         "argument_name": "--broker",
-        "read_rendezvous": lambda path: read_if_there(path, read_secret, unreadable),
-        "read_token": read_secret,
+        "if_unreadable": "mend it",
     }
     return Seeker(**{**given, **changes})  # type: ignore[arg-type]
 
@@ -207,5 +202,7 @@ def test_what_is_no_text_is_no_broker_json(tmp_path: Path) -> None:
 
 def test_what_can_not_be_read_is_told_in_the_seekers_words(tmp_path: Path) -> None:
     (tmp_path / "broker.json").symlink_to(tmp_path / "broker.json")
-    with pytest.raises(BadSecretFile, match="unreadable; OSError"):
+    with pytest.raises(
+        BadSecretFile, match=r"broker\.json can't be read \(Too many levels of symbolic links\); mend it"
+    ):
         find_broker(seeker(), None, {}, str(tmp_path))

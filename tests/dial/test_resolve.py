@@ -134,8 +134,8 @@ def resolve(
     seeker = Seeker(
         role=role,
         argument_name=argument_name,
-        read_rendezvous=no_file,
-        read_token=token_file_text,
+        if_unreadable="mend it",
+        read=token_file_text,
         read_ca=ca_text,
     )
     return resolve_for(seeker, argument, environ, rendezvous)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.audit.entries import Entry, What, decode_entry, encode_entry
+from dbg_broker.audit.entries import encode_entry
 from dbg_broker.classic.callers import answer_to_noise
 from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import ScreenSession
@@ -28,10 +28,9 @@ from dbg_broker.home.issued import (
     save_issued,
 )
 from dbg_broker.home.tokens import make_throw_away_tokens
-from dbg_broker.hub.cluster.feed import mirrored
 from dbg_broker.hub.cluster.members import read_presence
 from dbg_broker.hub.cluster.messages import CloseLeg, LegFrame, MirrorPage, decode, encode
-from dbg_broker.hub.cluster.mirror import record_of
+from dbg_broker.hub.cluster.mirror import mirrored, record_of
 from dbg_broker.hub.cluster.owners import read_owner
 from dbg_broker.net.bus.frames import Receiving, Sending
 from dbg_broker.net.connection import PeerConnection, logger
@@ -46,6 +45,7 @@ from dbg_broker.verbs.log import shown
 from dbg_wire.errors import BadSecretFile, PeerError
 from dbg_wire.limits import MAX_FRAME_BYTES
 from dbg_wire.messages import Audience
+from dbg_wire.records.audit import Entry, What, decode_entry
 from dbg_wire.records.ranks import SeatCounts, rank_document
 from dbg_wire.records.record import encode_record
 from tests.broker.hub.cluster.brokers import presence

@@ -19,6 +19,8 @@ MANY = 64 * 1024
 
 MANY_READS = 2 * 1024
 
+MANY_PLACES = 500
+
 
 def long_inputs(target: Target) -> list[bytes]:
     """Return each word and what the corpus holds again and again, in one read; and signs, one in each read."""
@@ -40,8 +42,10 @@ def test_what_was_found_is_found_no_more(target: Target) -> None:
 @every_target
 def test_no_odd_word_in_any_place_is_a_finding(target: Target) -> None:
     tokens = tokens_of(target.seeds[0])
+    # Of very many places, most of which are alike, each gets some of the words, and each word gets into some of them.
+    share = len(tokens) // MANY_PLACES + 1
     for at in range(len(tokens)):
-        for odd in ODD:
+        for odd in ODD[at % share :: share]:
             target.run(b"".join([*tokens[:at], odd, *tokens[at + 1 :]]))
 
 

@@ -8,7 +8,6 @@ import re
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -28,21 +27,28 @@ from tests.support.time_unit import seconds
 pytestmark = pytest.mark.integration
 
 PASSES = """\
-import time
+import threading, time
 from dbg_agent import set_trace
+wait, waited = threading.Condition.wait, []
+def counted(condition, timeout=None):
+    if threading.current_thread() is threading.main_thread() and number not in waited:
+        waited.append(number)
+    return wait(condition, timeout)
+threading.Condition.wait = counted
 print("before", flush=True)
 began = time.monotonic()
-for _ in range(1000):
+for number in range(1000):
     set_trace()
-print(f"passed in {time.monotonic() - began:.3f} s")
+print(f"waited in {waited} for {time.monotonic() - began:.3f} s")
 print("after")
 """
+"""Passes 1,000 calls, and prints the numbers of those that waited."""
 
 WAIT_SECONDS = seconds(1)
 """Timeout in seconds of ranks that wait until it is over."""
 
-LONG_SECONDS = 100.0
-"""Timeout in seconds of ranks that give up at once: far more than such a rank takes."""
+LONG_SECONDS = 1000.0
+"""Timeout in seconds of ranks that give up at once: far more than their end is waited for."""
 
 
 @dataclass(frozen=True)
@@ -220,14 +226,14 @@ FINAL = {
 """Faults that no wait ends: a rank names them at once."""
 
 
-def pass_by(place: Place, variables: dict[str, str], timeout: float) -> tuple[float, str]:
-    """Run a rank that passes 1,000 calls, and return how long they took and its one line on stderr."""
+def pass_by(place: Place, variables: dict[str, str], timeout: float) -> tuple[str, float, str]:
+    """Run a rank that passes 1,000 calls; return which of them waited, how long, and its one line on stderr."""
     variables = {"DBG_CONNECT_TIMEOUT": str(timeout), **variables}
     (rank,) = start_ranks(place.processes, place.home, PASSES, 1, env=variables)
     assert rank.wait(seconds(30)) == 0
-    passed = re.fullmatch(r"before\npassed in ([0-9.]+) s\nafter\n", rank.text())
+    passed = re.fullmatch(r"before\nwaited in (\[.*\]) for ([0-9.]+) s\nafter\n", rank.text())
     assert passed, rank.text()
-    return float(passed[1]), one_line(rank)
+    return passed[1], float(passed[2]), one_line(rank)
 
 
 def one_line(rank: Child) -> str:
@@ -246,9 +252,10 @@ def test_a_loop_waits_once_for_a_broker_that_may_come(case: str, processes: Proc
     make, said = ABSENT[case]
     place = Place(processes, home)
     with make(place) as variables:
-        took, line = pass_by(place, variables, WAIT_SECONDS)
+        waited, took, line = pass_by(place, variables, WAIT_SECONDS)
     assert said in line
-    assert WAIT_SECONDS - 0.1 <= took < WAIT_SECONDS + seconds(10)
+    assert waited == "[0]"
+    assert took >= WAIT_SECONDS - 0.1
 
 
 @pytest.mark.parametrize("case", FINAL)
@@ -256,9 +263,8 @@ def test_a_loop_does_not_wait_for_what_waiting_would_not_mend(case: str, process
     make, said = FINAL[case]
     place = Place(processes, home)
     with make(place) as variables:
-        took, line = pass_by(place, variables, LONG_SECONDS)
+        _, _, line = pass_by(place, variables, LONG_SECONDS)
     assert said in line
-    assert took < seconds(10)
 
 
 def test_a_name_server_that_does_not_answer_delays_neither_a_stop_nor_the_end(processes: Processes, home: Path) -> None:
@@ -289,43 +295,32 @@ if child == 0:
     set_trace()
     sys.exit(3)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-print(f"forked after {{time.monotonic() - began:.3f}} s")
 """
     file = "token" if broker else "broker.json"
     variables = {"DBG_BROKER": broker, "DBG_TOKEN_FILE": str(home / "token"), "DBG_CONNECT_TIMEOUT": str(wait)}
-    began = time.monotonic()
     (rank,) = start_ranks(processes, home, script, 1, env={**variables, "PYTHONWARNINGS": "ignore"})
     assert rank.wait(seconds(35)) == 0
-    took = time.monotonic() - began
-    found = re.search(r"passed in ([0-9.]+) s\nafter\n3\nforked after ([0-9.]+) s", rank.text())
-    assert found, rank.text()
-    passed, forked = map(float, found.groups())
-    # What is not bounded waits for far longer than a busy machine makes these take.
-    assert passed < wait + seconds(10)
-    # The forked child waits once itself.
-    assert forked < passed + wait + seconds(10)
-    assert took < forked + seconds(10)
+    assert re.search(r"^waited in \[0\] .*\nafter\n3\n", rank.text(), re.MULTILINE), rank.text()
     assert f"{home / file} does not let itself be opened" in one_line(rank)
 
 
 def test_an_installed_rank_tells_of_a_file_that_never_opens(processes: Processes, home: Path) -> None:
     script = f"""\
-import threading, time
+import threading
 from dbg_agent import install
 from dbg_agent.process import stderr
 from dbg_dial import find
 find._open_without_waiting = lambda *_: threading.Event().wait({LONG_SECONDS})
 told = threading.Event()
 import dbg_agent.rank.rank
-dbg_agent.rank.rank.say = lambda text: (stderr.say(text), told.set())
-began = time.monotonic()
+dbg_agent.rank.rank.say = lambda text: (print("told", flush=True), stderr.say(text), told.set())
 install(connect_timeout={3 * WAIT_SECONDS}, guard=False)
-print("installed" if time.monotonic() - began < {3 * WAIT_SECONDS} else "late", flush=True)
+print("installed", flush=True)
 told.wait()
 """
     (rank,) = start_ranks(processes, home, script, 1)
     assert rank.wait(seconds(20)) == 0
-    assert rank.text() == "installed\n"
+    assert rank.text() == "installed\ntold\n"
     assert "broker.json does not let itself be opened" in one_line(rank)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -223,6 +224,36 @@ def test_news_leave_the_keys_where_they_are_and_ages_go_on(
         tab.until(f"document.querySelector('#inspector time').textContent !== {shown!r}")
 
 
+def test_several_jobs_are_looked_at_at_once_and_told_apart(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    for job in ("one", "two"):
+        start_ranks(processes, home, TRAIN, 1, env={"DBG_JOB": job}, name=job)
+    wait_until(home, lambda ranks: len(ranks) == 2 and ranks[0]["state"] == ranks[1]["state"] == "stopped", "two jobs")
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.ask("where")
+        tab.until_text("#answer .sum", "2 of 2")
+        # What changes ranks is for one job, unless they are chosen.
+        tab.ask("continue")
+        tab.until_text("#asking .failure", "fits several ranks")
+        tab.focus("#grid")
+        tab.press("End", "Space")
+        tab.until_text("#inspector", "two/")
+        tab.press("Enter")
+        tab.until_text(".pane header", "two/")
+        tab.press("Control+]", "r")
+        # Keys pass by the list, which nobody sees beside the grid.
+        tab.until("document.querySelector('#list').textContent.includes('two/')")
+        tab.press("Tab")
+        assert tab.evaluate("() => document.activeElement.closest('#list')") is None
+        tab.click("#view")
+        tab.until("!document.querySelector('#list [tabindex]')")
+        tab.press("Tab")
+        assert tab.evaluate("() => Boolean(document.activeElement.closest('#list'))")
+
+
 def test_the_end_of_the_command_is_told_and_what_was_shown_can_be_saved(
     chromium: Chromium, processes: Processes, home: Path
 ) -> None:
@@ -408,6 +439,36 @@ def test_screen_readers_and_keyboards_find_everything(chromium: Chromium, proces
         # Keys reach the list of ranks, which stands for the grid, and go from there into a terminal and out again.
         headers = tab.evaluate("() => [...document.querySelectorAll('#list thead th')].map((one) => one.textContent)")
         assert headers[:3] == ["Rank", "State", "Place"]
+
+
+def test_a_page_that_watches_shows_the_whole_screen_of_who_drives(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 1)
+    web, base, token = start_web(processes, home, "--drive")
+    with chromium.tab(f"{base}/?token={token}", size=(1400, 1000)) as large:
+        large.until_text("#counts", "1 stopped")
+        large.focus("#grid")
+        large.press("Enter")
+        large.until_terminal("Variables:")
+        (link,) = re.findall(r"another browser: (\S+)", web.text("stderr"))
+        with chromium.tab(link, size=(800, 700)) as small:
+            small.until_text("#counts", "1 stopped")
+            # Nothing of the page is cut off in a window of this width.
+            assert small.evaluate("() => document.querySelector('#ask .primary').getBoundingClientRect().right") < 800
+            small.focus("#grid")
+            small.press("Enter")
+            small.until_terminal("PuDB")
+            small.until_terminal("Breakpoints:")
+            assert len(small.terminal().splitlines()) == len(large.terminal().splitlines())
+            inside = "[...document.querySelectorAll('.pane .xterm-screen')].every((one) => one.offsetHeight <= "
+            small.until(f"{inside} document.querySelector('.screen').clientHeight)")
+            small.click(".pane .keyboard")
+            small.until_text(".pane .driver", "you drive")
+            rows = "document.querySelectorAll('.pane .xterm-rows > div').length"
+            fewer = int(small.evaluate(f"() => {rows}"))
+            large.until(f"{rows} === {fewer}")
+            large.until_terminal("Breakpoints:")
 
 
 def test_a_page_that_comes_second_looks_on_and_can_take_the_keyboard(

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.audit.entries import Entry, What, encode_entry
+from dbg_broker.audit.entries import encode_entry
 from dbg_broker.audit.writer import append
 from dbg_broker.home.private_files import open_home
+from dbg_wire.records.audit import Entry, What
 from tests.support.processes import Child, Processes
 from tests.support.requirements import missing_for_silent_home
 from tests.support.silent_home import silenced_for, silent

@@ -192,7 +192,7 @@ def test_questions_and_news_of_several_ranks(processes: Processes, home: Path) -
             assert moved["document"]["answered"] == 1
             moved_to = 1, STOP + 1
             await live.once("change", lambda said: moved_to in [(row["rank"], _line(row)) for row in said["rows"]])
-            await live.say("source", id=3, key=rows[0]["key"])
+            await live.say("source", id=3, key=rows[0]["key"], file=rows[0]["where"]["file"], line=STOP, around=5)
             lines = await live.until("lines")
             assert "set_trace()" in lines["lines"][STOP - lines["first"]]
             assert (await live.answer(4, "continue 2"))["document"]["answered"] == 1

@@ -19,12 +19,15 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from dbg_dial.pin import check_certificate, check_endpoint, check_token, client_context, untrusted
-from dbg_wire.errors import BrokerUnreachable, PeerError, Refused, WrongCertificate, WrongToken, WrongVersion, printable
+from dbg_wire.errors import BrokerUnreachable, PeerError, Refused, WrongCertificate, WrongToken, WrongVersion
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import KIB, MAX_FRAME_BYTES
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 
 READ_BYTES = 64 * KIB
+
+STEP_SECONDS = 5.0
+"""Seconds of one step at most: a resolver that tries a second server takes that long."""
 
 MAX_HEAD = 16 * KIB
 """Bytes of the answer to the request for a WebSocket at most."""
@@ -38,11 +41,10 @@ T = TypeVar("T", bound="BlockingDial")
 class NotABroker(Refused):
     """The refusal of a peer at ``url`` that is not a broker."""
 
-    def __str__(self) -> str:
-        return (
-            f"whoever listens at {printable(self.url)} is no dbg-broker ({printable(self.reason)}); "
-            "compare the address with the one that `dbg-broker serve` printed"
-        )
+    sentence = (
+        "whoever listens at {url} is no dbg-broker ({reason}); "
+        "compare the address with the one that `dbg-broker serve` printed"
+    )
 
 
 class Frame(NamedTuple):
@@ -59,7 +61,7 @@ class BlockingDial:
     BadEndpoint for TLS without a fingerprint.
     """
 
-    def __init__(self, endpoint: Endpoint, seconds: float, latest: float = math.inf) -> None:
+    def __init__(self, endpoint: Endpoint, seconds: float = STEP_SECONDS, latest: float = math.inf) -> None:
         check_endpoint(endpoint)
         self.endpoint = endpoint
         self.url = endpoint.url
@@ -211,16 +213,15 @@ class BlockingDial:
 
     def next_frame(self) -> Frame:
         """Return the message or control frame that comes next. Raise BrokerUnreachable or NotABroker."""
-        ends = self._ends()
         while True:
-            first, second = self._take(2, ends)
+            first, second = self._take(2)
             length = second & _LENGTH
             if length >= 126:
                 form = struct.Struct("!H" if length == 126 else "!Q")
-                (length,) = form.unpack(self._take(form.size, ends))
+                (length,) = form.unpack(self._take(form.size))
             if length + len(self._message.data) > MAX_FRAME_BYTES:
                 raise NotABroker(self.url, "it sends a message that is too long")
-            opcode, data = first & _OPCODE, self._take(length, ends)
+            opcode, data = first & _OPCODE, self._take(length)
             if opcode == CLOSE:
                 raise BrokerUnreachable(self.url, "the connection ended")
             if opcode > CLOSE:
@@ -269,9 +270,10 @@ class BlockingDial:
         except OSError as error:
             raise BrokerUnreachable(self.url, error.strerror or "it does not read") from None
 
-    def _take(self, count: int, ends: float) -> bytes:
+    def _take(self, count: int) -> bytes:
         while len(self._read) < count:
-            if not self._is_open or not self._receive(ends):
+            # A long message over a slow line takes its time, as long as something comes.
+            if not self._is_open or not self._receive(self._ends()):
                 raise BrokerUnreachable(self.url, "the connection ended")
         taken = bytes(self._read[:count])
         del self._read[:count]

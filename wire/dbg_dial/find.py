@@ -121,7 +121,7 @@ def _token(seeker: Seeker, environ: Mapping[str, str], rendezvous: Rendezvous | 
     if path := environ.get(TOKEN_FILE):
         named = f"{TOKEN_FILE} {_path_shown(path)}"
         seeker.opening(path)
-        return parse_token(_file_text(path, named, seeker.read_token, _TO_TOKEN), source=named), named
+        return parse_token(_file_text(path, named, seeker.read, _TO_TOKEN), source=named), named
     if text := environ.get(TOKEN):
         return parse_token(text, source=TOKEN), TOKEN
     wanted: tuple[TokenRole, ...] = ("driver", "watcher") if role == "driver" else (role,)
@@ -181,11 +181,10 @@ class Seeker:
     """Whose token is wanted."""
     argument_name: str
     """The command line's option or the call's argument that names the broker, as errors show it."""
-    read_rendezvous: Callable[[str], str | None]
-    """Returns the text of broker.json or driver.json, None if there is none; see :func:`read_if_there`. Raises
-    BadSecretFile."""
-    read_token: Callable[[str], str]
-    """Returns the text of a token's file, as :func:`read_secret` does; its OSError becomes a BadSecretFile."""
+    if_unreadable: str
+    """What to do about a broker.json that can't be read, as the end of a sentence."""
+    read: Callable[[str], str] = field(default_factory=lambda: read_secret)
+    """Returns the text of a file of the home, or of a token's file, as :func:`read_secret` does."""
     read_ca: Callable[[str], str] = field(default_factory=lambda: read_authorities)
     """Returns the text of a file of authorities; its OSError becomes a BadSecretFile."""
     read_memory: Callable[[str], str | None] = _nothing
@@ -253,7 +252,7 @@ def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | Non
             return parse_rendezvous(said, "what the broker says from its memory")
     path = os.path.join(folder, RENDEZVOUS_FILE)  # noqa: PTH118 - in a rank
     seeker.opening(path)
-    text = seeker.read_rendezvous(path)
+    text = read_if_there(path, seeker.read, seeker.if_unreadable)
     if text is None:
         return None
     rendezvous = parse_rendezvous(text, path)
@@ -261,13 +260,13 @@ def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | Non
         return rendezvous
     path = os.path.join(folder, DRIVER_FILE)  # noqa: PTH118 - as above
     seeker.opening(path)
-    text = seeker.read_rendezvous(path)
+    text = read_if_there(path, seeker.read, seeker.if_unreadable)
     # A broker that keeps the tokens of terminals in its memory has written no second file.
     return rendezvous if text is None else replace(rendezvous, driver_tokens=parse_driver_tokens(text, path))
 
 
-def read_if_there(path: str, read: Callable[[str], str], unreadable: Callable[[OSError], BadSecretFile]) -> str | None:
-    """Return what ``read`` does, None if there is no such file; raise what ``unreadable`` makes of an OSError.
+def read_if_there(path: str, read: Callable[[str], str], remedy: str) -> str | None:
+    """Return what ``read`` does, None if there is no such file. Raise BadSecretFile with a remedy for an OSError.
 
     A file that is not UTF-8 comes back as an empty text, which the parser refuses as a bad broker.json.
     """
@@ -276,7 +275,8 @@ def read_if_there(path: str, read: Callable[[str], str], unreadable: Callable[[O
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise unreadable(error) from None
+        why = error.strerror or type(error).__name__
+        raise BadSecretFile(f"{printable(path)} can't be read ({why})", remedy) from None
     except UnicodeDecodeError:
         return ""
 

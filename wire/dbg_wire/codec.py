@@ -142,6 +142,30 @@ def decode_data(frame: bytes, sender: Sender) -> Output | Input:
     return Input(session, stop, generation, offset, data)
 
 
+class SessionLog:
+    """The last MAX_LOG bytes of a line debugger's output, by their offsets in it. Not safe for several threads."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self.end = 0
+
+    @property
+    def start(self) -> int:
+        """Return the offset of the first byte that is kept."""
+        return self.end - len(self._kept)
+
+    def append(self, data: bytes) -> None:
+        """Add bytes at the end, and drop the oldest."""
+        self._kept += data
+        self.end += len(data)
+        del self._kept[: max(0, len(self._kept) - limits.MAX_LOG)]
+
+    def since(self, offset: int) -> tuple[int, bytes]:
+        """Return the offset at which the bytes kept from ``offset`` on begin, and these bytes."""
+        begin = min(max(offset, self.start), self.end)
+        return begin, bytes(self._kept[begin - self.start :])
+
+
 MAX_LINE = 400
 """Characters of one message; a registration, which has the most fields, needs 300."""
 

@@ -12,27 +12,31 @@
     ├── AmbiguousTarget          2   a target that fits ranks of several live jobs
     ├── NoSuchRank               3   a target that fits nothing
     ├── NoBroker                 4   nothing names a broker
-    ├── BrokerUnreachable        4   nobody answers there
-    │   ├── Busy                     a broker that says when it has time
-    │   └── HungUp                   a peer that has hung up before a word
     ├── SilentFile               4   the file server of a file that is needed doesn't answer
     ├── WrongHost                4   the address is the loopback of another host
-    ├── Refused                  5   the peer answers, but refuses us or is not the expected broker
-    │   ├── WrongToken
-    │   ├── WrongCertificate
-    │   │   └── UntrustedCertificate
-    │   └── WrongVersion
-    ├── CantPrint                1   stdout takes no more
-    ├── PeerError                1   the peer broke the protocol: the peer's fault
+    ├── BrokerError              1   about whoever is at a broker's address
+    │   ├── BrokerUnreachable    4   nobody answers there
+    │   │   ├── Busy                 a broker that says when it has time
+    │   │   └── HungUp               a peer that has hung up before a word
+    │   └── Refused              5   the peer answers, but refuses us or is not the expected broker
+    │       ├── WrongToken
+    │       ├── WrongCertificate
+    │       │   └── UntrustedCertificate
+    │       └── WrongVersion
+    ├── ReasonedError            1   one reason says all
+    │   ├── CantPrint                stdout takes no more
+    │   └── PeerError                the peer broke the protocol: the peer's fault
     └── IllegalMove              1   our own table of states has no such move: our fault
 
-Exceptions hold parts and compose their sentence in ``__str__``, so that code matches on attributes and people read
-a sentence. Text from the network goes through :func:`printable` before it becomes part of a sentence.
+Exceptions hold parts and compose their sentence in ``__str__``, most from one with the parts in braces, so that code
+matches on attributes and people read a sentence. Text from the network goes through :func:`printable` before it becomes
+part of a sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 MAX_QUOTED = 200
 """Characters of foreign text that an error quotes; more would scroll the sentence itself away."""
@@ -73,6 +77,33 @@ class DbgError(Exception):
     """The base of all errors of this project."""
 
     exit_status = 1
+
+
+class ReasonedError(DbgError):
+    """An error of which one text says all; ``sentence`` has it in braces."""
+
+    sentence: ClassVar[str]
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.sentence.format(reason=printable(self.reason))
+
+
+class BrokerError(DbgError):
+    """An error about the broker, or whoever answers, at ``url``, and why; ``sentence`` has both in braces."""
+
+    sentence: ClassVar[str]
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.sentence.format(url=printable(self.url), reason=printable(self.reason))
 
 
 class BadInput(DbgError):
@@ -141,15 +172,10 @@ class NeedsAnswer(BadInput):
     """A question that can't be put, since there is no terminal and ``-y`` was not given."""
 
 
-class CantPrint(DbgError):
+class CantPrint(ReasonedError):
     """A result that could not be written to stdout, and why."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the answer can't be written to stdout ({printable(self.reason)}); redirect stdout to another file"
+    sentence = "the answer can't be written to stdout ({reason}); redirect stdout to another file"
 
 
 class NoSuchRank(DbgError):
@@ -189,29 +215,21 @@ class NoBroker(DbgError):
         return "no broker is known; start `dbg-broker serve`, or set DBG_BROKER"
 
 
-class BrokerUnreachable(DbgError):
+class BrokerUnreachable(BrokerError):
     """A broker that does not answer at its address, and why."""
 
     exit_status = 4
-
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, reason)
-        self.url = url
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"no broker answers at {printable(self.url)} ({printable(self.reason)}); is `dbg-broker serve` running?"
+    sentence = "no broker answers at {url} ({reason}); is `dbg-broker serve` running?"
 
 
 class Busy(BrokerUnreachable):
     """A broker that takes no newcomer just now, and wants to be dialled again after ``later`` seconds."""
 
+    sentence = "the broker at {url} is busy: {reason}"
+
     def __init__(self, url: str, reason: str, later: float) -> None:
         super().__init__(url, reason)
         self.later = later
-
-    def __str__(self) -> str:
-        return f"the broker at {printable(self.url)} is busy: {printable(self.reason)}"
 
 
 class HungUp(BrokerUnreachable):
@@ -247,69 +265,47 @@ class WrongHost(DbgError):
         return self.reason
 
 
-class Refused(DbgError):
+class Refused(BrokerError):
     """A peer at ``url`` that refused, or is not the expected broker."""
 
     exit_status = 5
-
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, reason)
-        self.url = url
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the broker at {printable(self.url)} refused: {printable(self.reason)}"
+    sentence = "the broker at {url} refused: {reason}"
 
 
 class WrongToken(Refused):
     """A token that is not this broker's, or not for this role."""
 
-    def __str__(self) -> str:
-        return (
-            f"the broker at {printable(self.url)} does not take this token ({printable(self.reason)}); "
-            "give the one that `dbg-broker token` prints on its host"
-        )
+    sentence = (
+        "the broker at {url} does not take this token ({reason}); "
+        "give the one that `dbg-broker token` prints on its host"
+    )
 
 
 class WrongCertificate(Refused):
     """A peer at ``url`` that does not show the pinned certificate; nothing was sent to it."""
 
-    def __str__(self) -> str:
-        return (
-            f"whoever answers at {printable(self.url)} is not the broker that was pinned ({printable(self.reason)}); "
-            "nothing was sent to it"
-        )
+    sentence = "whoever answers at {url} is not the broker that was pinned ({reason}); nothing was sent to it"
 
 
 class UntrustedCertificate(WrongCertificate):
     """A peer at ``url`` whose certificate no authority of DBG_CA vouches for, or not for this host, or not now."""
 
-    def __str__(self) -> str:
-        return (
-            f"DBG_CA does not vouch for the certificate at {printable(self.url)} ({printable(self.reason)}); "
-            "nothing was sent to it"
-        )
+    sentence = "DBG_CA does not vouch for the certificate at {url} ({reason}); nothing was sent to it"
 
 
 class WrongVersion(Refused):
     """Different protocol majors at the two ends."""
 
-    def __str__(self) -> str:
-        return (
-            f"the broker at {printable(self.url)} speaks another protocol version ({printable(self.reason)}); "
-            "install the same dbg-broker release on both ends"
-        )
+    sentence = (
+        "the broker at {url} speaks another protocol version ({reason}); "
+        "install the same dbg-broker release on both ends"
+    )
 
 
-class PeerError(DbgError):
+class PeerError(ReasonedError):
     """A breach of the protocol by the peer; ``reason`` names the rule."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the peer broke the protocol: {printable(self.reason)}"
+    sentence = "the peer broke the protocol: {reason}"
 
 
 class IllegalMove(DbgError):

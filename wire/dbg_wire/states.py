@@ -27,17 +27,14 @@ class RankEvent(str, enum.Enum):
 _R, _E = RankState, RankEvent
 
 _ANY_REPORT = {_E.RUNS: _R.RUNNING, _E.STOPS: _R.STOPPED, _E.HOLDS: _R.HELD}
+_ANY_END = {_E.CONNECTION_ENDS: _R.LOST, _E.SAYS_GOODBYE: _R.EXITED}
 
 RANK_MOVES: Mapping[RankState | None, Mapping[RankEvent, RankState]] = {
     # A rank enters by its first report. A lost rank comes back in the same way, in the state that it then reports.
     None: _ANY_REPORT,
-    _R.RUNNING: _ANY_REPORT
-    | {_E.FALLS_SILENT: _R.UNRESPONSIVE, _E.CONNECTION_ENDS: _R.LOST, _E.SAYS_GOODBYE: _R.EXITED},
-    _R.STOPPED: _ANY_REPORT
-    | {_E.FALLS_SILENT: _R.UNRESPONSIVE, _E.CONNECTION_ENDS: _R.LOST, _E.SAYS_GOODBYE: _R.EXITED},
-    _R.HELD: _ANY_REPORT | {_E.FALLS_SILENT: _R.UNRESPONSIVE, _E.CONNECTION_ENDS: _R.LOST, _E.SAYS_GOODBYE: _R.EXITED},
+    **dict.fromkeys(_ANY_REPORT.values(), _ANY_REPORT | _ANY_END | {_E.FALLS_SILENT: _R.UNRESPONSIVE}),
     # The state before the silence is not kept here: the broker applies the rank's last report again when it is heard.
-    _R.UNRESPONSIVE: _ANY_REPORT | {_E.CONNECTION_ENDS: _R.LOST, _E.SAYS_GOODBYE: _R.EXITED},
+    _R.UNRESPONSIVE: _ANY_REPORT | _ANY_END,
     _R.LOST: _ANY_REPORT | {_E.IS_FOUND_DEAD: _R.EXITED},
     # This state is final. The connection still closes after the goodbye, which changes nothing.
     _R.EXITED: {_E.CONNECTION_ENDS: _R.EXITED},

@@ -219,7 +219,7 @@ def _place_in(tree: ast.Module, function: str, number: int) -> Placed:
     return Placed(first, "" if first is not None else f"it has no function {function}")
 
 
-def statement_at(source: bytes, path: str, line: int, within: frozenset[int] = frozenset()) -> Placed:
+def statement_at(source: bytes, path: str, line: int, within: frozenset[int]) -> Placed:
     """Return where a breakpoint for this line stops: at its statement, and at the function's first one for its head.
 
     It stops inside of a statement only at the lines ``within``, which have code of their own.

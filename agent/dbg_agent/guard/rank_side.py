@@ -103,24 +103,16 @@ def call() -> bool:
 
 
 def allow_tracing() -> None:
-    """Let the guard trace this process until it ends, where Yama asks for that; any thread, never raises."""
-    # A guard that is no child any more can't be named.
-    if _guard is not None and _guard.child is not None:
-        allow_tracer(_guard.child)
+    """Let the guard and its children trace this process until it ends, where Yama asks for that.
 
-
-def allow_tracer(tracer: int, scope: str = YAMA_SCOPE) -> bool:
-    """Let a process and its children trace this one until it ends, and tell whether the kernel took that.
-
-    Nothing is done in a kernel without Yama. Any thread; never raises.
+    Any thread; never raises.
     """
-    if not os.path.exists(scope):  # noqa: PTH110
-        return False
-    with suppress(Exception):
-        import ctypes
+    # A guard that is no child any more can't be named.
+    if _guard is not None and _guard.child is not None and os.path.exists(YAMA_SCOPE):  # noqa: PTH110
+        with suppress(Exception):
+            import ctypes
 
-        return ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(tracer), 0, 0, 0) == 0  # type: ignore[no-any-return]
-    return False
+            ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(_guard.child), 0, 0, 0)
 
 
 def stop_heartbeat_check() -> None:

@@ -10,7 +10,7 @@ import select
 import sys
 import time
 
-from dbg_agent.launch.proc import CGROUPS, MemoryGroup, read_proc, stat_of
+from dbg_agent.launch.proc import CGROUPS, TICKS, MemoryGroup, read_proc, stat_of
 
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
@@ -70,9 +70,6 @@ class Memory:
         """Tell whether the kernel has lately ended a process of the group for want of memory."""
         now = self._group.kills()
         return now is not None and self.kills is not None and now > self.kills
-
-
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Ancestor:

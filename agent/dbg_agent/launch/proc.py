@@ -10,6 +10,9 @@ from collections.abc import Sequence
 
 CGROUPS = "/sys/fs/cgroup"
 
+TICKS = os.sysconf("SC_CLK_TCK")
+"""Units of a second in which stat files count."""
+
 YAMA_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 """What Linux's Yama allows: 1 lets a process be traced by nobody but its ancestors and those that it names."""
 
@@ -52,10 +55,6 @@ def number_in(text: str) -> int | None:
     """Return a number; None for another text."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
-
-
-TICKS = os.sysconf("SC_CLK_TCK")
-"""Units of a second in which stat files count."""
 
 
 def stat_of(process: int | str, proc: str = "/proc") -> tuple[str, list[str]]:

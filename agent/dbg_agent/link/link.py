@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from dbg_agent.link.fork_safety import ForkSafety
 from dbg_agent.link.lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, Lookups, find
 from dbg_agent.link.outgoing import Outgoing, ReportNow
-from dbg_agent.link.timers import Timers
+from dbg_agent.link.timers import Timers, call_soon
 from dbg_agent.process.log import Logger, Shown
 from dbg_agent.process.threads import SIGNAL_SECONDS, own_thread, wait_for
 from dbg_wire.errors import (
@@ -117,11 +117,6 @@ class _Running(NamedTuple):
     loop: asyncio.AbstractEventLoop
     something_to_send: asyncio.Event
     stopping: asyncio.Event
-
-    def call(self, call: Callable[[], object]) -> None:
-        """Have the loop call something soon; from any thread."""
-        if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(call)
 
 
 class Link:
@@ -230,7 +225,7 @@ class Link:
         """Abort the connection, so that the rank registers anew; return at once."""
         running, connection = self._running, self._connection
         if running is not None and connection is not None:
-            running.call(connection.transport.abort)
+            call_soon(running.loop, connection.transport.abort)
 
     def close(self) -> None:
         """Send what waits, a goodbye included, and end the connection, within about CLOSE_SECONDS."""
@@ -242,7 +237,7 @@ class Link:
         if thread is None:
             return
         if running is not None:
-            running.call(running.stopping.set)
+            call_soon(running.loop, running.stopping.set)
         thread.join(CLOSE_SECONDS * 2)
 
     def descriptors(self) -> list[int]:
@@ -263,7 +258,7 @@ class Link:
     def _wake(self) -> None:
         running = self._running
         if running is not None:
-            running.call(running.something_to_send.set)
+            call_soon(running.loop, running.something_to_send.set)
 
     def _run(self) -> None:
         if self._thread is not threading.current_thread():

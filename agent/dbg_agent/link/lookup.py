@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dbg_agent.link.fork_safety import ROUND_SECONDS
 from dbg_agent.process.threads import own_thread
-from dbg_dial.find import Opening, Seeker, find_broker, read_if_there, read_secret
-from dbg_wire.errors import BadSecretFile, SilentFile, printable
+from dbg_dial.find import Opening, Seeker, find_broker
+from dbg_wire.errors import SilentFile
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,16 +39,11 @@ def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: O
     seeker = Seeker(
         role="rank",
         argument_name="the argument broker=",
-        read_rendezvous=lambda path: read_if_there(path, read_secret, partial(_unreadable, path)),
-        read_token=read_secret,
+        if_unreadable="look at its mode",
         may_lack_home=True,
         opening=opening,
     )
     return find_broker(seeker, broker, environ)
-
-
-def _unreadable(path: str, error: OSError) -> BadSecretFile:
-    return BadSecretFile(f"{printable(path)} can't be read ({type(error).__name__})", "look at its mode")
 
 
 class Lookup:

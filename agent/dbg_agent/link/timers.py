@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,12 @@ class Timer:
         self.due, self.call = due, call
 
 
+def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    """Have a loop call something soon; from any thread. Do nothing if the loop has ended, even at this very moment."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
+
+
 class Timers:
     """The calls that are still due; a loop that begins takes over those of the loop before."""
 
@@ -35,8 +42,8 @@ class Timers:
         with self._lock:
             self._waiting.add(timer)
             loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(partial(self._arm, loop, timer))
+        if loop is not None:
+            call_soon(loop, partial(self._arm, loop, timer))
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let this loop run the timers; in its thread."""

@@ -23,7 +23,7 @@ from dbg_agent.stop.inbox import (
     SwitchDebugger,
     TypedLine,
 )
-from dbg_wire.codec import Output, encode_data
+from dbg_wire.codec import Output, SessionLog, encode_data
 from dbg_wire.limits import MAX_COLUMNS, MAX_DATA_BYTES, MAX_LOG, MAX_ROWS, MIN_COLUMNS, MIN_ROWS
 from dbg_wire.messages import Audience, PromptInfo, PromptState, Replied
 from dbg_wire.records.record import fitted
@@ -105,31 +105,6 @@ class Terminal:
         return True
 
 
-class PromptLog:
-    """The last MAX_LOG bytes of a session, by offset. Not safe for several threads: the console locks it."""
-
-    def __init__(self) -> None:
-        self._kept = bytearray()
-        self.end = 0
-
-    @property
-    def start(self) -> int:
-        """Return the offset of the first byte that is kept."""
-        return self.end - len(self._kept)
-
-    def append(self, data: bytes) -> None:
-        """Add bytes at the end, and drop the oldest."""
-        self._kept += data
-        self.end += len(data)
-        if len(self._kept) > MAX_LOG:
-            del self._kept[: len(self._kept) - MAX_LOG]
-
-    def since(self, offset: int) -> tuple[int, bytes]:
-        """Return the offset at which the kept bytes from ``offset`` on really begin, and these bytes."""
-        begin = min(max(offset, self.start), self.end)
-        return begin, bytes(self._kept[begin - self.start :])
-
-
 class Console(io.TextIOBase):
     """The stdin and stdout of a line debugger in the stopped thread; ``write`` may be called from any thread."""
 
@@ -140,7 +115,7 @@ class Console(io.TextIOBase):
         self._lock = threading.RLock()
         self._written: deque[str] = deque()
         """What was written and is not in the log yet."""
-        self._log = PromptLog()
+        self._log = SessionLog()
         self._tail = ""
         self._begun = 0
         """How many lines began in a piece of text that did not end them; says which line a timer is for."""
@@ -159,7 +134,7 @@ class Console(io.TextIOBase):
         """Begin the log of a new session."""
         with self._lock:
             self._receive_written()
-            self._log, self._tail = PromptLog(), ""
+            self._log, self._tail = SessionLog(), ""
 
     def writable(self) -> bool:
         """Say yes."""

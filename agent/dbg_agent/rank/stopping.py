@@ -145,7 +145,7 @@ class Stopping:
                 self._halt(frame, reason)
                 self._show_or_serve(engine, frame, name, interact)
             elif goes_on and engine is not None and self._rank.debuggers.is_log_watched(name):
-                stops.begin_unreported(frame)
+                stops.arrive(frame, "breakpoint", is_unreported=True)
                 self.frame = frame
                 self._show_or_serve(engine, frame, name, interact)
             else:

@@ -220,7 +220,7 @@ class ProgramThread(NamedTuple):
     object: Any
 
 
-def program_threads(halted: int | None = None) -> list[ProgramThread]:
+def program_threads(halted: int | None) -> list[ProgramThread]:
     """Return at most MAX_THREADS threads, the main one first, then the thread ``halted``."""
     main = threading.main_thread().ident
     frames = all_frames()

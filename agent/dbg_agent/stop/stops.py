@@ -206,43 +206,36 @@ class Stops:
 
     # --------------------------------------------------------------------------------------- in the stopping thread
 
-    def arrive(self, frame: FrameType, reason: str, detail: str = "") -> None:
+    def arrive(self, frame: FrameType, reason: str, detail: str = "", *, is_unreported: bool = False) -> None:
         """Wait until it is the calling thread's turn, then make this place the current stop.
 
-        Raise ProgramRaised with an exception of a signal handler of the program.
+        With ``is_unreported`` the stop is in the session before, and nothing is reported. Raise ProgramRaised with an
+        exception of a signal handler of the program.
         """
         with self._turn:
             self._queued += 1
-        self._changed()
-        try:
-            self._take_turn(frame, reason, detail)
-            self._watch_thread_end()
+        if not is_unreported:
             self._changed()
-            place = self._reported.place
-            logger.info("stop %d, %s, begins at %s:%d", self._number, reason, place.file, place.line)
-        except BaseException:
-            self._leave_turn()
-            raise
-
-    def begin_unreported(self, frame: FrameType) -> None:
-        """Make this place the current stop like :meth:`arrive`, in the session before, and report nothing."""
-        with self._turn:
-            self._queued += 1
         try:
-            self._take_turn(frame, "breakpoint", "", is_unreported=True)
+            self._take_turn(frame, reason, detail, is_unreported=is_unreported)
             self._watch_thread_end()
+            if not is_unreported:
+                self._changed()
+                place = self._reported.place
+                logger.info("stop %d, %s, begins at %s:%d", self._number, reason, place.file, place.line)
         except BaseException:
-            self._leave_turn()
+            if self.is_mine():
+                self.end()
             raise
 
     def start_reporting(self) -> None:
-        """Report the stop that :meth:`begin_unreported` has begun, and count it as an ordinary one from here on."""
+        """Report the stop that began unreported, and count it as an ordinary one from here on."""
         with self._turn:
             self._is_unreported = False
             self._reported.since = time.monotonic()
         self._changed()
 
-    def _take_turn(self, frame: FrameType, reason: str, detail: str, *, is_unreported: bool = False) -> None:
+    def _take_turn(self, frame: FrameType, reason: str, detail: str, *, is_unreported: bool) -> None:
         try:
             with self._turn:
                 try:
@@ -271,19 +264,6 @@ class Stops:
         finally:
             with self._turn:
                 self._queued -= 1
-
-    def _leave_turn(self) -> None:
-        """Give back this thread's turn, if it has it, after an exception such as that of a signal handler."""
-        if not self.is_mine():
-            return
-        with self._turn:
-            if self._phase is not StopPhase.NONE:
-                self._phase = move_stop(self._phase, StopEvent.ENDS)
-            self._owner = self._reported.frame = None
-            self._session = None
-            self._is_unreported = False
-            self._turn.notify()
-        self._changed()
 
     def open_session(self, engine: str, rows: int, columns: int) -> SessionInfo:
         """Note that a debugger opens on the stop; return its session."""
@@ -370,9 +350,10 @@ class Stops:
     def end(self) -> None:
         """End the current stop, if it is not over, and give the next thread its turn."""
         with self._turn:
-            if self._phase is StopPhase.NONE:
+            if self._phase is not StopPhase.NONE:
+                self._phase = move_stop(self._phase, StopEvent.ENDS)
+            elif not self.is_mine():  # as if a signal handler has raised just when it became this thread's turn
                 return
-            self._phase = move_stop(self._phase, StopEvent.ENDS)
             self._owner = self._reported.frame = None
             if self._session is not None:
                 self.session_before = self._session

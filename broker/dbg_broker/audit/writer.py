@@ -18,10 +18,11 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from dbg_broker.audit.entries import Entry, What, encode_entry
+from dbg_broker.audit.entries import encode_entry
 from dbg_broker.quotas import LruMap, TokenBucket
 from dbg_broker.timers import Timers
 from dbg_dial.kernel import user_name
+from dbg_wire.records.audit import Entry, What
 
 AUDIT_FILE = "audit.jsonl"
 

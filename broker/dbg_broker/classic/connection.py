@@ -11,7 +11,6 @@ import heapq
 import logging
 import os
 import typing
-from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
@@ -134,7 +133,6 @@ class ClassicConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._incoming = bytearray()
         self._silence: asyncio.TimerHandle | None = None
-        self._waiting: deque[Message | Input] = deque()
         self._waiting_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._is_closing = False
@@ -213,7 +211,7 @@ class ClassicConnection(asyncio.Protocol):
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Take a message to an agent; the session answers in a later turn of the event loop, as an agent does."""
-        self._later(message)
+        self._owner.loop.call_soon(self._receive, message)
         return True
 
     def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
@@ -234,7 +232,7 @@ class ClassicConnection(asyncio.Protocol):
         if not isinstance(keys, Input) or held + self._waiting_bytes + len(keys.data) > limits.MAX_INPUT_PENDING:
             return False
         self._waiting_bytes += len(keys.data)
-        self._later(keys)
+        self._owner.loop.call_soon(self._receive, keys)
         return True
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
@@ -310,24 +308,17 @@ class ClassicConnection(asyncio.Protocol):
         self.refuse(answer)
         return False
 
-    def _later(self, item: Message | Input) -> None:
-        if not self._waiting:
-            self._owner.loop.call_soon(self._receive_waiting)
-        self._waiting.append(item)
-
-    def _receive_waiting(self) -> None:
+    def _receive(self, item: Message | Input) -> None:
+        if self._is_closing:
+            return
         try:
-            while self._waiting:
-                item = self._waiting[0]
-                now = self._owner.loop.time()
-                if isinstance(item, Input):
-                    self._waiting_bytes -= len(item.data)
-                    self.do(self.session.keys(item, now))
-                else:
-                    self.do(self.session.message(item, now))
-                self._waiting.popleft()
+            now = self._owner.loop.time()
+            if isinstance(item, Input):
+                self._waiting_bytes -= len(item.data)
+                self.do(self.session.keys(item, now))
+            else:
+                self.do(self.session.message(item, now))
         except Exception:
-            self._waiting.clear()
             logger.exception("the classic connection from %s is closed after an error of the broker", self.peer)
             self.abort()
 

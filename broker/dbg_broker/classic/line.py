@@ -6,8 +6,8 @@ import codecs
 import re
 
 from dbg_broker.classic.session import NOWHERE, QUIET_SECONDS, SESSION, ClassicSession, SessionOutput, Write
-from dbg_wire.codec import Output
-from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
+from dbg_wire.codec import Output, SessionLog
+from dbg_wire.limits import MAX_DATA_BYTES
 from dbg_wire.messages import Message, PromptInfo, PromptState, Replay, Replied, Reply, Report
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
@@ -22,27 +22,6 @@ _BLOCKS = (PromptState.INTERACT, PromptState.MORE)
 _PLACE = re.compile(r"^> (?P<file>.+)\((?P<line>[0-9]{1,9})\)(?P<function>[^\s()]{1,200})\(\)", re.MULTILINE)
 
 
-class StockLog:
-    """The last MAX_LOG bytes of a session, by offset."""
-
-    def __init__(self) -> None:
-        self._kept = bytearray()
-        self.end = 0
-
-    def append(self, data: bytes) -> None:
-        """Add bytes at the end, and drop the oldest."""
-        self._kept += data
-        self.end += len(data)
-        if len(self._kept) > MAX_LOG:
-            del self._kept[: len(self._kept) - MAX_LOG]
-
-    def since(self, offset: int) -> tuple[int, bytes]:
-        """Return the offset at which the bytes kept from ``offset`` on begin, and these bytes."""
-        start = self.end - len(self._kept)
-        begin = min(max(offset, start), self.end)
-        return begin, bytes(self._kept[begin - start :])
-
-
 class LineSession(ClassicSession):
     """Session that turns what a stock pdb writes into a log and prompts, and replies into lines for pdb."""
 
@@ -54,7 +33,7 @@ class LineSession(ClassicSession):
         super().__init__(now)
         self._running = True
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._log = StockLog()
+        self._log = SessionLog()
         self._tail = ""
         self._number = 0
         self._prompt: PromptInfo | None = None

@@ -90,7 +90,6 @@ class RankSnapshot:
 
     def __init__(self, rank: RankRecord) -> None:
         self.rank = rank
-        self._state = rank.state
         self._stop = rank.report.stop if rank.state is not RankState.EXITED else None
 
     @property

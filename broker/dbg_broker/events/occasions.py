@@ -45,7 +45,6 @@ class _Told:
     """What was told of one run, and what is gathered."""
 
     has_stopped: bool = False
-    crashed: set[str] = field(default_factory=set)
     gathered: dict[EventKind, dict[str, RankSnapshot]] = field(default_factory=dict)
     last: dict[EventKind, float] = field(default_factory=dict)
 
@@ -59,6 +58,8 @@ class Occasions:
         self._runs: LruMap[RunName, _Told] = LruMap(MAX_RUNS)
         self._leases: dict[str, int] = {}
         """The stop of each rank whose lease was told to end."""
+        self._crashed: set[str] = set()
+        """The ranks whose crash was told, as long as they are listed."""
         self.broker = ""
         """This broker's name in a cluster; empty without one."""
         self.speaks_for: Callable[[str], bool] = lambda _run: True
@@ -70,16 +71,17 @@ class Occasions:
         stop = rank.report.stop
         if rank.state is RankState.STOPPED and stop is not None:
             if stop.reason == CRASH:
-                self._crashed(rank)
+                self._note_crash(rank)
             elif stop.reason != BREAK_IN:
                 self._stopped(rank)
         elif rank.state is RankState.EXITED and has_failed(rank):
-            self._crashed(rank)
+            self._note_crash(rank)
         self._check_lease(rank)
 
     def forget(self, key: str) -> None:
         """Forget a rank that is no longer listed."""
         self._leases.pop(key, None)
+        self._crashed.discard(key)
 
     def hang(self, message: Hang, says: str = "") -> None:
         """Take in a verdict of ``why``, told by ``says``; empty for the user."""
@@ -98,11 +100,10 @@ class Occasions:
         if not told.has_stopped:
             self._gather(EventKind.STOP, rank, told)
 
-    def _crashed(self, rank: RankRecord) -> None:
-        told = self._of(rank)
-        if rank.key not in told.crashed:
-            told.crashed.add(rank.key)
-            self._gather(EventKind.CRASH, rank, told)
+    def _note_crash(self, rank: RankRecord) -> None:
+        if rank.key not in self._crashed:
+            self._crashed.add(rank.key)
+            self._gather(EventKind.CRASH, rank, self._of(rank))
 
     def _check_lease(self, rank: RankRecord) -> None:
         stop = rank.report.stop

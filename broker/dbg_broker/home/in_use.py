@@ -69,19 +69,18 @@ class BrokerUsers:
             os.close(descriptor)
 
     def _open(self) -> None:
-        try:
+        descriptor = None
+        with contextlib.suppress(OSError):
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            # No run can take hold any more, and the old descriptor would stay readable for ever.
-            self.close()
-            return
-        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            return
+            if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                os.close(descriptor)
+                descriptor = None
         # The new descriptor is opened before the old one is closed: a run that comes in between must find a reader.
+        # Without a new one no run can take hold any more, and the old one would stay readable for ever.
         self.close()
         self._descriptor = descriptor
-        self._loop.add_reader(descriptor, self._poll)
+        if descriptor is not None:
+            self._loop.add_reader(descriptor, self._poll)
 
     def _poll(self) -> None:
         before = self._held

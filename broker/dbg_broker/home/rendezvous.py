@@ -7,8 +7,8 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
-from types import TracebackType
 
 from dbg_broker.home.private_files import read_private, write_private
 from dbg_dial.find import DRIVER_FILE
@@ -59,45 +59,24 @@ def remove_rendezvous(home: Path, *, pid: int, host: str) -> bool:
     return True
 
 
-class HomeLock:
-    """Lock of the home for one broker until :meth:`release`, or until the process ends.
+def lock(home: Path) -> FileIO | None:
+    """Take the lock of the home's one broker without waiting, until this file or process ends; None if another has it.
 
-    ``certain`` is False where the file system has no locks: another broker may then serve here as well.
+    Where the file system has no locks, another broker may serve here as well. Removing the file would let two brokers
+    hold it. Raise BadSecretFile if it can't be made.
     """
-
-    def __init__(self, descriptor: int, *, certain: bool) -> None:
-        self._descriptor: int | None = descriptor
-        self.certain = certain
-
-    def release(self) -> None:
-        """Let other brokers serve; a second call does nothing. Removing the file would let two brokers hold it."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def __enter__(self) -> HomeLock:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
-
-
-def lock(home: Path) -> HomeLock | None:
-    """Take the home's lock without waiting; None if another broker has it. Raise BadSecretFile if it can't be made."""
     path = home / LOCK_FILE
-    descriptor = _open_lock(path)
+    held = FileIO(_open_lock(path))
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in NO_LOCKS_HERE:
-            return HomeLock(descriptor, certain=False)
-        os.close(descriptor)
+            return held
+        held.close()
         if error.errno in _HELD_BY_OTHER:
             return None
         raise _cant_lock(path, error) from error
-    return HomeLock(descriptor, certain=True)
+    return held
 
 
 @contextlib.contextmanager

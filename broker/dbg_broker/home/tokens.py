@@ -149,7 +149,7 @@ class Tokens:
     def still_know(self, bearer: Bearer) -> bool:
         """Tell whether the token of somebody who is connected is still one of these; who has none keeps the place."""
         if not bearer.digest:
-            # Another broker, or a stock debugger.
+            # A stock debugger.
             return True
         if bearer.name:
             return any(hmac.compare_digest(one.bearer.digest, bearer.digest) for one in self.issued.tokens)
@@ -325,8 +325,7 @@ def _load_token(path: Path) -> str:
 
 def write_job_token(home: Path, job: str, token: str) -> Path:
     """Write the token of a job, and return its file; those of jobs that are over are removed. Raise BadSecretFile."""
-    directory = home / JOB_TOKENS_DIRECTORY
-    make_private_directory(directory)
+    directory = _directory(home / JOB_TOKENS_DIRECTORY)
     path = directory / job
     write_private(path, token + "\n")
     others = sorted((file for file in directory.iterdir() if file != path), key=_order)

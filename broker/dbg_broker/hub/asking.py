@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from dbg_broker.audit.entries import What, text_of
+from dbg_broker.audit.entries import text_of
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import departures, guards, notices
 from dbg_broker.hub.links import TerminalLink
@@ -28,6 +28,7 @@ from dbg_wire.messages import (
     RankAnswer,
     RefusalCode,
 )
+from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState, signal_name
 
 MAX_QUESTIONS = 16
@@ -177,8 +178,7 @@ def _glance(hub: Hub, key: str, ask: Ask) -> None:
     known = hub.ranks.glances.known(key, ask, hub.timers.clock())
     if known is not None:
         finished = hub.ranks.questions.answer(key, ask.request, known)
-        if finished is not None:
-            hub.deliver(finished)
+        hub.deliver(finished)
         return
     wait = hub.ranks.glances.seconds_until_ask(key, ask, hub.timers.clock())
     if wait is not None:

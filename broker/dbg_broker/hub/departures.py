@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from dbg_broker.audit.entries import What
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connections import Channel
@@ -14,6 +13,7 @@ from dbg_broker.ranks.liveness import is_dead
 from dbg_broker.ranks.questions import passed_on
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import GUARD_ACTIONS, Answer, Ask, Kind, Probe, RankAnswer, RefusalCode
+from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
@@ -125,8 +125,7 @@ def settle(hub: Hub, key: str, answer: Answer) -> None:
     for number in hub.ranks.glances.answered(key, answer.request, body, hub.timers.clock()):
         finished = hub.ranks.questions.answer(key, number, body)
         bound_answers(hub)
-        if finished is not None:
-            hub.deliver(finished)
+        hub.deliver(finished)
 
 
 def bound_answers(hub: Hub) -> None:
@@ -169,8 +168,7 @@ def _rank_left(hub: Hub, link: RankLink) -> None:
     hub.ranks.left(rank.key)
     mark_disconnected(hub, rank)
     ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"
-    for finished in hub.ranks.questions.rank_ended(rank.key, ended, hub.ranks.given_to_guard(rank.key)):
-        hub.deliver(finished)
+    hub.deliver(*hub.ranks.questions.rank_ended(rank.key, ended, hub.ranks.given_to_guard(rank.key)))
     logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
 
@@ -210,9 +208,8 @@ def _terminal_left(hub: Hub, link: TerminalLink) -> None:
     if link.name is not None and not link.broker:
         hub.journal.note(link, What.LEAVE, [seat] if seat else [])
     hub.terminals.watchers.pop(link.number, None)
-    hub.terminals.log_listeners.set(link.number, wants=False)
-    for finished in hub.ranks.questions.drop_client(link.number):
-        hub.deliver(finished)
+    hub.set_listener(link.number, wants=False)
+    hub.deliver(*hub.ranks.questions.drop_client(link.number))
     hub.carry_out(hub.terminals.seats.leave(link.number))
     if hub.cluster is not None:
         hub.cluster.legs.terminal_left(link)

@@ -121,8 +121,7 @@ def _replace(hub: Hub, former: RankLink, key: str) -> None:
     """Close a rank's former connection after a newer one took over; its open questions stay without an answer."""
     former.rank = None
     former.connection.close(CloseCode.REPLACED, "a newer connection of this rank took over")
-    for finished in hub.ranks.questions.rank_ended(key, "it connected anew", hub.ranks.given_to_guard(key)):
-        hub.deliver(finished)
+    hub.deliver(*hub.ranks.questions.rank_ended(key, "it connected anew", hub.ranks.given_to_guard(key)))
 
 
 def _heard(hub: Hub, rank: RankRecord) -> None:
@@ -181,8 +180,7 @@ def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
     if message.frames or message.detail:
         hub.ranks.registry.last_words(rank, message.frames, message.detail)
     hub.ranks.liveness.probes.remove(rank.key)
-    for finished in hub.ranks.questions.rank_ended(rank.key, "the process has ended"):
-        hub.deliver(finished)
+    hub.deliver(*hub.ranks.questions.rank_ended(rank.key, "the process has ended"))
     hub.rank_changed(rank)
     departures.note_failure(hub, rank)
 

@@ -6,9 +6,9 @@ With a watcher's token a terminal can look and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from dbg_broker.audit.entries import What
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import asking, departures
 from dbg_broker.hub.asking import with_status
@@ -41,6 +41,7 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
+from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import fitted
 
@@ -67,36 +68,47 @@ def _pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt
 
     The message is lost if the rank is lost: the terminal gets a new seat when the rank is back, and sends it again.
     """
-    verdict = hub.terminals.seats.judge_input(link.number, message.generation)
+    key = _typed_at(hub, link, message.generation, partial(refuse, link.connection, RefusalCode.NOT_DRIVING))
+    if key is None:
+        return
+    if isinstance(message, Interrupt):
+        hub.journal.note(link, What.INTERRUPT, [key])
+    elif isinstance(message, Reply) and hub.journal.audits_input:
+        hub.journal.note(link, What.INPUT, [key], text=message.text)
+    if isinstance(message, Reply):
+        hub.journal.recorded.typed(key, f"{message.text}\r".encode("utf-8", "replace"))
+    hub.ranks.send(key, message)
+
+
+def _typed_at(hub: Hub, link: TerminalLink, generation: int, stale: Callable[[str], None]) -> str | None:
+    """Return the rank at which a terminal types; None if what it has typed is not for a rank, and it is told why.
+
+    ``stale`` tells why not of what was typed for an earlier turn. Nothing is told of what is withheld, as the rank may
+    be another broker's by now: the terminal keeps that.
+    """
+    verdict = hub.terminals.seats.judge_input(link.number, generation)
     viewer = hub.terminals.seats.viewer(link.number)
     if verdict is InputVerdict.NOT_ATTACHED or viewer is None:
-        refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
+        _refuse_not_attached(link)
     elif verdict is InputVerdict.NOT_DRIVING:
         text = "another terminal types at this rank; take the keyboard first"
         refuse(link.connection, RefusalCode.NOT_DRIVING, text)
     elif verdict is InputVerdict.STALE:
-        text = "it was typed for an earlier turn at the keyboard"
-        refuse(link.connection, RefusalCode.NOT_DRIVING, text)
-    elif not _is_withheld(hub, link):
-        if isinstance(message, Interrupt):
-            hub.journal.note(link, What.INTERRUPT, [viewer.key])
-        elif isinstance(message, Reply) and hub.journal.audits_input:
-            hub.journal.note(link, What.INPUT, [viewer.key], text=message.text)
-        if isinstance(message, Reply):
-            hub.journal.recorded.typed(viewer.key, f"{message.text}\r".encode("utf-8", "replace"))
-        hub.ranks.send(viewer.key, message)
+        stale("it was typed for an earlier turn at the keyboard")
+    elif hub.cluster is None or not hub.cluster.withholds(viewer.key, link.number):
+        return viewer.key
+    return None
 
 
 def _replay(hub: Hub, link: TerminalLink, message: Replay) -> None:
     """Ask the rank for its log for a terminal that sits there; the log goes to all terminals there."""
-    viewer = hub.terminals.seats.viewer(link.number)
-    if viewer is None:
-        refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
+    rank = _rank_of(hub, link)
+    if rank is None:
         return
     seconds = link.rate.spend(REPLAY_COST, hub.timers.clock())
     if seconds > 0:
         link.connection.rest(seconds)
-    hub.ranks.send(viewer.key, message)
+    hub.ranks.send(rank.key, message)
 
 
 def _verdict(hub: Hub, link: TerminalLink, message: Hang) -> None:
@@ -129,18 +141,11 @@ def receive_input(hub: Hub, link: TerminalLink, data: bytes) -> None:
     if link.role is Role.WATCHER:
         refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
         return
-    if hub.cluster is not None and hub.cluster.legs.pass_on_keys(link, data):
+    if hub.cluster is not None and hub.cluster.legs.pass_on(link, data):
         return
-    verdict = hub.terminals.seats.judge_input(link.number, keys.generation)
-    if verdict is InputVerdict.NOT_ATTACHED:
-        _refuse_not_attached(hub, link)
-    elif verdict is InputVerdict.NOT_DRIVING:
-        text = "another terminal types at this rank; take the keyboard first"
-        refuse(link.connection, RefusalCode.NOT_DRIVING, text)
-    elif verdict is InputVerdict.STALE:
-        _discard(hub, link, keys, "it was typed for an earlier turn at the keyboard")
-    else:
-        _relay(hub, link, keys, data)
+    key = _typed_at(hub, link, keys.generation, partial(_discard, link, keys))
+    if key is not None:
+        _relay(hub, link, key, keys, data)
 
 
 def _may_watcher(message: Message) -> bool:
@@ -151,32 +156,22 @@ def _may_watcher(message: Message) -> bool:
     return not isinstance(message, (Take, Dial, *FOR_DRIVERS))
 
 
-def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
-    viewer = hub.terminals.seats.viewer(link.number)
-    rank_link = hub.ranks.links.get(viewer.key) if viewer else None
+def _relay(hub: Hub, link: TerminalLink, key: str, keys: Input, data: bytes) -> None:
+    rank_link = hub.ranks.links.get(key)
     if rank_link is None:
         # A lost rank may come back: the terminal keeps keys that aren't settled, and its new seat tells it what to do.
         return
-    if _is_withheld(hub, link):
-        return
-    if hub.journal.audits_input and viewer is not None:
-        hub.journal.note(link, What.INPUT, [viewer.key], text=keys.data.decode("utf-8", "backslashreplace"))
+    if hub.journal.audits_input:
+        hub.journal.note(link, What.INPUT, [key], text=keys.data.decode("utf-8", "backslashreplace"))
     hub.connections.times.key_is_passed_on()
     if rank_link.connection.send_data(data, CONTROL_RESERVE):
-        if viewer is not None:
-            hub.journal.recorded.typed(viewer.key, keys.data)
+        hub.journal.recorded.typed(key, keys.data)
         hub.connections.meters.bytes_to_ranks += len(keys.data)
     else:
-        _discard(hub, link, keys, "the rank does not read")
+        _discard(link, keys, "the rank does not read")
 
 
-def _is_withheld(hub: Hub, link: TerminalLink) -> bool:
-    """Tell whether what a terminal types can't be passed on, as its rank may be another broker's by now."""
-    viewer = hub.terminals.seats.viewer(link.number)
-    return hub.cluster is not None and viewer is not None and hub.cluster.withholds(viewer.key, link.number)
-
-
-def _discard(hub: Hub, link: TerminalLink, keys: Input, reason: str) -> None:
+def _discard(link: TerminalLink, keys: Input, reason: str) -> None:
     count = len(keys.data)
     message = fitted(Discarded, generation=keys.generation, offset=keys.offset + count, count=count, reason=reason)
     link.connection.send_message(message)
@@ -196,9 +191,7 @@ def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
     # A page leaves out what the terminal may not see.
     link.changes.subscribe(keys, once=message.once, fold=message.fold)
     hub.terminals.listing.supply(link)
-    hub.terminals.log_listeners.set(link.number, wants=message.logs)
-    if hub.cluster is not None:
-        hub.cluster.legs.log_texts.ask()
+    hub.set_listener(link.number, wants=message.logs)
 
 
 def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
@@ -280,11 +273,11 @@ def _rank_of(hub: Hub, link: TerminalLink) -> RankRecord | None:
     viewer = hub.terminals.seats.viewer(link.number)
     rank = hub.ranks.registry.find(viewer.key) if viewer else None
     if rank is None:
-        _refuse_not_attached(hub, link)
+        _refuse_not_attached(link)
     return rank
 
 
-def _refuse_not_attached(hub: Hub, link: TerminalLink) -> None:
+def _refuse_not_attached(link: TerminalLink) -> None:
     refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
 
 

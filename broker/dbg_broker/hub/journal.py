@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dbg_broker.audit.entries import Entry, What, shown_ranks
+from dbg_broker.audit.entries import shown_ranks
 from dbg_broker.events.occasions import Occasions
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.net import tcp
@@ -20,6 +20,7 @@ from dbg_broker.recording.recorder import Recorder
 from dbg_broker.terminals.seats import Seats
 from dbg_broker.timers import Timers
 from dbg_wire.messages import Notice
+from dbg_wire.records.audit import Entry, What
 
 REFUSALS_SECONDS = 10.0
 """Seconds in which refusals of one address are one entry: a flood of them must not drive the other entries out."""

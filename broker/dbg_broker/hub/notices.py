@@ -10,7 +10,6 @@ from functools import partial
 
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
-from dbg_broker.hub.terminals import Terminals
 from dbg_broker.net import tcp
 from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.net.websocket import pack_message
@@ -86,24 +85,29 @@ def send_log(hub: Hub, rank: RankRecord, notice: Notice) -> None:
         frame = pack_message(notice)
         for number in seated:
             hub.terminals.links[number].connection.send_control(frame)
-    if hub.terminals.log_listeners.behind:
+    if hub.terminals.log_listeners.behind or _listening_elsewhere(hub, rank):
         text = notice.text
         _send_to_listeners(hub, rank, text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…")
 
 
-def pass_log_on(hub: Hub, logged: Logged) -> None:
+def pass_log_on(hub: Hub, key: str, text: str, left_out: int) -> None:
     """Send the text of a log point at another broker's rank to the clients that ask for such texts."""
-    rank = hub.ranks.registry.find(logged.key)
+    rank = hub.ranks.registry.find(key)
     if rank is not None and hub.terminals.log_listeners.behind:
-        _send_to_listeners(hub, rank, logged.text, logged.left_out)
+        _send_to_listeners(hub, rank, text, left_out)
+
+
+def _listening_elsewhere(hub: Hub, rank: RankRecord) -> int:
+    """Return how many other brokers are told the texts of a rank: none of those of another broker's rank."""
+    return 0 if hub.cluster is None or rank.owner else len(hub.cluster.members.listening())
 
 
 def _send_to_listeners(hub: Hub, rank: RankRecord, text: str, left_out: int = 0) -> None:
     now = hub.timers.clock()
     pace = hub.terminals.log_listeners.pace(rank.identity.job, now)
     pace.missed(left_out)
-    if hub.terminals.log_listeners.may_send(pace, now):
-        _send(hub.terminals, rank.key, text, pace.left_out())
+    if hub.terminals.log_listeners.may_send(pace, now, _listening_elsewhere(hub, rank)):
+        _send(hub, rank.key, text, pace.left_out())
         return
     hub.connections.meters.budgets.hit(Payer.RANK, Budget.LOGS)
     if pace.leave_out(rank.key, text):
@@ -112,10 +116,13 @@ def _send_to_listeners(hub: Hub, rank: RankRecord, text: str, left_out: int = 0)
 
 def _send_last(hub: Hub, pace: LogPace) -> None:
     if (last := pace.last()) is not None:
-        _send(hub.terminals, last.key, last.text, last.before)
+        _send(hub, last.key, last.text, last.before)
 
 
-def _send(terminals: Terminals, key: str, text: str, left_out: int) -> None:
+def _send(hub: Hub, key: str, text: str, left_out: int) -> None:
+    terminals, rank = hub.terminals, hub.ranks.registry.find(key)
+    if hub.cluster is not None and rank is not None and not rank.owner:
+        hub.cluster.logged(key, text, left_out)
     behind = terminals.log_listeners.behind
     for number, missed in tuple(behind.items()):
         link = terminals.links.get(number)

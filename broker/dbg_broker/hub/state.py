@@ -163,6 +163,13 @@ class Hub:
                 self.welcome(link.connection, rank.address, rank.child)
             self.terminals.listing.changed(rank.key)
 
+    def set_listener(self, number: int, *, wants: bool) -> None:
+        """Note whether a terminal wants the texts of log points from now on."""
+        listeners = self.terminals.log_listeners
+        listeners.set(number, wants=wants)
+        if self.cluster is not None:
+            self.cluster.listens(logs=bool(listeners.behind))
+
     def missed_output(self, link: TerminalLink) -> None:
         """Have a terminal that has missed output, and can take some now, see what is on the screen of its rank."""
         viewer = self.terminals.seats.viewer(link.number)
@@ -207,26 +214,23 @@ class Hub:
         """Probe a rank more often while a terminal looks at it."""
         self.ranks.liveness.probes.attend(key, self.terminals.seats.is_attended(key), self.timers.clock())
 
-    def deliver(self, finished: Finished) -> None:
-        """Send the answers to a question to the terminal that asked, as it can take them."""
-        link = self.terminals.links.get(finished.client)
-        if link is not None:
-            link.answers.append(Unread(finished, finished.pages()))
-            self.terminals.listing.supply(link)
-        self.connections.turns.begin(self._ended(finished), NOBODY if link is None else link.account)
+    def deliver(self, *ended: Finished | None) -> None:
+        """Send the answers to questions that have ended to the terminals that asked, as these can take them."""
+        for finished in filter(None, ended):
+            link = self.terminals.links.get(finished.client)
+            if link is not None:
+                link.answers.append(Unread(finished, finished.pages()))
+                self.terminals.listing.supply(link)
+            self.connections.turns.begin(self._ended(finished), NOBODY if link is None else link.account)
 
     def settle(self, number: int, answer: RankAnswer) -> None:
         """Answer an open question for a rank that is waited for, as the broker knows the answer itself."""
         if self.ranks.questions.waits_for(number, answer.key):
-            self._deliver_if_any(self.ranks.questions.answer_for_rank(number, answer))
+            self.deliver(self.ranks.questions.answer_for_rank(number, answer))
 
     def end_question(self, number: int) -> None:
         """End a question that may be open, with the ranks that have not answered named as silent."""
-        self._deliver_if_any(self.ranks.questions.finish(number))
-
-    def _deliver_if_any(self, finished: Finished | None) -> None:
-        if finished is not None:
-            self.deliver(finished)
+        self.deliver(self.ranks.questions.finish(number))
 
     def _ended(self, finished: Finished) -> Iterator[None]:
         """Note for all ranks of a question that it has ended."""

@@ -38,19 +38,44 @@ ACK_CHECK_SECONDS = 5.0
 """Seconds between two looks at whether the hosts of silent ranks are still there."""
 
 
-class Silences:
-    """Regular looks at the hosts of a hub's ranks, and at its terminals."""
+PROBE = Probe()
+PROBE_FRAME = pack_message(PROBE)
+
+
+class Sweeper:
+    """The sweep of a hub."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._looked_at = hub.timers.clock()
-        self._looked_for = self._looked_at
+        self._ack_check_at = self._looked_at = self._swept = hub.timers.clock()
         self._round: Iterator[str] = iter(())
 
-    def poll(self, now: float) -> None:
-        """Look at the connections that are due."""
-        absent = now - self._looked_for >= ABSENCE_SECONDS
-        self._looked_for = now
+    def sweep(self, now: float) -> None:
+        """Do what is due now."""
+        self._probe(now)
+        self._look(now)
+        self._check_silent(now)
+        departures.check_deaths(self._hub, now)
+        self._drop_stalled(now)
+        for key in self._hub.ranks.registry.expire(now):
+            departures.forget(self._hub, key)
+        if self._hub.cluster is not None:
+            self._hub.cluster.sweep(now)
+
+    def _probe(self, now: float) -> None:
+        hub = self._hub
+        due = hub.ranks.liveness.probes.due(now)
+        for key in due.probe:
+            hub.ranks.send_packed(key, PROBE, PROBE_FRAME, "probe")
+        for key in due.silent:
+            rank = hub.ranks.registry.find(key)
+            if rank is not None:
+                departures.fell_silent(hub, rank)
+
+    def _look(self, now: float) -> None:
+        """Look at the hosts of ranks, and at terminals, that are due."""
+        absent = now - self._swept >= ABSENCE_SECONDS
+        self._swept = now
         looks = self._poll_ranks(now, LOOKS_AT_ONCE)
         if looks < LOOKS_AT_ONCE and now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
@@ -96,41 +121,6 @@ class Silences:
             key = self._hub.terminals.seats.note_silence(link.number, unheard >= limits.SILENT_SECONDS)
             if key is not None:
                 self._hub.terminals.listing.changed(key)
-
-
-PROBE = Probe()
-PROBE_FRAME = pack_message(PROBE)
-
-
-class Sweeper:
-    """The sweep of a hub."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-        self._ack_check_at = hub.timers.clock()
-        self._silences = Silences(hub)
-
-    def sweep(self, now: float) -> None:
-        """Do what is due now."""
-        self._probe(now)
-        self._silences.poll(now)
-        self._check_silent(now)
-        departures.check_deaths(self._hub, now)
-        self._drop_stalled(now)
-        for key in self._hub.ranks.registry.expire(now):
-            departures.forget(self._hub, key)
-        if self._hub.cluster is not None:
-            self._hub.cluster.sweep(now)
-
-    def _probe(self, now: float) -> None:
-        hub = self._hub
-        due = hub.ranks.liveness.probes.due(now)
-        for key in due.probe:
-            hub.ranks.send_packed(key, PROBE, PROBE_FRAME, "probe")
-        for key in due.silent:
-            rank = hub.ranks.registry.find(key)
-            if rank is not None:
-                departures.fell_silent(hub, rank)
 
     def _check_silent(self, now: float) -> None:
         """End the connections of silent ranks whose hosts are silent, too: the host of a suspended process answers."""

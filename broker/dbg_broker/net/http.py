@@ -137,11 +137,9 @@ def may_reload(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | Non
     It does nothing but what a start of the broker does, so the token of any driver is enough.
     """
     bearer = known_bearer(upgrade, tokens, now)
-    if isinstance(bearer, HttpAnswer):
-        return bearer
-    if bearer.role is not Role.DRIVER or bearer.job is not None:
+    if isinstance(bearer, Bearer) and (bearer.role is not Role.DRIVER or bearer.job is not None):
         return HttpAnswer(403, f"{bearer.shown} may not have the tokens read anew\n")
-    return None
+    return bearer if isinstance(bearer, HttpAnswer) else None
 
 
 def may_see_figures(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | None:
@@ -150,11 +148,9 @@ def may_see_figures(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer 
     They tell when somebody types, so that they are for terminals that may see all jobs.
     """
     bearer = known_bearer(upgrade, tokens, now)
-    if isinstance(bearer, HttpAnswer):
-        return bearer
-    if bearer.role is Role.RANK or bearer.job is not None:
+    if isinstance(bearer, Bearer) and (bearer.role is Role.RANK or bearer.job is not None):
         return HttpAnswer(403, f"{bearer.shown} may not see the figures of all jobs; leave the token out\n")
-    return None
+    return bearer if isinstance(bearer, HttpAnswer) else None
 
 
 def _full(role: Role, connected: Connected, capacity: Capacity) -> str:

@@ -17,9 +17,11 @@ import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from dbg_broker.timers import Timers
+
+T = TypeVar("T")
 
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Upper bounds in seconds of a histogram's classes; 0.05 is the promise to keys, and the others show how far it is."""
@@ -40,6 +42,26 @@ WHOLE_AT_LATEST_SECONDS = 6 * 3600.0
 
 NEVER = 1_000_000
 """Collections of young objects after which Python itself would begin one of all."""
+
+
+class Tasks:
+    """Tasks that nobody waits for: kept until they are done, and cancelled together."""
+
+    def __init__(self) -> None:
+        self._open: set[asyncio.Task[Any]] = set()
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Have something done in the running loop."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+        return task
+
+    def cancel(self) -> asyncio.Future[list[Any]]:
+        """Cancel all; what is returned is done when they have ended."""
+        for task in self._open:
+            task.cancel()
+        return asyncio.gather(*self._open, return_exceptions=True)
 
 
 class Histogram:

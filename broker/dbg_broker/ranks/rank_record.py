@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from dbg_broker.ranks.memory import weight
 from dbg_wire.errors import printable
 from dbg_wire.messages import Pulse, RankReport, Register
-from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.bounds import Age, FreeText, Integer, InvalidMessage
 from dbg_wire.records.ranks import (
     LIVE_STATES,
     NO_END,
@@ -38,26 +38,29 @@ FamilyName = tuple[str, str, str, int]
 
 @dataclass(slots=True)
 class RankEnd:
-    """How a rank has ended or is about to, as far as that is known: it becomes known in parts."""
+    """How a rank has ended or is about to, as far as that is known: it becomes known in parts.
 
-    at: float = 0.0
+    One broker tells another of it with ages in place of times, hence the bounds.
+    """
+
+    at: Age = 0.0
     """When it was lost or exited."""
-    left: float = 0.0
+    left: Age = 0.0
     """When its connection ended, or when it said goodbye."""
-    exit: int | None = None
+    exit: Integer | None = None
     died: bool = False
     """Whether its process was found gone without a goodbye."""
-    detail: str = ""
+    detail: FreeText = ""
     """What ended it, in a sentence."""
-    signal: int | None = None
+    signal: Integer | None = None
     """Which signal ends or ended it, as its guard says."""
-    status: int | None = None
+    status: Integer | None = None
     """With which status it ended by itself without a goodbye, as its guard says."""
-    core: str = ""
+    core: FreeText = ""
     """Where its core is, in words."""
-    cause: str = ""
+    cause: FreeText = ""
     """Who sent that signal, as the end of a sentence; empty if nobody knows."""
-    signal_told: str = ""
+    signal_told: FreeText = ""
     """What :attr:`detail` says of the signal, which may become known better."""
 
     def listed(self) -> ListedEnd:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_broker.recording.stop_cast import About, Ended, Happening, Marker, Missing, ScreenInfo, Shown, Typed, place_of
+from dbg_broker.recording.stop_cast import About, Happening, Marker, Missing, ScreenInfo, Shown, Typed, place_of
 from dbg_broker.recording.writer import Entry, Recording, RecordingWriter, new_recording
 from dbg_broker.timers import Timers
 from dbg_wire.messages import PromptInfo, StopInfo
@@ -92,18 +92,19 @@ class Recorder:
         """Take note of what a rank reports, and of its end."""
         stop, report = self._stops.get(rank.key), rank.report
         if rank.state is RankState.EXITED:
-            self._forget(rank.key, Ended(self._clock(), rank.end.exit))
+            how = "" if rank.end.exit is None else f" with {rank.end.exit}"
+            self._forget(rank.key, f"the process has ended{how}")
             return
         if report.stop is None:
             if stop is not None and not stop.is_over:
                 stop.is_over = True
-                self._put(stop, Marker(self._clock(), "the stop ended, and the rank goes on"))
+                self._mark(stop, "the stop ended, and the rank goes on")
             return
         if stop is None or stop.number != report.stop.number:
             self._forget(rank.key)
             stop = self._stops[rank.key] = _Stop(rank, report.stop.number)
         if rank.state is RankState.LOST:
-            self._put(stop, Marker(self._clock(), "the rank's connection is lost"))
+            self._mark(stop, "the rank's connection is lost")
         self._see(stop)
 
     def shown(self, key: str, frame: bytes) -> bool:
@@ -120,7 +121,7 @@ class Recorder:
                 return False
             self._begin(stop, stop.rank.report.stop)
             if offset:
-                self._put(stop, Marker(self._clock(), "this recording continues a session that was shown before"))
+                self._mark(stop, "this recording continues a session that was shown before")
                 # A screen's differences mean nothing without the screen before; a new session draws all of it.
                 self._want_repaint(key)
         # Its time is taken behind what stands before it in the recording: new files take time.
@@ -141,7 +142,7 @@ class Recorder:
             self._typing[key] = who
         stop = self._stops.get(key)
         if before != who and stop is not None and not stop.is_over:
-            self._put(stop, Marker(self._clock(), _who_types(who)))
+            self._mark(stop, _who_types(who))
 
     def forget(self, key: str) -> None:
         """End the recording of a rank that is no longer listed."""
@@ -150,11 +151,8 @@ class Recorder:
 
     def close(self) -> None:
         """End all recordings, and give the disk a second for what waits."""
-        for stop in self._stops.values():
-            if not stop.is_over:
-                self._put(stop, Marker(self._clock(), "the broker ends; the stop goes on"))
-        for key in tuple(self._stops):
-            self._forget(key)
+        for key, stop in tuple(self._stops.items()):
+            self._forget(key, "" if stop.is_over else "the broker ends; the stop goes on")
         self._hand_over()
         self.writer.close()
 
@@ -175,7 +173,7 @@ class Recorder:
         )
         self._see(stop)
         if who := self._typing.get(stop.rank.key):
-            self._put(stop, Marker(self._clock(), _who_types(who)))
+            self._mark(stop, _who_types(who))
 
     def _see(self, stop: _Stop) -> None:
         """Put how the debugger looks now, if that is news."""
@@ -187,6 +185,9 @@ class Recorder:
         if looks != before:
             stop.looks = looks
             self._put(stop, ScreenInfo(self._clock(), *looks))
+
+    def _mark(self, stop: _Stop, text: str) -> None:
+        self._put(stop, Marker(self._clock(), text))
 
     def _put(self, stop: _Stop, happening: Happening, size: int = 0) -> None:
         recording, cost = stop.recording, size + COST
@@ -233,12 +234,12 @@ class Recorder:
         if entries:
             self.writer.put(entries)
 
-    def _forget(self, key: str, ended: Ended | None = None) -> None:
+    def _forget(self, key: str, why: str = "") -> None:
         stop = self._stops.pop(key, None)
         if stop is None or stop.recording is None:
             return
-        if ended is not None:
-            self._put(stop, ended)
+        if why:
+            self._mark(stop, why)
         self._give(stop.recording, None, 0)
 
 

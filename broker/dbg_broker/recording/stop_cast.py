@@ -123,15 +123,7 @@ class Missing:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The process has ended with this status, None if it is unknown."""
-
-    at: float
-    status: int | None
-
-
-Happening = ScreenInfo | Shown | Typed | Marker | Missing | Ended
+Happening = ScreenInfo | Shown | Typed | Marker | Missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,10 +242,6 @@ class StopCast:
         self._expected.clear()
         return self._gap(missing.at, missing.count)
 
-    def _end(self, ended: Ended) -> bytes:
-        text = "the process has ended" if ended.status is None else f"the process has ended with {ended.status}"
-        return self.mark(ended.at, text)
-
     # ------------------------------------------------------------------------------------------------------ inner
 
     def _line(self, at: float, code: str, data: str) -> bytes:
@@ -309,5 +297,4 @@ _ENCODERS: dict[type[Happening], Callable[[StopCast, Any], bytes]] = {
     Typed: StopCast._type,
     Marker: StopCast._say,
     Missing: StopCast._miss,
-    Ended: StopCast._end,
 }

@@ -24,6 +24,7 @@ from typing import NoReturn
 
 from dbg_broker.home.rendezvous import NO_LOCKS_HERE
 from dbg_broker.run.environment import is_for_many_hosts
+from dbg_broker.run.terminal import Wakeup
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.finding.environment import AUTOSTART
 
@@ -108,18 +109,14 @@ def copy_until_end(master: int, output: int, process: subprocess.Popen[bytes]) -
     What other processes of the job still write is copied by a process that is forked for it. Belongs to a process that
     does nothing else: it takes SIGCHLD.
     """
-    woken, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, _end_the_wait)
     os.set_blocking(master, False)
     is_open = True
-    while process.poll() is None:
-        ready = _wait([woken, master] if is_open else [woken])
-        if woken in ready:
-            with contextlib.suppress(BlockingIOError):
-                os.read(woken, 512)
-        if master in ready:
-            is_open = _copy_some(master, output) is not _ENDED
+    with Wakeup({}) as wakeup:
+        while process.poll() is None:
+            ready = _wait([wakeup.fileno(), master] if is_open else [wakeup.fileno()])
+            wakeup.drain()
+            if master in ready:
+                is_open = _copy_some(master, output) is not _ENDED
     while is_open and (copied := _copy_some(master, output)) is not _NOTHING:
         is_open = copied is not _ENDED
     if is_open and os.fork() == 0:
@@ -169,10 +166,6 @@ def _wait(descriptors: Sequence[int]) -> set[int]:
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     return {descriptor for descriptor, _ in poll.poll()}
-
-
-def _end_the_wait(_number: int, _frame: FrameType | None) -> None:
-    """Be a handler, without which the signal would not be noted at all."""
 
 
 class CantStart(DbgError):

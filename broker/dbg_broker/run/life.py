@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from dbg_broker.audit.entries import What
 from dbg_broker.audit.writer import note
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import job_is_over
@@ -42,6 +41,7 @@ from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.environment import HOME, JOB
 from dbg_wire.finding.home import home_directory
 from dbg_wire.messages.run_terminal import Task, Told
+from dbg_wire.records.audit import What
 
 LONG_SECONDS = 10.0
 """Seconds after which a job's ranks have registered, even if the job fails."""

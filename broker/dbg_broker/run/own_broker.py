@@ -24,7 +24,7 @@ from dbg_broker.home.private_files import cant_write, open_home, read_private, w
 from dbg_broker.home.rendezvous import lock, read_rendezvous
 from dbg_broker.run.environment import is_for_many_hosts, own_command, own_environment
 from dbg_broker.run.settings import EVENT_DIRECTORY, Option, Options
-from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
+from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, ReasonedError, printable
 from dbg_wire.finding.endpoint import is_loopback, wrong_host_reason
 from dbg_wire.finding.environment import BROKER
 from dbg_wire.finding.rendezvous import Rendezvous
@@ -106,17 +106,11 @@ def _shown(options: Iterable[Option]) -> str:
     return printable(" ".join(words), MAX_SHOWN)
 
 
-class CantServe(DbgError):
-    """The run's own broker did not start; ``words`` is the last line of its log."""
+class CantServe(ReasonedError):
+    """The run's own broker did not start; the reason is the last line of its log."""
 
     exit_status = 4
-
-    def __init__(self, words: str) -> None:
-        super().__init__(words)
-        self.words = words
-
-    def __str__(self) -> str:
-        return f"no broker could be started: {printable(self.words)}"
+    sentence = "no broker could be started: {reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +144,7 @@ def find_or_start(home: str, listen: str, options: Options, environ: Mapping[str
             return found
         free = lock(folder)
         if free is not None:
-            free.release()
+            free.close()
             found = _start(folder, listen, options, environ)
             if found is not None:
                 return found
@@ -304,7 +298,7 @@ def _require_another(home: Path, process: subprocess.Popen[bytes]) -> None:
     free = lock(home)
     if free is None:
         return
-    free.release()
+    free.close()
     lines = (home / LOG_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines:
         # On a full file system the broker can neither begin nor say so: its log lies there, too.

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
 from dbg_dial.files import directory_in_memory
-from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.errors import BadInput, ReasonedError
 from dbg_wire.finding.environment import pane_environment
 
 ANSWER_SECONDS = 30.0
@@ -32,15 +32,10 @@ rm -rf -- "${{0%/*}}"
 """What the session runs behind its environment. Nothing of it is on a command line, which others could read."""
 
 
-class NoSession(DbgError):
+class NoSession(ReasonedError):
     """Say that tmux has made no session, and why."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"tmux opens no session ({printable(self.reason)}); leave --tmux out, or type it inside of tmux"
+    sentence = "tmux opens no session ({reason}); leave --tmux out, or type it inside of tmux"
 
 
 def run_in_session(

@@ -231,9 +231,12 @@ class LogListeners:
         else:
             self.behind.pop(number, None)
 
-    def may_send(self, pace: LogPace, now: float) -> bool:
-        """Tell whether a text of a job is to be sent to all clients now, and count it as sent if so."""
-        return pace.may_send(now, MAX_A_SECOND / (max(1, len(self.behind)) * max(1, len(self._paces))))
+    def may_send(self, pace: LogPace, now: float, elsewhere: int = 0) -> bool:
+        """Tell whether a text of a job is to be sent to all clients now, and count it as sent if so.
+
+        ``elsewhere`` is how many other brokers are sent it as well.
+        """
+        return pace.may_send(now, MAX_A_SECOND / (max(1, len(self.behind) + elsewhere) * max(1, len(self._paces))))
 
     def pace(self, job: str, now: float) -> LogPace:
         """Return the pace of a job."""

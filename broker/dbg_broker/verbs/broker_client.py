@@ -14,7 +14,6 @@ from pathlib import Path
 
 import dbg_dial.find
 from dbg_broker.home.bearer import Role
-from dbg_broker.home.private_files import read_private
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import load_tokens, proof
 from dbg_broker.net.http import RELOAD, RELOADED_BY_ALL
@@ -24,7 +23,7 @@ from dbg_dial.blocking import PONG, TEXT, BlockingDial, NotABroker
 from dbg_dial.find import Opening, Seeker
 from dbg_dial.memory import ask_memory
 from dbg_wire.codec import decode, encode
-from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, NoBroker, PeerError, Refused, printable
+from dbg_wire.errors import BrokerUnreachable, DbgError, NoBroker, PeerError, Refused, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Endpoint, Reach, TokenRole
 from dbg_wire.finding.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
 from dbg_wire.finding.rendezvous import Rendezvous
@@ -38,9 +37,6 @@ ANSWER_SECONDS = 2.0
 
 Say = Callable[[str], None]
 """Print one line."""
-
-STEP_SECONDS = 5.0
-"""Seconds of one step at most: a resolver that tries a second server takes that long."""
 
 CHALLENGE_BYTES = 32
 """256 bits, so that no challenge comes twice."""
@@ -89,8 +85,7 @@ def _seeker(role: TokenRole, opening: Opening) -> Seeker:
     return Seeker(
         role=role,
         argument_name="the URL",
-        read_rendezvous=lambda path: read_private(Path(path)),
-        read_token=_token_file_text,
+        if_unreadable="remove it and start `dbg-broker serve` again",
         read_memory=partial(ask_memory, environ=os.environ),
         opening=opening,
     )
@@ -113,19 +108,8 @@ def token_of(role: Role, home: Path) -> str:
     return load_tokens(home).of(role)
 
 
-def _token_file_text(path: str) -> str:
-    text = read_private(Path(path))
-    if text is None:
-        raise BadSecretFile(f"the token file {printable(path)} is not there", "set DBG_TOKEN_FILE to the right one")
-    return text
-
-
 class BrokerProbe(BlockingDial):
     """Questions to one broker; the steps of dialling come first, in their order."""
-
-    def __init__(self, endpoint: Endpoint, seconds: float = STEP_SECONDS) -> None:
-        super().__init__(endpoint, seconds)
-        self._messages: list[Message] = []
 
     def greet(self, name: str) -> Welcome:
         """Exchange the first messages, and return the broker's. Raise Refused."""
@@ -136,10 +120,10 @@ class BrokerProbe(BlockingDial):
         return message
 
     def round_trip(self) -> float:
-        """Return the seconds that a ping takes there and back."""
+        """Return the seconds that a ping takes there and back; what the broker says meanwhile is left out."""
         began = time.monotonic()
         self.send_ping()
-        while not self._receive_frame():
+        while self.next_frame().opcode != PONG:
             pass
         return time.monotonic() - began
 
@@ -177,19 +161,12 @@ class BrokerProbe(BlockingDial):
         self.send_text(encode(message))
 
     def _next(self) -> Message:
-        while not self._messages:
-            self._receive_frame()
-        return self._messages.pop(0)
-
-    def _receive_frame(self) -> bool:
-        """Take the next frame, a message perhaps; return whether it answers a ping."""
-        frame = self.next_frame()
-        if frame.opcode == TEXT:
-            try:
-                self._messages.append(decode(frame.data, Sender.BROKER))
-            except PeerError as error:
-                raise NotABroker(self.url, error.reason) from None
-        return frame.opcode == PONG
+        while (frame := self.next_frame()).opcode != TEXT:
+            pass
+        try:
+            return decode(frame.data, Sender.BROKER)
+        except PeerError as error:
+            raise NotABroker(self.url, error.reason) from None
 
 
 def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:

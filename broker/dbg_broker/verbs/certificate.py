@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from dbg_broker.audit.entries import What
 from dbg_broker.audit.writer import note
 from dbg_broker.home.certificate import (
     next_certificate,
@@ -22,6 +21,7 @@ from dbg_broker.verbs.listening import lines_to_paste
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.endpoint import fingerprint_of
 from dbg_wire.finding.rendezvous import Rendezvous
+from dbg_wire.records.audit import What
 
 
 def show_certificates(home: Path, file: str | None, say: Say) -> int:

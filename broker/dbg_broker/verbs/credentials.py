@@ -12,17 +12,17 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from dbg_broker.audit.entries import Entry, What
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.certificate import DAY_SECONDS, Shown, is_soon, read_validity, until
 from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import Tokens, load_tokens, load_tokens_without_files, new_token
+from dbg_broker.net.loop import Tasks
 from dbg_broker.net.memory_socket import MemorySocket
 from dbg_broker.verbs.service import LogFormatter
 from dbg_dial.ask import ask_secret, show_secret
@@ -30,6 +30,7 @@ from dbg_dial.memory import socket_directories, socket_name
 from dbg_wire.errors import BadInput, DbgError
 from dbg_wire.finding.endpoint import Endpoint, parse_token
 from dbg_wire.finding.rendezvous import DriverTokenPlace, Rendezvous, format_rendezvous
+from dbg_wire.records.audit import Entry, What
 
 logger = logging.getLogger("dbg_broker")
 
@@ -72,7 +73,7 @@ class Credentials:
         self.tokens = sources.tokens(None)
         log.hide(self.tokens.by_name().values())
         self._endpoint: Endpoint | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks()
         self._writing = asyncio.Lock()
         self.show: Callable[[ssl.SSLContext], None] | None = None
         """Called with another certificate to show from then on."""
@@ -111,7 +112,7 @@ class Credentials:
     def tell_others(self, others: tuple[Endpoint, ...]) -> None:
         """Name the other brokers of a cluster in the files of the home, from now on."""
         self._others = others
-        self._start(self._write_again())
+        self._tasks.begin(self._write_again())
 
     async def _write_again(self) -> None:
         try:
@@ -127,13 +128,7 @@ class Credentials:
 
     def read_again(self, then: Then) -> None:
         """Read both anew and use them; ``then`` gets tokens or error."""
-        self._start(self._read_again()).add_done_callback(lambda done: then(done.result()))
-
-    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        self._tasks.begin(self._read_again()).add_done_callback(lambda done: then(done.result()))
 
     async def _read_again(self) -> Tokens | DbgError:
         try:

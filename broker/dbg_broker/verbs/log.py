@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from dbg_broker.audit.entries import MAX_LINE, Entry, What, decode_entry
 from dbg_broker.audit.writer import AUDIT_FILE, audit_files
 from dbg_dial.apart import apart
 from dbg_dial.files import watch_growth
 from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.records.audit import MAX_LINE, Entry, What, decode_entry
 
 MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds of the longest --since, ten years."""

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dbg_broker.audit.entries import Entry, What
 from dbg_broker.audit.writer import AuditLog, LogQuota
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.events.command import OnEvent
@@ -25,7 +25,7 @@ from dbg_broker.home.certificate import load_given, load_own
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.issued import join_issued
 from dbg_broker.home.private_files import open_home
-from dbg_broker.home.rendezvous import HomeLock, lock, read_rendezvous, remove_rendezvous
+from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
 from dbg_broker.home.tokens import (
     make_throw_away_tokens,
     remove_throw_away_tokens,
@@ -56,6 +56,7 @@ from dbg_dial.kernel import kernel_name
 from dbg_wire.errors import BadSecretFile, DbgError, NeedsExtra, printable
 from dbg_wire.finding.endpoint import wrong_host_reason
 from dbg_wire.finding.rendezvous import Rendezvous
+from dbg_wire.records.audit import Entry, What
 from dbg_wire.records.ranks import LIVE_STATES, RankState
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class AlreadyServing(DbgError):
         return f"the home {shown} is served already, by {who}; use that one, stop it, or give --home another directory"
 
 
-def take_home(home: Path) -> HomeLock:
+def take_home(home: Path) -> FileIO:
     """Return the home's lock, or raise AlreadyServing if a broker holds it or answers at what broker.json says."""
     held = lock(home)
     try:
@@ -96,7 +97,7 @@ def take_home(home: Path) -> HomeLock:
     if held is None:
         raise AlreadyServing(str(home), first)
     if first is not None and _serves_elsewhere(first):
-        held.release()
+        held.close()
         raise AlreadyServing(str(home), first)
     return held
 

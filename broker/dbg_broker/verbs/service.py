@@ -102,7 +102,9 @@ class LogFormatter(logging.Formatter):
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Have no line hold these texts."""
-        self._secrets = (*self._secrets, *(secret for secret in secrets if len(secret) >= MIN_SECRET))
+        # A broker that has read its tokens anew a thousand times still looks for each of them once.
+        known = dict.fromkeys((*self._secrets, *secrets))
+        self._secrets = tuple(secret for secret in known if len(secret) >= MIN_SECRET)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Keep errors for lack of memory out of the log: a traceback of one tells nothing, and takes more."""

@@ -10,7 +10,7 @@ from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
 from dbg_dial.kernel import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
-from dbg_wire.records.ranks import RankInfo, RankState, describe_exit, rank_document
+from dbg_wire.records.ranks import RankInfo, RankState, describe_exit, rank_document, rank_order
 
 SCHEMA = 1
 
@@ -80,12 +80,8 @@ def _lines(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> list[str]:
     lines.extend(_cluster_lines(welcome))
     states = ", ".join(f"{count} {state}" for state, count in _by_state(ranks).items() if count)
     lines.append(f"ranks: {len(ranks)}{f' ({states})' if states else ''}")
-    lines.extend(_rank_line(rank) for rank in sorted(ranks, key=_order))
+    lines.extend(_rank_line(rank) for rank in sorted(ranks, key=rank_order))
     return lines
-
-
-def _order(rank: RankInfo) -> tuple[str, int, int, str, int]:
-    return rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.address, rank.pid
 
 
 def _rank_line(rank: RankInfo) -> str:

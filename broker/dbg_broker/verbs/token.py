@@ -9,7 +9,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from dbg_broker.audit.entries import What
 from dbg_broker.audit.writer import note
 from dbg_broker.home.bearer import JOB, NAME, Role
 from dbg_broker.home.certificate import date_of
@@ -20,6 +19,7 @@ from dbg_broker.verbs.broker_client import Say, notify_broker, other_broker, tok
 from dbg_dial.memory import ask_memory
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.rendezvous import parse_rendezvous
+from dbg_wire.records.audit import What
 
 MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds for which a token may be made, ten years; without --for it has no end."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from dbg_client.actions.output import in_format
 from dbg_client.actions.streams import tell
 from dbg_client.core.asking import Asker
-from dbg_client.core.directory import rank_order
 from dbg_client.core.errors import CantWrite
 from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.roll_call import RollCall
@@ -47,7 +46,7 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import command_line, output_in
 from dbg_wire.records.breakpoints import StopState
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
 
 PARTIAL = 6
 """Exit status when some ranks did not answer."""
@@ -92,9 +91,9 @@ async def ask_question(
     settings: Eval | PdbCommand,
     asker: Asker,
     ranks: Sequence[RankInfo],
-    saved: SavedAnswers | None = None,
+    saved: SavedAnswers | None,
     *,
-    calls: Sequence[RollCall] = (),
+    calls: Sequence[RollCall],
 ) -> ShownAnswers:
     """Ask ranks for a value or give them a command, and return the answer; its groups are remembered.
 

@@ -65,12 +65,7 @@ async def judge(
 
 
 async def show_why(
-    settings: Why,
-    asker: Asker,
-    chosen: Sequence[RankInfo],
-    known: Sequence[RankInfo],
-    *,
-    show: Show = show_nobody,
+    settings: Why, asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo], *, show: Show
 ) -> ShownAnswers:
     """Return the verdicts on the runs of the chosen ranks, as far as they are about these; remember who is missing.
 

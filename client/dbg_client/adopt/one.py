@@ -10,9 +10,10 @@ import pwd
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypedDict
 
 from dbg_client.adopt.checks import Ready, examine, fits_ours
 from dbg_client.adopt.errors import CantAdopt, DebuggerFailed, NoSuchProcess
@@ -28,6 +29,14 @@ PROBE_SECONDS = 20.0
 _PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec('dbg_agent') is None)"
 
 
+class _User(TypedDict, total=False):
+    """By what a process is started as another user."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
 def folders_of_ours() -> list[str]:
     """Return the folders in which the packages of a rank are found here, each once; none of them is imported."""
     found: dict[str, None] = {}
@@ -41,7 +50,7 @@ def folders_of_ours() -> list[str]:
 
 
 def has_package(seen: ProcessInfo) -> bool:
-    """Tell whether the interpreter of a process finds our package, by starting it once more in its environment."""
+    """Tell whether the interpreter of a process finds our package, by starting it once more as it was started."""
     first = seen.argv[0] if seen.argv else ""
     folder = PROC / str(seen.pid) / "cwd"
     for interpreter in dict.fromkeys((first, str(PROC / str(seen.pid) / "exe"))):
@@ -58,8 +67,9 @@ def has_package(seen: ProcessInfo) -> bool:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 check=False,
+                **_as_user(seen.uid),
             )
-        except (OSError, subprocess.TimeoutExpired):
+        except (OSError, subprocess.SubprocessError):
             continue
         if ended.returncode == 0:
             return True
@@ -80,19 +90,14 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
         remedy = "install dbg-broker with that Python, also while the process runs, and try again"
         raise CantAdopt(f"process {pid}", why, remedy)
     folder = tempfile.mkdtemp(prefix="dbg-adopt-")
-    pipe = Pipe(folder)
-    if ready.seen.uid != os.geteuid():
-        # Only root comes here: the process has to open the pipe.
-        for path in (folder, pipe.path):
-            os.chown(path, ready.seen.uid, -1)
     try:
-        answer = _run(ready, folder, code_to_adopt(pipe.path, variables, folders), pipe)
+        with closing(Pipe(folder, None if ready.seen.uid == os.geteuid() else ready.seen.uid)) as pipe:
+            answer = _run(ready, folder, code_to_adopt(pipe.path, variables, folders), pipe)
     except DebuggerFailed:
         if read_process(pid) is None:
             raise NoSuchProcess(f"process {pid}", "has ended meanwhile", "name those that are left") from None
         raise
     finally:
-        pipe.close()
         with suppress(OSError):  # a file that the process is still to run stays
             Path(folder).rmdir()
     if answer.outcome is Outcome.FAILED:
@@ -124,12 +129,18 @@ def _refuse_secrets(seen: ProcessInfo, variables: Mapping[str, str]) -> None:
 
 def can_read(uid: int, path: str) -> bool:
     """Tell whether another user may read a file; asks the kernel in a process of that user, and needs root. Blocks."""
+    return subprocess.run(["test", "-r", path], check=False, cwd="/", **_as_user(uid)).returncode == 0
+
+
+def _as_user(uid: int) -> _User:
+    """Return by what a process is started as a user: root would run what another user has put in its way."""
+    if uid == os.geteuid():
+        return {}
     try:
         group = pwd.getpwuid(uid).pw_gid
     except KeyError:
         group = uid
-    ran = subprocess.run(["test", "-r", path], user=uid, group=group, extra_groups=[], check=False, cwd="/")
-    return ran.returncode == 0
+    return {"user": uid, "group": group, "extra_groups": []}
 
 
 def _run(ready: Ready, folder: str, code: str, pipe: Pipe) -> Answer:

@@ -73,7 +73,7 @@ def discarded(text: str, reason: str) -> str:
 class Notices:
     """The one notice that stands now; a newer one replaces it. ``how_to_take`` ends those of a keyboard not had."""
 
-    def __init__(self, how_to_take: str = "") -> None:
+    def __init__(self, how_to_take: str) -> None:
         self.how_to_take = how_to_take
         self._text = self._loss = self._ending = ""
         self._until = self._ends_until = 0.0

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.directory import rank_order
 from dbg_client.core.errors import NeverCame, NotStopped, RankEnded, why_not_stopped
 from dbg_client.core.roll_call import call_roll, ended_of_live_runs
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.messages import Mode
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
 from dbg_wire.targets.rank_set import format_ranks
 from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_target
 

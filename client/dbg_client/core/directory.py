@@ -138,8 +138,3 @@ def may_change(message: Message, directory: Directory) -> dict[str, RankInfo | N
     if isinstance(message, Gone):
         return {message.key: directory.by_key.get(message.key)}
     return dict(directory.by_key) if is_whole(message) else {}
-
-
-def rank_order(rank: RankInfo) -> tuple[str, int, int, str, int, str]:
-    """Return what ranks are sorted by: job, rank, child, and then what tells them apart."""
-    return rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.address, rank.pid, rank.key

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from dbg_dial.find import PIPE_SECONDS, Opening, Seeker, find_broker, read_if_there, read_secret
 from dbg_dial.memory import ask_memory
-from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Reach
 from dbg_wire.finding.environment import TOKEN, TOKEN_FILE
 from dbg_wire.finding.home import home_directory
@@ -18,6 +17,8 @@ from dbg_wire.finding.rendezvous import parse_rendezvous
 
 # A token may come from a command, as in `DBG_TOKEN_FILE=<(pass show broker)`.
 _read = partial(read_secret, pipe_seconds=PIPE_SECONDS)
+
+_TO_READ_IT = "make it readable, or name the broker with --broker"
 
 
 AUDIT_FILE = "audit.jsonl"
@@ -62,28 +63,17 @@ def find_home_of(url: str, environ: Mapping[str, str], opening: Opening) -> Home
     home = home_directory(environ)
     path = os.path.join(home, RENDEZVOUS_FILE)  # noqa: PTH118 - as the others that read it
     opening(path)
-    text = _read_rendezvous(path)
+    text = read_if_there(path, _read, _TO_READ_IT)
     told = None if text is None else parse_rendezvous(text, path)
     if told is None or told.url != url:
         return None
     return HomeOfBroker(os.path.join(home, AUDIT_FILE), told.records)  # noqa: PTH118 - as above
 
 
-def _read_rendezvous(path: str) -> str | None:
-    return read_if_there(path, _read, partial(_unreadable, path))
-
-
-def _unreadable(path: str, error: OSError) -> BadSecretFile:
-    return BadSecretFile(
-        f"{printable(path)} can't be read ({error.strerror or type(error).__name__})",
-        "make it readable, or name the broker with --broker",
-    )
-
-
 _SEEKER = Seeker(
     role="driver",
     argument_name="--broker",
-    read_rendezvous=_read_rendezvous,
-    read_token=_read,
+    if_unreadable=_TO_READ_IT,
+    read=_read,
     read_memory=partial(ask_memory, environ=os.environ),
 )

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready, listed
 from dbg_client.core.collective_matching import Matched
-from dbg_client.core.directory import rank_order
 from dbg_client.core.errors import why_not_stopped
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
@@ -37,7 +36,7 @@ from dbg_client.words.settings import Asked, Continue, Eval, Kill, RankSettings,
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
 from dbg_wire.targets.selection import Target
 
 if TYPE_CHECKING:

@@ -63,9 +63,9 @@ class TmuxPane:
     command: tuple[str, ...]
 
 
-def plain_name(text: str, limit: int = MAX_NAME) -> str:
+def plain_name(text: str) -> str:
     """Return a name that tmux shows as it is: ``#`` begins a format, and formats run commands."""
-    return printable(text, limit).replace("#", "?")
+    return printable(text, MAX_NAME).replace("#", "?")
 
 
 def open_window(name: str, panes: Sequence[TmuxPane], size: tuple[int, int] | None) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 
-from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
-from prompt_toolkit.output import Output
 
 from dbg_client.actions.in_session import Answered, Answering, NeedsYes
 from dbg_client.core.choose import Choice
@@ -46,22 +45,13 @@ async def show_page(text: str, prefix: bytes | None, typed_ahead: bytes) -> byte
 class SessionCommandLine:
     """Take one command and show its answer; the terminal is lent for it, the cursor where the row is to be."""
 
-    def __init__(
-        self,
-        answering: Answering,
-        rank: RankInfo,
-        *,
-        color: bool,
-        prefix: bytes | None = None,
-        source: Input | None = None,
-        screen: Output | None = None,
-    ) -> None:
+    def __init__(self, answering: Answering, rank: RankInfo, *, color: bool, prefix: bytes | None) -> None:
         self._answering = answering
         self._rank = rank
         self._color = color
         self._prefix = prefix
-        self._source = source or create_input()
-        self._screen = screen or terminal_output()
+        self._source = create_input()
+        self._screen = terminal_output()
         self._row = CommandRow(self._source, self._screen, _HISTORY)
         self._answering.show_waiting = self._row.note
 

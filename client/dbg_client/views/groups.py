@@ -10,14 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.core.directory import rank_order
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming, clip
 from dbg_client.views.table import padded
 from dbg_client.views.tolerance import merge_near
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.ranks import Place, RankInfo
+from dbg_wire.records.ranks import Place, RankInfo, rank_order
 
 RankAndAnswer = tuple[RankInfo, RankAnswer]
 """A rank and its answer, or the broker's answer for it."""
@@ -163,7 +162,7 @@ def show_groups(
     return "".join(f"{line}\n" for line in lines)
 
 
-def summary(command: str, groups: Sequence[AnswerGroup], missing: MissingInAnswer = NOBODY_MISSING) -> str:
+def summary(command: str, groups: Sequence[AnswerGroup], missing: MissingInAnswer) -> str:
     """Return the first line of an answer: how many answered what was asked, who is missing, how far they agree."""
     asked, answered = sum(group.count for group in groups), count_answered(groups)
     kinds = Counter(group.kind for group in groups)

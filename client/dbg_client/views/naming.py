@@ -7,9 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from dbg_client.core.directory import rank_order
 from dbg_wire.errors import printable
-from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.ranks import RankInfo, rank_order
 from dbg_wire.targets.rank_set import format_ranks
 
 MAX_REASON = 48

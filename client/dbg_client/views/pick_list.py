@@ -7,11 +7,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from dbg_client.core.choose import is_ready, may_be_picked
-from dbg_client.core.directory import rank_order
 from dbg_client.views.list import align, first_limits
 from dbg_client.views.table import text_width
 from dbg_wire.errors import printable
-from dbg_wire.records.ranks import NO_STOP, ListedEnd, ListedStop, RankInfo, RankState, SeatCounts
+from dbg_wire.records.ranks import NO_STOP, ListedEnd, ListedStop, RankInfo, RankState, SeatCounts, rank_order
 
 FOLDED, UNFOLDED = "+", "-"
 """What stands before a group of which the ranks are not listed, and of which they are."""

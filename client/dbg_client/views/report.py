@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.directory import rank_order
 from dbg_client.core.roll_call import never_came
 from dbg_client.views.list import align
 from dbg_client.views.naming import Naming
@@ -14,7 +13,7 @@ from dbg_client.views.pick_list import make_rows
 from dbg_client.views.waits import show_duration
 from dbg_wire.errors import printable
 from dbg_wire.messages import Welcome
-from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit
+from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit, rank_order
 from dbg_wire.targets.rank_set import format_ranks
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.collective_matching import Matched, PendingCollective
-from dbg_client.core.directory import rank_order
 from dbg_client.views.groups import (
     MAX_NAMES,
     MAX_REASONS,
@@ -33,7 +32,7 @@ from dbg_client.views.waits import (
 )
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.ranks import Place, RankInfo
+from dbg_wire.records.ranks import Place, RankInfo, rank_order
 from dbg_wire.tables.collectives import collective_of
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})

@@ -10,7 +10,6 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from dbg_client.core.collective_matching import PendingCollective
-from dbg_client.core.directory import rank_order
 from dbg_client.views.groups import (
     MAX_NAMES,
     AnswerGroup,
@@ -28,7 +27,7 @@ from dbg_client.views.stacks import StackGroup, show_states, stacks_document, st
 from dbg_client.views.waits import NONE_PENDING, Age, StandingCounts, age_of
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.ranks import Place, RankInfo, ThreadStack
+from dbg_wire.records.ranks import Place, RankInfo, ThreadStack, rank_order
 
 SMALL_PART = 10
 """A place counts as odd if at most one in so many ranks is there, and another place has more.

@@ -82,7 +82,7 @@ Add = Callable[[VerbParser], None]
 def parser_of(row: VerbRow, *, page: Callable[[], str] = str, in_session: bool = False) -> VerbParser:
     """Return the parser of a verb."""
     parser = VerbParser(row, page=page, in_session=in_session)
-    for add in (*OPTIONS_OF[row.name], _reach, _common):
+    for add in (*OPTIONS_OF[row.name], *_OF_ALL):
         add(parser)
     return parser
 
@@ -115,219 +115,150 @@ def all_options() -> list[SharedOption]:
 # ------------------------------------------------------------------------------------------------------- their options
 
 
-def _live(parser: VerbParser) -> None:
-    parser.option(ASKING, "--live", in_session=True, help="break into running ranks for it, too")
+def _option(group: str, *flags: str, **how: Any) -> Add:
+    return lambda parser: parser.option(group, *flags, **how)
 
 
-def _where(parser: VerbParser) -> None:
-    parser.option(ASKING, "--threads", in_session=True, help="all threads of each rank")
-    parser.option(
+def _bound(*, in_session: bool) -> Add:
+    text = f"wait at most S seconds, as in 60, 60s, 5m or 1h; `slow` looks for so long (default {DEFAULT_SECONDS:g})"
+    return _option(ATTACH, "--for", dest="bound", metavar="S", in_session=in_session, help=text)
+
+
+def _version(parser: VerbParser) -> None:
+    version = f"dbg-attach {RELEASE} (protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}, Python {sys.version.split()[0]})"
+    parser.add_argument("--version", action="version", version=version, help=argparse.SUPPRESS)
+
+
+_LIVE = _option(ASKING, "--live", in_session=True, help="break into running ranks for it, too")
+_STACKS = (
+    _option(ASKING, "--threads", in_session=True, help="all threads of each rank"),
+    _option(
         ASKING,
         "--native",
         in_session=True,
         help="frames of C code, too, which py-spy reads beside each rank; it stops the rank for a moment",
-    )
-
-
-def _exec(parser: VerbParser) -> None:
-    parser.option(ASKING, "--per-host", in_session=True, help="beside one rank of each host only")
-
-
-def _frame(parser: VerbParser) -> None:
-    parser.option(
-        ASKING,
-        "--frame",
-        metavar="FRAME",
-        in_session=True,
-        help="in this frame: a function's name or a number such as -2, instead of the innermost of your own code",
-    )
-
-
-def _stats(parser: VerbParser) -> None:
-    parser.option(ASKING, "--stats", in_session=True, help="figures of tensors, e.g. min, max and NaN count")
-
-
-def _exact(parser: VerbParser) -> None:
-    parser.option(ASKING, "--exact", in_session=True, help="also count differing memory addresses as a difference")
-
-
-def _values(parser: VerbParser) -> None:
-    parser.option(
+    ),
+)
+_PER_HOST = _option(ASKING, "--per-host", in_session=True, help="beside one rank of each host only")
+_FRAME = _option(
+    ASKING,
+    "--frame",
+    metavar="FRAME",
+    in_session=True,
+    help="in this frame: a function's name or a number such as -2, instead of the innermost of your own code",
+)
+_STATS = _option(ASKING, "--stats", in_session=True, help="figures of tensors, e.g. min, max and NaN count")
+_EXACT = _option(ASKING, "--exact", in_session=True, help="also count differing memory addresses as a difference")
+_VALUES = (
+    _option(
         ASKING,
         "--tol",
         dest="tolerance",
         metavar="X",
         in_session=True,
         help="floats that differ by less, relative above 1, are equal",
-    )
-    parser.option(ASKING, "--save", metavar="FILE", in_session=True, help="keep the answers")
-    parser.option(ASKING, "--against", metavar="FILE", in_session=True, help="which ranks differ from the answers kept")
-
-
-def _fail(parser: VerbParser) -> None:
-    parser.option(ASKING, "--fail-if-differ", help="status 1 if ranks disagree")
-
-
-def _every(parser: VerbParser) -> None:
-    parser.option(ASKING, "--every", metavar="S", help="again every S seconds, until Ctrl-C")
-
-
-def _wait(parser: VerbParser) -> None:
-    parser.option(ASKING, "--wait", help="first wait until one of the ranks stops")
-    _bound(parser)
-
-
-def _bound(parser: VerbParser, *, in_session: bool = False) -> None:
-    parser.option(
-        ATTACH,
-        "--for",
-        dest="bound",
-        metavar="S",
-        in_session=in_session,
-        help=f"wait at most S seconds, as in 60, 60s, 5m or 1h; `slow` looks for so long (default {DEFAULT_SECONDS:g})",
-    )
-
-
-def _lasting(parser: VerbParser) -> None:
-    _bound(parser, in_session=True)
-
-
-def _engine(parser: VerbParser) -> None:
-    parser.option(
-        ATTACH,
-        "--engine",
-        metavar="NAME",
-        choices=ENGINES,
-        help="the debugger to open, pudb or pdb (or DBG_ENGINE)",
-    )
-
-
-def _attach(parser: VerbParser) -> None:
-    parser.option(ATTACH, "--watch", help="look only")
-    parser.option(ATTACH, "--take", help="take the keyboard from whoever has it")
-    parser.option(ATTACH, "--follow", help="wait for the next stop whenever one ends")
-    _engine(parser)
-    parser.option(ATTACH, "-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
-    parser.option(ATTACH, "--no-rc", help="don't tell pdb the lines of ~/.pdbrc")
-    parser.option(ATTACH, "--vi", help="vi keys at pdb's prompt (or DBG_EDITING=vi)")
-    parser.option(
-        ATTACH, "--escape", metavar="KEY", help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)"
-    )
-    parser.option(ATTACH, "--no-status", help="no status line; the debugger gets the last row, too")
-
-
-def _hidden(parser: VerbParser) -> None:
+    ),
+    _option(ASKING, "--save", metavar="FILE", in_session=True, help="keep the answers"),
+    _option(ASKING, "--against", metavar="FILE", in_session=True, help="which ranks differ from the answers kept"),
+)
+_FAIL = _option(ASKING, "--fail-if-differ", help="status 1 if ranks disagree")
+_EVERY = _option(ASKING, "--every", metavar="S", help="again every S seconds, until Ctrl-C")
+_WAIT = (_option(ASKING, "--wait", help="first wait until one of the ranks stops"), _bound(in_session=False))
+_ENGINE = _option(
+    ATTACH,
+    "--engine",
+    metavar="NAME",
+    choices=ENGINES,
+    help="the debugger to open, pudb or pdb (or DBG_ENGINE)",
+)
+_ATTACH = (
+    _option(ATTACH, "--watch", help="look only"),
+    _option(ATTACH, "--take", help="take the keyboard from whoever has it"),
+    _option(ATTACH, "--follow", help="wait for the next stop whenever one ends"),
+    _ENGINE,
+    _option(ATTACH, "-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first"),
+    _option(ATTACH, "--no-rc", help="don't tell pdb the lines of ~/.pdbrc"),
+    _option(ATTACH, "--vi", help="vi keys at pdb's prompt (or DBG_EDITING=vi)"),
+    _option(ATTACH, "--escape", metavar="KEY", help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)"),
+    _option(ATTACH, "--no-status", help="no status line; the debugger gets the last row, too"),
+)
+_HIDDEN = (
     # What `dbg-broker run` starts its terminal with: the socket by which the two talk.
-    parser.option(OTHER, "--run", type=int, metavar="FD", help=argparse.SUPPRESS)
+    _option(OTHER, "--run", type=int, metavar="FD", help=argparse.SUPPRESS),
     # The file in which a pane of `dbg-broker run --tmux` tells the breakpoints that are set in it.
-    parser.option(OTHER, "--breakpoints-to", metavar="FILE", help=argparse.SUPPRESS)
-    version = f"dbg-attach {RELEASE} (protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}, Python {sys.version.split()[0]})"
-    parser.add_argument("--version", action="version", version=version, help=argparse.SUPPRESS)
-
-
-def _exited(parser: VerbParser) -> None:
-    parser.option(OTHER, "--all", in_session=True, help="all exited ranks, too")
-
-
-def _rows(parser: VerbParser) -> None:
-    parser.option(OTHER, "--all-rows", in_session=True, help="a row for each of more than 40 ranks, too")
-
-
-def _json(parser: VerbParser) -> None:
-    parser.option(OTHER, "--json", help="one JSON document on stdout")
-
-
-def _plain(parser: VerbParser) -> None:
-    parser.option(OTHER, "--plain", help="tab separated; column 1 is a unique target")
-
-
-def _pager(parser: VerbParser) -> None:
-    parser.option(OTHER, "--no-pager", help="print long answers as they are")
-
-
-def _report(parser: VerbParser) -> None:
-    parser.option(OTHER, "-o", dest="path", metavar="FILE", help="write it to a new file")
-
-
-def _adopt(parser: VerbParser) -> None:
-    parser.option(OTHER, "--mine", help="all processes of yours here that a launcher started")
-
-
-def _port(parser: VerbParser) -> None:
-    parser.option(
-        OTHER,
-        "--port",
-        metavar="PORT",
-        help="on a port of this host's loopback, 0 for a free one; an IDE comes there with a secret for one session, "
-        "instead of stdin",
-    )
-
-
-def _dap(parser: VerbParser) -> None:
-    parser.option(
+    _option(OTHER, "--breakpoints-to", metavar="FILE", help=argparse.SUPPRESS),
+    _version,
+)
+_EXITED = _option(OTHER, "--all", in_session=True, help="all exited ranks, too")
+_ROWS = _option(OTHER, "--all-rows", in_session=True, help="a row for each of more than 40 ranks, too")
+_JSON = _option(OTHER, "--json", help="one JSON document on stdout")
+_PLAIN = _option(OTHER, "--plain", help="tab separated; column 1 is a unique target")
+_PAGER = _option(OTHER, "--no-pager", help="print long answers as they are")
+_REPORT = _option(OTHER, "-o", dest="path", metavar="FILE", help="write it to a new file")
+_MINE = _option(OTHER, "--mine", help="all processes of yours here that a launcher started")
+_PORT = _option(
+    OTHER,
+    "--port",
+    metavar="PORT",
+    help="on a port of this host's loopback, 0 for a free one; an IDE comes there with a secret for one session, "
+    "instead of stdin",
+)
+_DAP = (
+    _option(
         OTHER,
         "--no-secret",
         help="for an IDE that can't send the secret: every user of this host may connect to the port",
-    )
-    parser.option(
+    ),
+    _option(
         OTHER,
         "--vscode",
         help="write the entry for it into .vscode/launch.json of this folder, and say how for other IDEs",
-    )
-
-
-def _web(parser: VerbParser) -> None:
-    parser.option(OTHER, "--drive", help="let the page act: type, ask for values, break in, let go, end")
-
-
-def _reach(parser: VerbParser) -> None:
-    parser.option(
+    ),
+)
+_DRIVE = _option(OTHER, "--drive", help="let the page act: type, ask for values, break in, let go, end")
+_OF_ALL = (
+    _option(
         OTHER,
         "--timeout",
         metavar="S",
         in_session=True,
         help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
-    )
-    parser.option(OTHER, "--broker", metavar="ADDRESS", help="host:port or URL of the broker (or DBG_BROKER)")
-    parser.option(
+    ),
+    _option(OTHER, "--broker", metavar="ADDRESS", help="host:port or URL of the broker (or DBG_BROKER)"),
+    _option(
         OTHER,
         "--ask-token",
         help="ask for the token on the terminal, without an echo; it is stored nowhere (or DBG_ASK_TOKEN=1)",
-    )
-
-
-def _common(parser: VerbParser) -> None:
-    parser.option(OTHER, "-y", "--yes", in_session=True, help="don't ask")
-    parser.option(OTHER, "-v", "--verbose", help="show where an error came from")
-
-
-_DONE = (_wait, _json)
-_SHOWN = (_every, _wait, _json, _pager)
+    ),
+    _option(OTHER, "-y", "--yes", in_session=True, help="don't ask"),
+    _option(OTHER, "-v", "--verbose", help="show where an error came from"),
+)
+_SHOWN = (_EVERY, *_WAIT, _JSON, _PAGER)
 
 OPTIONS_OF: Mapping[str, tuple[Add, ...]] = {
-    "attach": (_frame, _attach, _hidden),
-    "wait": (_frame, _bound, _attach),
-    "list": (_every, _wait, _exited, _rows, _json, _plain, _pager),
-    "where": (_where, _exited, *_SHOWN),
+    "attach": (_FRAME, *_ATTACH, *_HIDDEN),
+    "wait": (_FRAME, _bound(in_session=False), *_ATTACH),
+    "list": (_EVERY, *_WAIT, _EXITED, _ROWS, _JSON, _PLAIN, _PAGER),
+    "where": (*_STACKS, _EXITED, *_SHOWN),
     "why": _SHOWN,
-    "slow": (_lasting, _every, _json, _pager),
+    "slow": (_bound(in_session=True), _EVERY, _JSON, _PAGER),
     "collectives": _SHOWN,
-    "eval": (_live, _frame, _stats, _exact, _values, _fail, *_SHOWN),
-    "command": (_frame, _exact, _fail, _wait, _json, _pager),
-    "exec": (_exec, _exact, _fail, _wait, _json, _pager),
-    "screen": _DONE,
-    "interrupt": (_frame, _attach, _json, _pager),
-    "continue": _DONE,
-    "release": _DONE,
-    "kill": _DONE,
-    "tmux": (_frame, _attach),
-    "stops": (_wait, _pager),
-    "report": (_wait, _report, _pager),
-    "adopt": (_adopt,),
+    "eval": (_LIVE, _FRAME, _STATS, _EXACT, *_VALUES, _FAIL, *_SHOWN),
+    "command": (_FRAME, _EXACT, _FAIL, *_WAIT, _JSON, _PAGER),
+    "exec": (_PER_HOST, _EXACT, _FAIL, *_WAIT, _JSON, _PAGER),
+    "screen": (*_WAIT, _JSON),
+    "interrupt": (_FRAME, *_ATTACH, _JSON, _PAGER),
+    "continue": (*_WAIT, _JSON),
+    "release": (*_WAIT, _JSON),
+    "kill": (*_WAIT, _JSON),
+    "tmux": (_FRAME, *_ATTACH),
+    "stops": (*_WAIT, _PAGER),
+    "report": (*_WAIT, _REPORT, _PAGER),
+    "adopt": (_MINE,),
     "mcp": (),
-    "dap": (_port, _dap),
-    "web": (_engine, _port, _web),
-    "config": (_json,),
+    "dap": (_PORT, *_DAP),
+    "web": (_ENGINE, _PORT, _DRIVE),
+    "config": (_JSON,),
     "completion": (),
     "help": (),
 }

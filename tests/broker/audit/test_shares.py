@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from dbg_broker.audit import writer
-from dbg_broker.audit.entries import Entry, What, encode_entry
+from dbg_broker.audit.entries import encode_entry
 from dbg_broker.audit.writer import MAX_TOKENS, QUOTA_BYTES, QUOTA_BYTES_PER_SECOND, REPORT_SECONDS, LogQuota
 from dbg_broker.timers import Timers
+from dbg_wire.records.audit import Entry, What
 
 
 class Log:

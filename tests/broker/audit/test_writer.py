@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.audit import writer
-from dbg_broker.audit.entries import Entry, What, decode_entry
 from dbg_broker.audit.writer import AuditLog
+from dbg_wire.records.audit import Entry, What, decode_entry
 from tests.support.time_unit import seconds
 
 

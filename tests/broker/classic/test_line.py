@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic.line import LineSession, StockLog
+from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.session import QUIET_SECONDS, SessionOutput, Write
-from dbg_wire.codec import Input, Output
+from dbg_wire.codec import Input, Output, SessionLog
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Audience, Discarded, PromptInfo, PromptState, Replay, Replied, Reply, Report
 from dbg_wire.records.ranks import Place, RankState
@@ -171,7 +171,7 @@ def test_log_and_frames_say_the_same_whatever_comes(chunks: list[bytes], offset:
 
 
 def test_log_keeps_its_end() -> None:
-    log = StockLog()
+    log = SessionLog()
     log.append(b"ab")
     log.append(b"c" * MAX_LOG)
     assert log.since(0) == (2, b"c" * MAX_LOG)

@@ -193,3 +193,12 @@ def test_of_several_brokers_one_tells_what_happens_to_a_run(broker: Broker) -> N
     broker.see(record(0, stopped), record(1, stopped, job="other"))
     told = broker.news()
     assert [(one.job, one.broker) for one in told] == [("other", "one")]
+
+
+def test_nothing_is_kept_of_a_rank_that_is_no_longer_listed(broker: Broker) -> None:
+    for number in range(100):
+        rank = stopped(number, reason="crash")
+        broker.see(rank, rank)
+        broker.occasions.forget(rank.key)
+    assert not broker.occasions._crashed
+    assert len(broker.news()) == 1

@@ -318,3 +318,18 @@ def test_after_its_end_it_does_not_leave_again(idle: Broker) -> None:
     idle.clock.pass_to(1000.0)
     assert idle.left == []
     assert idle.clock.readers == {}
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_a_pipe_that_is_gone_or_replaced_wakes_the_loop_no_more(made_home: Path, is_replaced: bool) -> None:
+    watched = Watched(made_home)
+    holding = held_in(made_home)
+    assert await watched.change()
+    (made_home / IN_USE_FILE).unlink()
+    if is_replaced:
+        (made_home / IN_USE_FILE).write_text("no pipe")
+    os.close(holding)
+    assert not await watched.change()
+    # At its end a pipe is readable for ever.
+    assert watched.users._descriptor is None
+    assert not watched.users.held

@@ -16,6 +16,7 @@ from dbg_broker.home.tokens import (
     renew_job_tokens,
     write_job_token,
 )
+from dbg_wire.errors import BadSecretFile
 
 TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
 
@@ -50,3 +51,9 @@ def test_a_new_token_of_ranks_makes_new_tokens_for_all_jobs(tmp_path: Path) -> N
 def test_without_a_run_there_is_nothing_to_renew(tmp_path: Path) -> None:
     renew_job_tokens(tmp_path, TOKENS)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_that_takes_no_directory_is_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("no directory")
+    with pytest.raises(BadSecretFile, match=r"job-tokens can't be made \(Not a directory\)"):
+        write_job_token(tmp_path / "home", "train-1", "a" * 20)

@@ -7,11 +7,11 @@ import contextlib
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from dbg_broker.audit.entries import Entry, What
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import journal
 from dbg_wire.codec import Input
 from dbg_wire.messages import Action, Answers, Detach, Interrupt, Mode, Question, Seat, Take
+from dbg_wire.records.audit import Entry, What
 from dbg_wire.records.inspection import Inspection, Sight
 from tests.broker.peers import Broker, registration
 

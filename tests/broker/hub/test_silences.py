@@ -98,14 +98,14 @@ async def test_ranks_of_a_host_are_looked_at_by_one_look_for_all_and_told_within
         return max(0.0, now - cut)
 
     monkeypatch.setattr(PeerConnection, "seconds_since_ack", since_ack)
-    watch, cut = sweeper.Silences(broker.hub), now + 60.0
+    watch, cut = sweeper.Sweeper(broker.hub), now + 60.0
     while now < cut:
-        watch.poll(now)
+        watch._look(now)
         now += 0.25
     assert looks <= 60 / 4.5 + 1
     assert not broker.hub.ranks.liveness.silent
     while now < cut + 6.0:
-        watch.poll(now)
+        watch._look(now)
         now += 0.25
     assert broker.hub.ranks.liveness.silent == set(keys)
     assert len(ranks) == len(keys)

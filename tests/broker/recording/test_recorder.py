@@ -10,7 +10,7 @@ import pytest
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.recording import recorder as module
 from dbg_broker.recording.recorder import Recorder
-from dbg_broker.recording.stop_cast import Ended, Happening, Marker, Missing, ScreenInfo, Shown, Typed
+from dbg_broker.recording.stop_cast import Happening, Marker, Missing, ScreenInfo, Shown, Typed
 from dbg_broker.recording.writer import Entry
 from dbg_broker.timers import Timers
 from dbg_wire import limits
@@ -162,13 +162,14 @@ def test_the_end_of_a_stop_and_the_next_one_are_two_recordings() -> None:
     assert kinds(test.happened()) == [type(None), ScreenInfo, Shown]
 
 
-def test_an_exit_ends_the_recording_with_its_status() -> None:
+@pytest.mark.parametrize(("status", "how"), [(3, " with 3"), (-9, " with -9"), (None, "")])
+def test_an_exit_ends_the_recording_with_its_status(status: int | None, how: str) -> None:
     test, record = Recording(), rank(stopped())
     test.recorder.changed(record)
     test.recorder.shown(record.key, shown(0.0, b"a").frame)
-    record.state, record.end.exit = RankState.EXITED, 3
+    record.state, record.end.exit = RankState.EXITED, status
     test.recorder.changed(record)
-    assert test.happened()[-2:] == [Ended(100.0, 3), None]
+    assert test.happened()[-2:] == [Marker(100.0, f"the process has ended{how}"), None]
     assert test.recorder._stops == {}
 
 

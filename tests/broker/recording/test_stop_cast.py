@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.recording.stop_cast import MAX_SESSIONS, Ended, Happening, Marker, Missing, StopCast, Typed
+from dbg_broker.recording.stop_cast import MAX_SESSIONS, Happening, Marker, Missing, StopCast, Typed
 from dbg_wire.sequences import QueryFilter
 from tests.broker.recording.events import ABOUT, events, marks, output, prompt, seen, shown
 
@@ -32,10 +32,10 @@ class TestAnyDebugger:
         assert [event[1:] for event in events(lines)] == [("o", "a"), ("r", "90x30")]
 
     def test_who_types_and_the_end_are_markers(self) -> None:
-        lines = lines_of(seen(0.0), Marker(0.0, "alice\x1b[2J types"), shown(0.0, b"a"), Ended(1.0, 3))
+        lines = lines_of(
+            seen(0.0), Marker(0.0, "alice\x1b[2J types"), shown(0.0, b"a"), Marker(1.0, "the process has ended with 3")
+        )
         assert marks(lines) == ["alice\\x1b[2J types", "the process has ended with 3"]
-        assert marks(lines_of(seen(0.0), Ended(1.0, -9))) == ["the process has ended with -9"]
-        assert marks(lines_of(seen(0.0), Ended(1.0, None))) == ["the process has ended"]
 
     def test_keys_are_input(self) -> None:
         assert events(lines_of(seen(0.0), Typed(0.0, "ö".encode()[:1]), Typed(0.0, "ö".encode()[1:])))[0][2] == "ö"

@@ -53,7 +53,7 @@ def release(found: Found) -> None:
 def serves(home: Path) -> bool:
     free = lock(home)
     if free is not None:
-        free.release()
+        free.close()
     return free is None
 
 

@@ -13,10 +13,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from dbg_broker.audit.entries import Entry, What, encode_entry
+from dbg_broker.audit.entries import encode_entry
 from dbg_broker.audit.writer import append
 from dbg_broker.home.private_files import open_home
 from dbg_broker.verbs.log import shown
+from dbg_wire.records.audit import Entry, What
 from tests.broker.processes import Serve, environment, run
 
 ASKED = Entry(

@@ -33,6 +33,13 @@ def test_tokens_are_hidden_in_messages_values_and_tracebacks() -> None:
     assert HIDDEN not in text
 
 
+def test_tokens_that_are_read_again_and_again_are_kept_once() -> None:
+    formatter = LogFormatter()
+    for _ in range(100):
+        formatter.hide([HIDDEN, "battery-staple"])
+    assert formatter._secrets == (HIDDEN, "battery-staple")
+
+
 def test_an_error_for_lack_of_memory_is_told_to_the_reserve_instead_of_logged() -> None:
     formatter = LogFormatter()
     told: list[bool] = []

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dbg_client.adopt.errors import CantAdopt
-from dbg_client.adopt.one import adopt_one
+from dbg_client.adopt.inject import Pipe
+from dbg_client.adopt.one import adopt_one, has_package
+from dbg_client.adopt.process import read_process
 from tests.support.requirements import needs_gdb
 
 NOBODY = 65534
@@ -31,3 +36,26 @@ def test_a_process_whose_user_may_not_read_the_broker_is_left_alone(tmp_path: Pa
         with pytest.raises(CantAdopt, match=r"belongs to user 65534, who may not read .*broker\.json"):
             adopt_one(child.pid, {"DBG_HOME": str(home)})
         child.kill()
+
+
+@needs_root
+def test_the_interpreter_of_another_users_process_runs_as_that_user(tmp_path: Path) -> None:
+    # What a user's PATH or PYTHONPATH leads to is that user's: root runs none of it as root.
+    seen = read_process(os.getpid())
+    assert seen is not None
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        program, told = Path(folder) / "python", Path(folder) / "told"
+        program.write_text(f"#!/bin/sh\nid -u > {told}\nid -G >> {told}\n")
+        program.chmod(0o755)
+        assert has_package(replace(seen, uid=NOBODY, argv=(str(program),), environ={"PATH": os.defpath}))
+        assert told.read_text().split() == [str(NOBODY), str(NOBODY)]
+
+
+@needs_root
+def test_the_folder_of_the_answer_stays_roots_and_another_user_can_only_answer(tmp_path: Path) -> None:
+    # A user to whom the folder belonged would put a link where root is to write.
+    pipe = Pipe(str(tmp_path), NOBODY)
+    assert (tmp_path.stat().st_uid, stat.S_IMODE(tmp_path.stat().st_mode)) == (0, 0o711)
+    assert Path(pipe.path).stat().st_uid == NOBODY
+    pipe.close()

@@ -3,10 +3,9 @@
 import typing
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages.vocabulary import Sender
 from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine, RasCommunicator, RasProcess, RasRank, RasSeen
-from dbg_wire.records.bounds import FreeText, InvalidMessage, Items
+from dbg_wire.records.bounds import FreeText, Items
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, StopState
 from dbg_wire.records.evidence import (
     CodePart,
@@ -28,7 +27,7 @@ from dbg_wire.records.inspection import (
     SourceText,
     Variable,
 )
-from dbg_wire.records.record import Inquiry, Record, RecordType, length_of
+from dbg_wire.records.record import Record, RecordType
 from dbg_wire.records.samples import GroupArrivals, RankSample, SampledPlace, SampleQuestion
 
 AnyRow = (
@@ -62,13 +61,6 @@ AnyRow = (
 Rows = Annotated[tuple[AnyRow, ...], Items]
 
 AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | ChildProcess | ScreenSize | SampleQuestion
-
-
-def check_inquiry(of: str, inquiry: Inquiry | None) -> None:
-    """Refuse an inquiry whose texts are longer together than the text of a question may be."""
-    length = length_of(inquiry)
-    if length > MAX_TEXT:
-        raise InvalidMessage(of, f".inquiry has {length} characters, above {MAX_TEXT}")
 
 
 entered: list[type["Message"]] = []

@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from dbg_wire.messages.declared import AnyInquiry, Message, check_inquiry
+from dbg_wire.limits import MAX_TEXT
+from dbg_wire.messages.declared import AnyInquiry, Message
 from dbg_wire.messages.vocabulary import Action, Look, Mode, Sender
 from dbg_wire.records.bounds import (
     Count,
@@ -19,6 +20,7 @@ from dbg_wire.records.bounds import (
     Word,
     characters,
 )
+from dbg_wire.records.record import length_of
 
 RankSetText = Annotated[str, characters(of="0123456789,-/", is_shown=True, meaning="a rank set such as 0-3,5")]
 
@@ -115,8 +117,10 @@ class Question(Message, sender=Sender.CLIENT):
     fold: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse an inquiry that is longer than a text."""
-        check_inquiry("question", self.inquiry)
+        """Refuse an inquiry whose texts are longer together than the text of a question may be."""
+        length = length_of(self.inquiry)
+        if length > MAX_TEXT:
+            raise InvalidMessage("question", f".inquiry has {length} characters, above {MAX_TEXT}")
 
 
 class Dial(Message, sender=Sender.CLIENT):

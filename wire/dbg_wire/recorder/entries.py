@@ -27,7 +27,9 @@ MAX_INPUTS, MAX_DIMENSIONS = 10_000, 64
 MAX_DIGITS = 20
 """Digits of a number that is told as a text: torch's numbers have 64 bits."""
 
-_BETWEEN = b'},{"collective_seq_id":'
+_ENTRY = b'{"collective_seq_id":'
+_BEGIN = b'"entries":[' + _ENTRY
+_BETWEEN = b"}," + _ENTRY
 """The text between two entries. torch sorts the keys, and no text within an entry holds a quote that is not escaped."""
 
 _MOST_COMPLETED = 64
@@ -119,42 +121,48 @@ def entries_of(dump: bytes) -> list[Entry]:
     """Return the unfinished entries and the last completed one of each group, in the order of recording."""
     if not dump.startswith(b"{"):
         return _entries(load_plain(dump).get("entries", []))
-    begin = dump.find(b'"entries":[{"collective_seq_id":')
-    if begin < 0:
-        return _entries(json.loads(dump).get("entries", []))
-    return _entries(_worth_parsing(dump, begin + len(b'"entries":[')))
+    pieces = _pieces(dump)
+    return _entries(json.loads(dump).get("entries", []) if pieces is None else _worth_parsing(pieces))
 
 
 def _entries(raw: list[dict[str, Any]]) -> list[Entry]:
     return _chosen([_entry(one) for one in raw[-MAX_ENTRIES:]])
 
 
-def _worth_parsing(dump: bytes, begin: int) -> list[dict[str, Any]]:
+def _pieces(dump: bytes) -> list[bytes] | None:
+    """Return the texts of the entries in JSON, the newest first, without begin and end; None for another form."""
+    begin = dump.find(_BEGIN)
+    return None if begin < 0 else dump[begin + len(_BEGIN) :].split(_BETWEEN)[::-1]
+
+
+def _parsed(piece: bytes) -> dict[str, Any]:
+    # Behind the last entry stands the rest of the dump.
+    entry: dict[str, Any] = json.JSONDecoder().raw_decode((_ENTRY + piece + b"}").decode())[0]
+    return entry
+
+
+def _worth_parsing(pieces: list[bytes]) -> list[dict[str, Any]]:
     """Parse the entries that may count: to parse all of a full buffer would take as long as to build the dump."""
-    decoder = json.JSONDecoder()
-    pieces = dump[begin:].split(_BETWEEN)
     chosen: list[dict[str, Any]] = []
     seen: set[bytes] = set()
-    for number in range(len(pieces) - 1, -1, -1):
-        piece = pieces[number]
+    for piece in pieces:
         group = _field(piece, b'"process_group":["')
         is_ended = b'"retired":true' in piece or b'"state":"completed"' in piece
         if is_ended and not _is_coalesced(piece) and (group in seen or len(seen) >= _MOST_COMPLETED):
             continue
         if is_ended and b'"is_p2p":true' not in piece:
             seen.add(group)
-        text = (piece if number == 0 else b'{"collective_seq_id":' + piece) + b"}"
-        chosen.append(decoder.raw_decode(text.decode())[0])
+        chosen.append(_parsed(piece))
     chosen.reverse()
     return chosen
 
 
 def recent_entries(dump: bytes, most: int) -> list[dict[str, Any]]:
     """Return the last ``most`` collectives of each group and library as torch has them, the oldest first."""
-    begin = dump.find(b'"entries":[{"collective_seq_id":')
+    pieces = _pieces(dump)
     found: list[dict[str, Any]] = []
     counts: dict[tuple[bytes, bytes], int] = {}
-    if begin < 0:
+    if pieces is None:
         whole = json.loads(dump) if dump.startswith(b"{") else load_plain(dump)
         for raw in reversed(whole.get("entries", [])):
             key = _text(raw["process_group"][0]).encode(), _text(raw["profiling_name"]).partition(":")[0].encode()
@@ -162,15 +170,12 @@ def recent_entries(dump: bytes, most: int) -> list[dict[str, Any]]:
                 counts[key] += 1
                 found.append(raw)
         return found[::-1]
-    decoder, pieces = json.JSONDecoder(), dump[begin + len(b'"entries":[') :].split(_BETWEEN)
-    for number in range(len(pieces) - 1, -1, -1):
-        piece = pieces[number]
+    for piece in pieces:
         key = _field(piece, b'"process_group":["'), _field(piece, b'"profiling_name":"').partition(b":")[0]
         if b'"is_p2p":true' in piece or counts.setdefault(key, 0) >= most:
             continue
         counts[key] += 1
-        text = (piece if number == 0 else b'{"collective_seq_id":' + piece) + b"}"
-        found.append(decoder.raw_decode(text.decode())[0])
+        found.append(_parsed(piece))
     return found[::-1]
 
 

@@ -360,6 +360,11 @@ def rank_document(rank: RankInfo, names: Sequence[str] = JSON_NAMES) -> dict[str
     return document
 
 
+def rank_order(rank: RankInfo) -> tuple[str, int, int, str, int, str]:
+    """Return what sorts ranks as people list them: by job, number and child."""
+    return rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.address, rank.pid, rank.key
+
+
 def describe_exit(rank: RankInfo) -> str:
     """Return how an exited rank ended, and who ended it: ``killed by SIGTERM from `timeout 60`, whose time was up``."""
     short = exit_state(rank)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from dbg_wire.errors import MAX_OFFERED, AmbiguousTarget, BadTarget, NoSuchRank, printable
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
 from dbg_wire.targets.grammar import Classic, Group, Numbers, Target, Term, Word, in_job, parse_target
 from dbg_wire.targets.rank_set import format_ranks
 
@@ -88,7 +88,7 @@ def _select(target: Target, ranks: Sequence[RankInfo], living: frozenset[str], *
     jobs = {rank.job for rank in chosen}
     without = [rank for rank in ranks if rank.key in excluded and rank.job in jobs]
     notes = [*_local_notes("", chosen, found), *_local_notes("without ", without, excluded)]
-    return Selection(ranks=tuple(sorted(chosen, key=_order)), note="; ".join(notes) or None, single=target.single)
+    return Selection(ranks=tuple(sorted(chosen, key=rank_order)), note="; ".join(notes) or None, single=target.single)
 
 
 def unique_target(rank: RankInfo, ranks: Sequence[RankInfo]) -> str:
@@ -234,7 +234,7 @@ def _candidates(live: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> list[str
     """Name live ranks, one of each job in turn, so that the first few show every job."""
     times = Counter(rank.full_address for rank in ranks if rank.state in LIVE_STATES)
     jobs: defaultdict[str, list[str]] = defaultdict(list)
-    for rank in sorted(live, key=_order):
+    for rank in sorted(live, key=rank_order):
         again = f"@{rank.pid}" if times[rank.full_address] > 1 else ""
         jobs[rank.job].append(f"{rank.job}/{_typed(rank)}{again}")
     names = [name for turn in zip_longest(*jobs.values()) for name in turn if name is not None]
@@ -243,7 +243,7 @@ def _candidates(live: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> list[str
 
 def _local_notes(lead: str, ranks: Sequence[RankInfo], terms: dict[str, Term]) -> list[str]:
     hosts: defaultdict[str, list[RankInfo]] = defaultdict(list)
-    for rank in sorted(ranks, key=_order):
+    for rank in sorted(ranks, key=rank_order):
         term = terms[rank.key]
         if term.host is not None and isinstance(term.what, Numbers) and not term.what.fits(rank.rank, rank.child):
             hosts[rank.host].append(rank)
@@ -260,7 +260,3 @@ def _local_note(host: str, ranks: Sequence[RankInfo]) -> str:
 
 def _age(rank: RankInfo) -> tuple[float, str]:
     return rank.since, rank.key
-
-
-def _order(rank: RankInfo) -> tuple[str, int, int, str, int]:
-    return rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.address, rank.pid

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from dbg_broker.hub.cluster.addresses import Addresses
-from dbg_broker.hub.cluster.feed import ChangeFeed
+from dbg_broker.hub import notices
 from dbg_broker.hub.cluster.legs import Legs
-from dbg_broker.hub.cluster.members import HEARTBEAT_SECONDS, Members, Presence, read_presence
-from dbg_broker.hub.cluster.messages import CloseLeg, ClusterMessage, Hello, decode, encode
-from dbg_broker.hub.cluster.mirror import Mirror
+from dbg_broker.hub.cluster.members import HEARTBEAT_SECONDS, Addresses, Members, Presence, read_presence
+from dbg_broker.hub.cluster.messages import CloseLeg, ClusterMessage, Hello, LogText, decode, encode
+from dbg_broker.hub.cluster.mirror import ChangeFeed, Mirror
 from dbg_broker.hub.cluster.owners import Owners
 from dbg_broker.hub.cluster.remote_terminal import HostedLegs
 from dbg_broker.hub.cluster.tokens import SharedTokens
 from dbg_broker.net.bus.buckets import BucketName
 from dbg_broker.net.bus.bus import Bus, BusHandlers
+from dbg_broker.net.loop import Tasks
 from dbg_broker.net.metrics import ClusterFigures
 from dbg_broker.net.websocket import CloseCode
 from dbg_wire.errors import PeerError, printable
@@ -52,11 +51,11 @@ class Cluster:
         self.addresses = Addresses(hub, self.members)
         self.tokens = SharedTokens(bus.buckets)
         self._methods: dict[type[ClusterMessage], Receive] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._swept = self._beat_at = hub.timers.clock()
         self._is_there = True
         self.feed = ChangeFeed(hub, self)
-        self.mirror = Mirror(hub, self, self._moved)
+        self.mirror = Mirror(hub, self)
         self.legs, self.hosted = Legs(hub, self), HostedLegs(hub, self)
         self.on(CloseLeg, self._close_leg)
         hub.terminals.listing.on_changed = self.feed.changed
@@ -66,6 +65,7 @@ class Cluster:
             hub.journal.occasions.speaks_for = self.members.speaks_for
         bus.handlers = BusHandlers(received=self._received, lost=self._lost, up=self._up, down=self._down)
         self.on(Hello, self._hello)
+        self.on(LogText, lambda _, message: notices.pass_log_on(hub, message.key, message.text, message.left_out))
 
     @property
     def name(self) -> str:
@@ -101,22 +101,16 @@ class Cluster:
         """Leave the others, and end what goes on at NATS."""
         if self._is_there:
             self.leave()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         self.tokens.close()
         await self._bus.close()
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # ----------------------------------------------------------------------------------------------- what the hub tells
 
     def registered(self, rank: RankRecord) -> None:
         """Take note that a rank, or its guard, has registered here: the others are told once the claim stands."""
         if rank.fence:
-            self._moved(rank.key)
+            self.moved(rank.key)
         self.owners.claim(rank.key, rank.registration.dial, rank.fence)
 
     def adopt(self, rank: RankRecord) -> None:
@@ -217,7 +211,7 @@ class Cluster:
         """NATS answers, at first or again."""
         self.members.excuse(self._hub.timers.clock())
         self._announce()
-        self._start(self.owners.up())
+        self._tasks.begin(self.owners.up())
         for member in self.members.others():
             self._begin_anew(member.name)
 
@@ -231,11 +225,9 @@ class Cluster:
         """Have all that is known of a broker, and all legs from and to it, made anew: messages are lost."""
         self.mirror.ask(broker)
         self._cut(broker)
-        self.legs.log_texts.ask()
 
     def _cut(self, broker: str) -> None:
         self.legs.cut(broker)
-        self.legs.log_texts.cut(broker)
         self.hosted.cut(broker)
 
     def _close_leg(self, sender: str, message: CloseLeg) -> None:
@@ -244,7 +236,7 @@ class Cluster:
         else:
             self.legs.ended(sender, message)
 
-    def _moved(self, key: str) -> None:
+    def moved(self, key: str) -> None:
         """Have the terminals come anew that sit at a rank which has another broker now."""
         hub = self._hub
         self.legs.moved(key)
@@ -261,6 +253,17 @@ class Cluster:
         self.members.own = self.members.own.replace(fingerprints=fingerprints)
         self._announce()
         self.addresses.changed()
+
+    def listens(self, *, logs: bool) -> None:
+        """Take note whether clients of this broker ask for the texts of log points."""
+        if logs != self.members.own.logs:
+            self.members.own = self.members.own.replace(logs=logs)
+            self._announce()
+
+    def logged(self, key: str, text: str, left_out: int) -> None:
+        """Send the text of a log point to the brokers whose clients ask for such texts."""
+        for name in self.members.listening():
+            self.send(name, LogText(key=key, text=text, left_out=left_out))
 
     def _announce(self) -> None:
         if self._is_there:
@@ -290,7 +293,6 @@ class Cluster:
         self._bus.peers[name] = None
         self.send(name, Hello(presence=self.members.own, answers=greets))
         self.mirror.ask(name)
-        self.legs.log_texts.ask()
         self.addresses.changed()
 
     def _gone(self, name: str) -> None:

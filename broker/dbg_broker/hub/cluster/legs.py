@@ -14,24 +14,22 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from dbg_broker.hub.cluster import remote_answers
-from dbg_broker.hub.cluster.log_texts import LogTexts
 from dbg_broker.hub.cluster.messages import (
     CloseLeg,
     ClusterMessage,
-    LegData,
     LegFrame,
     LegRest,
+    LegSaid,
     LegSilent,
     LegTaken,
-    LegText,
     OpenLeg,
 )
 from dbg_broker.hub.cluster.remote_answers import RemoteQuestion
 from dbg_broker.hub.cluster.remote_terminal import WINDOW_BYTES
 from dbg_broker.hub.links import TerminalLink
-from dbg_broker.net.websocket import CloseCode, is_data, payload_of
+from dbg_broker.net.websocket import CloseCode, is_data, pack_data, pack_message, payload_of
 from dbg_wire import limits
-from dbg_wire.codec import decode, encode
+from dbg_wire.codec import decode
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.messages import Attach, Detach, Message, Notice, Question, Refusal, Seat, Sender
 from dbg_wire.records.record import name_of
@@ -89,7 +87,6 @@ class Legs:
         self._ways: dict[int, _Way] = {}
         self._legs: dict[int, Leg] = {}
         self._numbers = count(1)
-        self.log_texts = LogTexts(hub, cluster, self._numbers)
         cluster.on(LegFrame, self._frame)
         cluster.on(LegRest, self._rest)
 
@@ -107,24 +104,17 @@ class Legs:
         way.asked, way.asked_key = leg, message.key
         return True
 
-    def pass_on(self, link: TerminalLink, message: Message) -> bool:
+    def pass_on(self, link: TerminalLink, said: Message | bytes) -> bool:
         """Pass on what a terminal says from its seat, if that is at a rank of another broker; tell whether it is."""
         way = self._ways.get(link.number)
         if way is None or (leg := way.at) is None:
             return False
+        if isinstance(said, bytes):
+            self._hub.connections.times.key_is_passed_on()
         # What is lost is made good when NATS is back: the terminal gets its seat anew, and says again what counts.
-        self._say(leg, message)
-        if isinstance(message, Detach):
+        self._say(leg, said)
+        if isinstance(said, Detach):
             self._leave(way)
-        return True
-
-    def pass_on_keys(self, link: TerminalLink, data: bytes) -> bool:
-        """Pass on keys of a terminal, if it sits at a rank of another broker; tell whether it does."""
-        way = self._ways.get(link.number)
-        if way is None or (leg := way.at) is None:
-            return False
-        self._hub.connections.times.key_is_passed_on()
-        self._send(leg, LegData(leg=leg.number, data=data))
         return True
 
     def sits_here(self, link: TerminalLink) -> None:
@@ -144,7 +134,6 @@ class Legs:
         way = self._ways.pop(link.number, None)
         for leg in () if way is None else tuple(way.legs.values()):
             self._end(leg, tells=True)
-        self.log_texts.ask()
 
     def drained(self, link: TerminalLink, *, missed: bool) -> None:
         """Give back credit for what a terminal's connection has taken; ``missed`` if it has dropped output before."""
@@ -200,7 +189,6 @@ class Legs:
     def _frame(self, sender: str, message: LegFrame) -> None:
         leg = self._legs.get(message.leg)
         if leg is None or leg.broker != sender:
-            self.log_texts.receive(sender, message)
             return
         size = len(message.frame)
         if is_data(message.frame):
@@ -297,7 +285,6 @@ class Legs:
         """Close the terminal of a leg that its rank's broker has closed; a shutdown is news only to one with a seat."""
         leg = self._legs.get(message.leg)
         if leg is None or leg.broker != sender:
-            self.log_texts.ended(sender, message.leg)
             return
         if message.code == CloseCode.SHUTDOWN:
             self._cut(leg, message.reason, tells=False)
@@ -305,9 +292,9 @@ class Legs:
             self._end(leg, tells=False)
             leg.link.connection.close(message.code, message.reason)
 
-    def cut(self, broker: str | None = None) -> None:
-        """End the legs to a broker, or all: messages are lost, and terminals with a seat there come anew."""
-        for leg in [one for one in self._legs.values() if broker in (None, one.broker)]:
+    def cut(self, broker: str) -> None:
+        """End the legs to a broker: messages are lost, and terminals with a seat there come anew."""
+        for leg in [one for one in self._legs.values() if one.broker == broker]:
             self._cut(leg, ITS_BROKER_CUT, tells=True)
 
     def moved(self, key: str) -> None:
@@ -368,8 +355,9 @@ class Legs:
         self._ways.setdefault(link.number, _Way()).legs[broker] = leg
         return leg
 
-    def _say(self, leg: Leg, message: Message) -> bool:
-        return self._send(leg, LegText(leg=leg.number, text=encode(message).encode()))
+    def _say(self, leg: Leg, said: Message | bytes) -> bool:
+        frame = pack_data(said) if isinstance(said, bytes) else pack_message(said)
+        return self._send(leg, LegSaid(leg=leg.number, frame=frame))
 
     def _send(self, leg: Leg, message: ClusterMessage) -> bool:
         return self._cluster.send(leg.broker, message)

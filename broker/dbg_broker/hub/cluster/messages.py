@@ -14,10 +14,11 @@ import msgspec
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub.cluster.members import Presence
+from dbg_broker.ranks.rank_record import RankEnd
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Register
-from dbg_wire.records.bounds import Age, Count, FreeText, Integer, Key, Sentence
+from dbg_wire.records.bounds import Age, Count, FreeText, Key, Sentence
 from dbg_wire.records.ranks import NO_SEATS, Place, RankState, SeatCounts
 from dbg_wire.records.record import Record
 
@@ -48,46 +49,23 @@ class Hello(ClusterMessage, tag="hello"):
 # ----------------------------------------------------------------------------------------------------------- the mirror
 
 
-class MirroredEnd(Record, array_like=True):
-    """How a rank of another broker has ended, as far as that is known there; see RankEnd.
-
-    ``ago`` and ``left`` are seconds before the message was made.
-    """
-
-    ago: Age
-    left: Age
-    exit: Integer | None = None
-    died: bool = False
-    detail: FreeText = ""
-    signal: Integer | None = None
-    status: Integer | None = None
-    core: FreeText = ""
-    cause: FreeText = ""
-    signal_told: FreeText = ""
-
-
-class MirroredAges(Record, array_like=True):
-    """The times of a rank's record, as seconds before the message was made: no broker's clock counts for another."""
-
-    since: Age
-    heard: Age
-    entered: Age
-
-
 class MirroredRank(Record, array_like=True):
     """What is true of one rank of the sender.
 
     ``registration`` is that of the rank, with the number among the ranks of its address that the sender has given it, a
     digest in place of its secret, and its last report, without breakpoints. ``fence`` is the number of the claim by
-    which the sender has the rank, ``where`` the last known place of one that has ended.
+    which the sender has the rank, ``where`` the last known place of one that has ended. All times, those of ``end`` as
+    well, are seconds before the message was made: no broker's clock counts for another.
     """
 
     registration: Register
     state: RankState
     fence: Count
-    ages: MirroredAges
+    since: Age
+    heard: Age
+    entered: Age
     waits_in: FreeText = ""
-    end: MirroredEnd | None = None
+    end: RankEnd | None = None
     seats: SeatCounts = NO_SEATS
     where: Place | None = None
 
@@ -120,8 +98,7 @@ class OpenLeg(ClusterMessage, tag="open"):
     """Begin a leg: a terminal of the sender wants something of a rank of the receiver.
 
     ``leg`` is a number of the sender's, and no leg has it again. ``name`` is the terminal's, ``token`` the name of its
-    token and ``digest`` that of the token, ``peer`` where it dials from. With ``logs`` it is the sender itself that
-    asks for the texts of log points, for its own terminals.
+    token and ``digest`` that of the token, ``peer`` where it dials from.
     """
 
     leg: Count
@@ -131,21 +108,13 @@ class OpenLeg(ClusterMessage, tag="open"):
     job: Sentence | None
     digest: Digest
     peer: Sentence
-    logs: bool = False
 
 
-class LegText(ClusterMessage, tag="text"):
-    """Carry a control message of a leg's terminal, as it is on the wire."""
-
-    leg: Count
-    text: Annotated[bytes, msgspec.Meta(max_length=limits.MAX_CONTROL_BYTES)]
-
-
-class LegData(ClusterMessage, tag="data"):
-    """Carry a binary frame of a leg's terminal, unread: keys."""
+class LegSaid(ClusterMessage, tag="said"):
+    """Carry what a leg's terminal says, as a frame of a WebSocket: a control message, or keys."""
 
     leg: Count
-    data: Annotated[bytes, msgspec.Meta(max_length=limits.MAX_CONTROL_BYTES)]
+    frame: Annotated[bytes, msgspec.Meta(max_length=limits.MAX_FRAME_BYTES)]
 
 
 class LegTaken(ClusterMessage, tag="taken"):
@@ -189,7 +158,18 @@ class CloseLeg(ClusterMessage, tag="close"):
     reason: Sentence = ""
 
 
-MESSAGES = (Hello, MirrorPage, Sync, OpenLeg, LegText, LegData, LegTaken, LegSilent, LegFrame, LegRest, CloseLeg)
+# ---------------------------------------------------------------------------------------------------------- log points
+
+
+class LogText(ClusterMessage, tag="log"):
+    """Carry the text of a log point at a rank of the sender; see Logged."""
+
+    key: Key
+    text: FreeText
+    left_out: Count = 0
+
+
+MESSAGES = (Hello, MirrorPage, Sync, OpenLeg, LegSaid, LegTaken, LegSilent, LegFrame, LegRest, CloseLeg, LogText)
 
 _encoder = msgspec.msgpack.Encoder()
 

@@ -84,53 +84,44 @@ class _Queue:
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
         self._due: dict[str, Work] = {}
-        self._after: dict[str, Work] = {}
-        """What is due once something else has been done for the key."""
-        self._again: dict[str, Work] = {}
-        """What NATS has not answered."""
         self._busy: dict[str, asyncio.Task[None]] = {}
+        self._rests = False
+        """Whether nothing is begun for a while, as NATS has not answered."""
 
     def __len__(self) -> int:
-        return len(self._due) + len(self._busy) + len(self._again)
+        return len(self._due.keys() | self._busy.keys())
 
     def put(self, key: str, what: Work) -> None:
         """Have something done for a key, in place of what is due for it."""
-        self.drop(key)
-        if key in self._busy:
-            self._after[key] = what
-        else:
-            self._due[key] = what
-            self._pump()
+        self._due[key] = what
+        self._pump()
 
     def drop(self, key: str) -> None:
         """Leave out what is due for a key; what has begun goes on."""
-        for waiting in (self._due, self._after, self._again):
-            waiting.pop(key, None)
+        self._due.pop(key, None)
 
     def _pump(self) -> None:
-        while self._due and len(self._busy) < AT_ONCE:
-            key = next(iter(self._due))
-            what = self._due.pop(key)
-            self._busy[key] = asyncio.get_running_loop().create_task(self._carry_out(key, what))
+        while not self._rests and len(self._busy) < AT_ONCE:
+            key = next((key for key in self._due if key not in self._busy), None)
+            if key is None:
+                return
+            self._busy[key] = asyncio.get_running_loop().create_task(self._carry_out(key, self._due.pop(key)))
 
     async def _carry_out(self, key: str, what: Work) -> None:
         try:
             await what(key)
         except BusDown as error:
             logger.info("the owner of %s is not written: %s", printable(key), printable(str(error)))
-            if not self._again:
-                self._timers.schedule(AGAIN_SECONDS, self._try_again)
-            self._again[key] = what
+            self._due.setdefault(key, what)
+            if not self._rests:
+                self._rests = True
+                self._timers.schedule(AGAIN_SECONDS, self._go_on)
         finally:
             del self._busy[key]
-        if key in self._after:
-            self._again.pop(key, None)
-            self._due[key] = self._after.pop(key)
         self._pump()
 
-    def _try_again(self) -> None:
-        again, self._again = self._again, {}
-        self._due.update(again)
+    def _go_on(self) -> None:
+        self._rests = False
         self._pump()
 
 

@@ -106,8 +106,7 @@ def _enter(hub: Hub, remote: RemoteQuestion, text: bytes) -> None:
         own = body if age is None else with_age(without_age(body)[0], msgspec.json.encode(age))
         finished = hub.ranks.questions.answer(key, remote.number, own)
         departures.bound_answers(hub)
-        if finished is not None:
-            hub.deliver(finished)
+        hub.deliver(finished)
 
 
 _pages, _heads = msgspec.json.Decoder(_Page), msgspec.json.Decoder(_Head)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dbg_broker.home.issued import IssuedTokens, format_issued, parse_issued
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.net.bus.buckets import BucketName, Buckets, BusDown, Conflict
+from dbg_broker.net.loop import Tasks
 from dbg_wire.errors import DbgError, printable
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class SharedTokens:
         self._known = IssuedTokens()
         self._turn = asyncio.Lock()
         self._waits = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self.keep: Keep = lambda issued: issued
         """What keeps the list in the home."""
         self.use: Callable[[], None] = lambda: None
@@ -94,8 +95,7 @@ class SharedTokens:
 
     def close(self) -> None:
         """Stop exchanging."""
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
 
     def _changed(self, _: str, value: bytes | None) -> None:
         # It may be a write that the bucket has refused, or no list at all: what counts is read then.
@@ -160,7 +160,7 @@ class SharedTokens:
 
         It is called after some seconds at the latest; the others are told when NATS answers again.
         """
-        self._begin(self._share(then))
+        self._tasks.begin(self._share(then))
 
     async def _share(self, then: Callable[[str], None]) -> None:
         try:
@@ -177,7 +177,7 @@ class SharedTokens:
         """Exchange, unless an exchange waits for its turn already."""
         if not self._waits:
             self._waits = True
-            self._begin(self._exchange())
+            self._tasks.begin(self._exchange())
 
     async def _exchange(self) -> None:
         try:
@@ -188,8 +188,3 @@ class SharedTokens:
             self._due = 0.0
         except DbgError as error:
             logger.error("the tokens of the other brokers can't be taken: %s", printable(str(error)))
-
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

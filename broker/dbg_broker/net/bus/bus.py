@@ -7,15 +7,15 @@ import contextlib
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import nats.errors
 
 from dbg_broker.net.bus.buckets import OPERATION, BucketName, Buckets, BusDown
 from dbg_broker.net.bus.connection import CantJoin, NatsConnection, Servers, open_connection
 from dbg_broker.net.bus.frames import Receiving, Sending
+from dbg_broker.net.loop import Tasks
 from dbg_broker.quotas import LruMap
 from dbg_broker.timers import Timers
 from dbg_wire import limits
@@ -90,7 +90,7 @@ class Bus:
         self._sending: LruMap[str, Sending] = LruMap(MAX_SENDERS)
         self._receiving: LruMap[str, Receiving] = LruMap(MAX_SENDERS)
         self._most_bytes = limits.MIB // 2
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     # ------------------------------------------------------------------------------------------------------- messages
 
@@ -149,20 +149,13 @@ class Bus:
 
     async def close(self) -> None:
         """Send what waits, for a moment, and end."""
-        tasks, connection = tuple(self._tasks), self.buckets.connection
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        connection = self.buckets.connection
+        await self._tasks.cancel()
         if connection is not None:
             with contextlib.suppress(nats.errors.Error, OSError, asyncio.TimeoutError):
                 await asyncio.wait_for(self._outbox.drain(connection), GRACE_SECONDS)
                 await connection.flush()
             await connection.close()
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _use(self, connection: NatsConnection) -> None:
         """Go on with a connection, until it ends."""
@@ -179,7 +172,7 @@ class Bus:
         logger.info("NATS answers at %s", connection.url)
         if not was_up and self.handlers is not None:
             self.handlers.up()
-        self._start(self._follow(connection))
+        self._tasks.begin(self._follow(connection))
 
     async def _follow(self, connection: NatsConnection) -> None:
         """Write to a connection until it ends, and then look for another one."""
@@ -194,7 +187,7 @@ class Bus:
         logger.info("the connection to NATS at %s has ended: %s", connection.url, printable(why))
         await self.buckets.use(None)
         self._timers.schedule(GRACE_SECONDS, lambda: self._miss(lost_at, why))
-        self._start(self._dial(connection.others))
+        self._tasks.begin(self._dial(connection.others))
 
     def _miss(self, lost_at: float, why: str) -> None:
         """Take note that NATS has been gone for too long to wait for it with messages."""

@@ -8,20 +8,11 @@ from contextlib import ExitStack
 from functools import partial
 
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.faces.dap import messages
 from dbg_client.faces.dap.breakpoints import Breakpoints
 from dbg_client.faces.dap.console import COMMANDS, Console, LogTexts
 from dbg_client.faces.dap.listing import Threads
-from dbg_client.faces.dap.messages import (
-    CAPABILITIES,
-    USUAL_TARGET,
-    Client,
-    Message,
-    Request,
-    Send,
-    event,
-    refusal,
-    response,
-)
+from dbg_client.faces.dap.messages import Message
 from dbg_client.faces.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.faces.dap.source import Paths, SourceLocator, read_mappings
 from dbg_client.faces.dap.values import Frames, Values
@@ -43,7 +34,7 @@ MAX_OPEN = 256
 class Session:
     """An attached window, from the request to attach to its end; belongs to one event loop."""
 
-    def __init__(self, window: Window, client: Client, paths: Paths) -> None:
+    def __init__(self, window: Window, client: messages.Client, paths: Paths) -> None:
         self._window = window
         self._client = client
         self.threads = Threads(window)
@@ -150,7 +141,7 @@ class Session:
         return body
 
 
-def _before(text: str, line: object, column: object, client: Client) -> str:
+def _before(text: str, line: object, column: object, client: messages.Client) -> str:
     """Return the text before the cursor, which the client gives as a line and a column."""
     lines = text.split("\n")
     row = line - client.first_line if isinstance(line, int) else 0
@@ -171,13 +162,17 @@ class Adapter:
     """
 
     def __init__(
-        self, connect: Connect, target: Target | None, send: Send, admit: Callable[[Message], None] | None = None
+        self,
+        connect: Connect,
+        target: Target | None,
+        send: messages.Send,
+        admit: Callable[[Message], None] | None = None,
     ) -> None:
         self._connect = connect
         self._target = target
         self._send = send
         self._admit = admit
-        self._client = Client()
+        self._client = messages.Client()
         self._session: Session | None = None
         self._open = OpenRequests(MAX_OPEN, "request")
         self.ended = asyncio.Event()
@@ -190,10 +185,10 @@ class Adapter:
             "cancel": self._cancel,
         }
 
-    def receive(self, request: Request) -> None:
+    def receive(self, request: messages.Request) -> None:
         """Take a request; the answer comes when it is carried out, while others are taken."""
         if why_not := self._open.begin(request.seq, lambda: self._answer(request)):
-            self._send(refusal(request, why_not))
+            self._send(messages.refusal(request, why_not))
 
     async def close(self) -> None:
         """Give up what is open, leave the ranks as they are, and close the link to the broker. Never an error."""
@@ -204,7 +199,7 @@ class Adapter:
 
     # -------------------------------------------------------------------------------------------------------- requests
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: messages.Request) -> None:
         do = self._requests.get(request.command)
         arguments = {} if request.arguments is None else request.arguments
         try:
@@ -214,22 +209,22 @@ class Adapter:
                 raise BadInput(f"the arguments of {printable(request.command, 60)} are no object", "send one, or none")
             body = await do(arguments)
         except asyncio.CancelledError:
-            self._send(refusal(request, "cancelled"))
+            self._send(messages.refusal(request, "cancelled"))
             raise
         except Exception as error:
             # An IDE waits for ever for an answer that doesn't come.
-            self._send(refusal(request, sentence_of(error, COMMANDS), show_user=request.command == "attach"))
+            self._send(messages.refusal(request, sentence_of(error, COMMANDS), show_user=request.command == "attach"))
             return
-        self._send(response(request, body))
+        self._send(messages.response(request, body))
         if request.command == "attach":
             # The IDE sends its breakpoints then; they are for ranks, which are known by now.
-            self._send(event("initialized"))
+            self._send(messages.event("initialized"))
         elif request.command == "disconnect":
             self.ended.set()
 
     async def _initialize(self, arguments: Message) -> Message:
-        self._client = Client.read(arguments)
-        return CAPABILITIES
+        self._client = messages.Client.read(arguments)
+        return messages.CAPABILITIES
 
     async def _attach(self, arguments: Message) -> None:
         if self._admit is not None:
@@ -237,7 +232,7 @@ class Adapter:
         if self._session is not None:
             raise BadInput("this window is attached already", "disconnect it first")
         paths = read_mappings(arguments.get("pathMappings"))
-        target = self._target or parse_target(str(arguments.get("target", USUAL_TARGET)))
+        target = self._target or parse_target(str(arguments.get("target", messages.USUAL_TARGET)))
         switchboard = self._connect(self._client.name)
         await switchboard.open()
         self._session = Session(Window(switchboard, target, self._send), self._client, paths)
@@ -263,7 +258,7 @@ class Adapter:
         if isinstance(number, int):
             self._open.give_up(number)
 
-    def _why_not(self, request: Request) -> BadInput:
+    def _why_not(self, request: messages.Request) -> BadInput:
         if self._session is None:
             return BadInput("this window is not attached", "send `attach` first")
         return BadInput(f"this adapter has no request {printable(request.command, 60)!r}", "do without it")

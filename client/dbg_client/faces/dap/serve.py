@@ -13,19 +13,9 @@ from dbg_client.actions.streams import tell
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.faces.dap import messages
 from dbg_client.faces.dap.adapter import Adapter, Connect
-from dbg_client.faces.dap.messages import (
-    BadMessage,
-    LostFrames,
-    Message,
-    Send,
-    event,
-    frame,
-    numbered,
-    output,
-    read_body,
-    read_request,
-)
+from dbg_client.faces.dap.messages import Message
 from dbg_client.faces.requests import LOOPBACK, is_same, listen, new_secret
 from dbg_client.words.settings import BrokerOptions, Dap
 from dbg_dial.waiting import within
@@ -76,7 +66,7 @@ class Admission:
             self._tell(self._secret)
 
 
-MakeAdapter = Callable[[Send], Adapter]
+MakeAdapter = Callable[[messages.Send], Adapter]
 
 
 class Conversation:
@@ -85,7 +75,7 @@ class Conversation:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, make: MakeAdapter) -> None:
         self._reader = reader
         self._writer = writer
-        self.send = numbered(self._write)
+        self.send = messages.numbered(self._write)
         self.adapter = make(self.send)
 
     async def hold(self) -> None:
@@ -99,8 +89,8 @@ class Conversation:
             await asyncio.wait([ended, reading], return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 reading.result()
-        except LostFrames as error:
-            self.send(output(str(error), "important"))
+        except messages.LostFrames as error:
+            self.send(messages.output(str(error), "important"))
             raise
         finally:
             ended.cancel()
@@ -109,18 +99,18 @@ class Conversation:
             await self._end()
 
     async def _read(self) -> None:
-        while (body := await read_body(self._reader)) is not None:
+        while (body := await messages.read_body(self._reader)) is not None:
             try:
-                request = read_request(body)
-            except BadMessage as bad:
-                self.send(output(f"a message of this IDE was left out: {bad}", "important"))
+                request = messages.read_request(body)
+            except messages.BadMessage as bad:
+                self.send(messages.output(f"a message of this IDE was left out: {bad}", "important"))
                 continue
             if request is not None:
                 self.adapter.receive(request)
 
     async def _end(self) -> None:
         await self.adapter.close()
-        self.send(event("terminated"))
+        self.send(messages.event("terminated"))
         self._writer.close()
         try:
             await within(END_SECONDS, self._writer.wait_closed())
@@ -134,7 +124,7 @@ class Conversation:
         if transport.get_write_buffer_size() > MAX_UNSENT:
             transport.abort()
             return
-        transport.write(frame(message))
+        transport.write(messages.frame(message))
 
 
 async def serve_dap(settings: Dap) -> int:
@@ -214,7 +204,7 @@ class _Port:
         watch = asyncio.create_task(self._until_attached(attached, talk.send, writer))
         try:
             await talk.hold()
-        except LostFrames as error:
+        except messages.LostFrames as error:
             tell(f"dbg-attach: {error}")
         finally:
             self._strangers.pop(writer, None)
@@ -223,11 +213,11 @@ class _Port:
             if attached.is_set():
                 self._admission.free()
 
-    async def _until_attached(self, attached: asyncio.Event, send: Send, writer: asyncio.StreamWriter) -> None:
+    async def _until_attached(self, attached: asyncio.Event, send: messages.Send, writer: asyncio.StreamWriter) -> None:
         try:
             await within(STRANGER_SECONDS, attached.wait())
         except asyncio.TimeoutError:
-            send(output(f"this client has not attached within {STRANGER_SECONDS:g} s", "important"))
+            send(messages.output(f"this client has not attached within {STRANGER_SECONDS:g} s", "important"))
             writer.close()
         finally:
             self._strangers.pop(writer, None)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from dbg_client.core.choose import is_ready, may_be_picked
-from dbg_client.core.directory import rank_order
-from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState, rank_order
 
 MAX_LISTED = 64
 """Ranks that are threads of one window: IDEs get slow with some hundred threads, and nobody reads more."""

@@ -14,22 +14,7 @@ from typing import Any
 from dbg_client.api.broker import AsyncBroker, open_broker
 from dbg_client.core.errors import bug
 from dbg_client.core.switchboard import WATCHER
-from dbg_client.faces.mcp.protocol import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    BadCall,
-    Call,
-    RequestId,
-    agreed_version,
-    error_line,
-    progress_line,
-    progress_token,
-    read_call,
-    result_line,
-    text_result,
-)
+from dbg_client.faces.mcp import protocol
 from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS, Rests
 from dbg_client.faces.mcp.tools import TOOLS, BrokerTool, More
 from dbg_client.faces.requests import OpenRequests, sentence_of
@@ -72,9 +57,9 @@ class McpServer:
     async def receive(self, line: bytes) -> None:
         """Take a line of the client. Calls of tools go on after this returns."""
         try:
-            call = read_call(line)
-        except BadCall as bad:
-            self._write(error_line(bad.request, bad.code, bad.text))
+            call = protocol.read_call(line)
+        except protocol.BadCall as bad:
+            self._write(protocol.error_line(bad.request, bad.code, bad.text))
             return
         if call is None:
             return
@@ -83,15 +68,15 @@ class McpServer:
         except Exception as error:
             # Whatever fails, the client's other calls go on, and this one is answered.
             if call.id is not None:
-                self._write(error_line(call.id, INTERNAL_ERROR, bug(error)))
+                self._write(protocol.error_line(call.id, protocol.INTERNAL_ERROR, bug(error)))
 
-    async def _receive(self, call: Call) -> None:
+    async def _receive(self, call: protocol.Call) -> None:
         if call.id is None:
             self._notified(call)
         elif call.method == "tools/call":
             request = call.id
             if why_not := self._open.begin(request, lambda: self._call(call, request)):
-                self._write(error_line(request, INVALID_REQUEST, why_not))
+                self._write(protocol.error_line(request, protocol.INVALID_REQUEST, why_not))
         else:
             self._write(await self._answer(call, call.id))
 
@@ -101,58 +86,58 @@ class McpServer:
         if self._broker is not None:
             await self._broker.close()
 
-    async def _answer(self, call: Call, request: RequestId) -> bytes:
+    async def _answer(self, call: protocol.Call, request: protocol.RequestId) -> bytes:
         if call.method == "initialize":
             self._client = _client_name(call.params.get("clientInfo")) or self._client
-            return result_line(
+            return protocol.result_line(
                 request,
                 {
-                    "protocolVersion": agreed_version(call.params.get("protocolVersion")),
+                    "protocolVersion": protocol.agreed_version(call.params.get("protocolVersion")),
                     "capabilities": {"tools": {"listChanged": False}},
                     "serverInfo": {"name": "dbg-attach", "title": "Ranks of a training job", "version": RELEASE},
                     "instructions": INSTRUCTIONS,
                 },
             )
         if call.method == "ping":
-            return result_line(request, {})
+            return protocol.result_line(request, {})
         if call.method == "tools/list":
-            return result_line(
-                request, {"tools": [*(tool.document() for tool in await self._tools()), More.document()]}
-            )
-        return error_line(request, METHOD_NOT_FOUND, f"this server has no method {call.method[:60]!r}")
+            tools = [*(tool.document() for tool in await self._tools()), More.document()]
+            return protocol.result_line(request, {"tools": tools})
+        problem = f"this server has no method {call.method[:60]!r}"
+        return protocol.error_line(request, protocol.METHOD_NOT_FOUND, problem)
 
-    def _notified(self, call: Call) -> None:
+    def _notified(self, call: protocol.Call) -> None:
         if call.method == "notifications/cancelled":
             request = call.params.get("requestId")
             if isinstance(request, (str, int)):
                 self._open.give_up(request)
 
-    async def _call(self, call: Call, request: RequestId) -> None:
+    async def _call(self, call: protocol.Call, request: protocol.RequestId) -> None:
         name, given = call.params.get("name"), call.params.get("arguments") or {}
         try:
             if not isinstance(given, dict):
-                raise BadCall(INVALID_PARAMS, "the arguments are no object", request)
+                raise protocol.BadCall(protocol.INVALID_PARAMS, "the arguments are no object", request)
             async with self._telling_progress(call):
-                result = text_result(await self._do(name, given))
-        except BadCall as bad:
-            self._write(error_line(request, bad.code, bad.text))
+                result = protocol.text_result(await self._do(name, given))
+        except protocol.BadCall as bad:
+            self._write(protocol.error_line(request, bad.code, bad.text))
             return
         except Exception as error:
             # What an agent can mend is the answer of the tool, so that the model reads it.
-            result = text_result(sentence_of(error, TOOLS_OF_COMMANDS), is_error=True)
-        self._write(result_line(request, result))
+            result = protocol.text_result(sentence_of(error, TOOLS_OF_COMMANDS), is_error=True)
+        self._write(protocol.result_line(request, result))
 
     @contextlib.asynccontextmanager
-    async def _telling_progress(self, call: Call) -> AsyncIterator[None]:
+    async def _telling_progress(self, call: protocol.Call) -> AsyncIterator[None]:
         """Tell the client that a call goes on, as long as it does, if the client wants to be told."""
-        token = progress_token(call.params)
+        token = protocol.progress_token(call.params)
         begin = time.monotonic()
 
-        async def tell(token: RequestId) -> None:
+        async def tell(token: protocol.RequestId) -> None:
             while True:
                 await asyncio.sleep(PROGRESS_SECONDS)
                 seconds = round(time.monotonic() - begin, 3)
-                self._write(progress_line(token, seconds, f"no answer after {seconds:.0f} s, waiting"))
+                self._write(protocol.progress_line(token, seconds, f"no answer after {seconds:.0f} s, waiting"))
 
         telling = asyncio.create_task(tell(token)) if token is not None else None
         try:
@@ -167,7 +152,7 @@ class McpServer:
             return self._rests.more(more.answer, more.begin)
         tool = next((tool for tool in await self._tools() if tool.name == name), None)
         if tool is None:
-            raise BadCall(INVALID_PARAMS, f"there is no tool {str(name)[:60]!r} with this token")
+            raise protocol.BadCall(protocol.INVALID_PARAMS, f"there is no tool {str(name)[:60]!r} with this token")
         call = tool.read(given)
         return self._rests.cut(await call.do(await self._connected()))
 

@@ -16,7 +16,6 @@ from msgspec import Meta
 from dbg_client.api.broker import AsyncBroker
 from dbg_client.api.ranks import AsyncRanks
 from dbg_client.core.choose import there
-from dbg_client.core.directory import rank_order
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.faces.mcp.rest import with_tools
@@ -27,7 +26,7 @@ from dbg_client.views.naming import Naming
 from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
-from dbg_wire.records.ranks import CRASH, DIED, RankInfo, RankState, describe_exit
+from dbg_wire.records.ranks import CRASH, DIED, RankInfo, RankState, describe_exit, rank_order
 from dbg_wire.records.record import refusal
 
 MAX_WAIT = 300.0

@@ -6,31 +6,24 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.faces.web import messages
-from dbg_client.faces.web.audit import Entry
-from dbg_client.faces.web.messages import (
-    ROWS_PER_PAGE,
-    Axes,
-    Change,
-    Hello,
-    Link,
-    Missing,
-    Ranks,
-    Recordings,
-    ToPage,
-    Verdict,
-)
 from dbg_client.faces.web.outbox import Outbox
 from dbg_client.faces.web.rows import RowChanges, Rows
 from dbg_client.faces.web.timeline import TimeLine
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Change as Changed
 from dbg_wire.messages import Gone, Snapshot
+from dbg_wire.records.audit import Entry
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.rank_set import parse_ranks
 from dbg_wire.targets.selection import Target
+
+ROWS_PER_PAGE = 500
+"""Rows in one text, at most: a browser reads a page of them within some milliseconds."""
 
 ROUND_SECONDS = 0.1
 """Seconds in which changes are gathered (a debounce): several changes of a rank are one row, and nobody sees more."""
@@ -42,7 +35,7 @@ CHOOSE_SECONDS = 1.0
 class Feed:
     """The news of one target for any number of pages; a watcher of the broker's link. Belongs to one event loop."""
 
-    def __init__(self, switchboard: Switchboard, target: Target | None, hello: Callable[[], Hello]) -> None:
+    def __init__(self, switchboard: Switchboard, target: Target | None, hello: Callable[[], messages.Hello]) -> None:
         self.time_line = TimeLine()
         self.rows = Rows(target)
         self.pages: set[Outbox] = set()
@@ -52,13 +45,13 @@ class Feed:
         self._is_whole = True
         self._round: asyncio.TimerHandle | None = None
         self._chosen_at = -CHOOSE_SECONDS
-        self._link = Link(up=True, reason="")
-        self._told: dict[type[ToPage], ToPage] = {}
+        self._link = messages.Link(up=True, reason="")
+        self._told: dict[type[messages.ToPage], messages.ToPage] = {}
         self.news = asyncio.Event()
         """Set when something has happened to ranks."""
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, messages.Verdict] = {}
         self.rows.choose(switchboard.directory.ranks)
-        self.tell_if_new(Axes(axes=self.rows.axes), Missing(missing=self.rows.missing))
+        self.tell_if_new(messages.Axes(axes=self.rows.axes), messages.Missing(missing=self.rows.missing))
 
     # ----------------------------------------------------------------------------------------------------- pages
 
@@ -68,9 +61,8 @@ class Feed:
         jobs = {rank.job for rank in ranks}
         hello = self._hello().replace(job=jobs.pop() if len(jobs) == 1 else "")
         page.say(hello, self._link, *self._told.values())
-        rows = self.rows.all
-        for start in range(0, max(1, len(rows)), ROWS_PER_PAGE):
-            page.say(Ranks(rows=rows[start : start + ROWS_PER_PAGE], last=start + ROWS_PER_PAGE >= len(rows)))
+        *earlier, last = _paged(self.rows.all) or [()]
+        page.say(*(messages.Ranks(rows=rows, last=False) for rows in earlier), messages.Ranks(rows=last, last=True))
         page.say(*self.time_line.events, *self._verdicts.values())
         self.pages.add(page)
 
@@ -78,13 +70,13 @@ class Feed:
         """Tell a page nothing more."""
         self.pages.discard(page)
 
-    def say(self, item: ToPage) -> None:
+    def say(self, item: messages.ToPage) -> None:
         """Tell all pages."""
         text = messages.encode(item)
         for page in self.pages:
             page.put(text)
 
-    def tell_if_new(self, *items: Axes | Missing | Recordings) -> None:
+    def tell_if_new(self, *items: messages.Axes | messages.Missing | messages.Recordings) -> None:
         """Tell all pages what differs from what they were told."""
         for item in items:
             if self._told.get(type(item)) != item:
@@ -107,7 +99,7 @@ class Feed:
             who = f"{entry.terminal} ({entry.token})" if entry.token else entry.terminal
             self.say(self.time_line.note("asked", f"{entry.action} {entry.text}".rstrip(), entry.at, ranks, who))
 
-    def judge(self, verdict: Verdict) -> None:
+    def judge(self, verdict: messages.Verdict) -> None:
         """Tell of a verdict, or that a job goes on again."""
         if verdict.document is None:
             if self._verdicts.pop(verdict.job, None) is None:
@@ -139,7 +131,8 @@ class Feed:
             self._round.cancel()
 
     def _link_changed(self, event: Up | Down) -> None:
-        link = Link(up=True, reason="") if isinstance(event, Up) else Link(up=False, reason=printable(event.reason))
+        reason = "" if isinstance(event, Up) else printable(event.reason)
+        link = messages.Link(up=isinstance(event, Up), reason=reason)
         if link.up != self._link.up:
             self.note("broker", "the broker is back" if link.up else f"the broker is gone ({link.reason})")
         if link != self._link:
@@ -168,11 +161,15 @@ class Feed:
         self._tell(changes)
 
     def _tell(self, changes: RowChanges) -> None:
-        self.tell_if_new(Axes(axes=self.rows.axes), Missing(missing=self.rows.missing))
-        for start in range(0, len(changes.rows), ROWS_PER_PAGE):
-            self.say(Change(rows=changes.rows[start : start + ROWS_PER_PAGE]))
+        self.tell_if_new(messages.Axes(axes=self.rows.axes), messages.Missing(missing=self.rows.missing))
+        for rows in _paged(changes.rows):
+            self.say(messages.Change(rows=rows))
         if changes.gone:
-            self.say(Change(rows=(), gone=changes.gone))
+            self.say(messages.Change(rows=(), gone=changes.gone))
         for event in self.time_line.changed(changes.pairs, time.time()):
             self.say(event)
             self.news.set()
+
+
+def _paged(rows: tuple[msgspec.Raw, ...]) -> list[tuple[msgspec.Raw, ...]]:
+    return [rows[start : start + ROWS_PER_PAGE] for start in range(0, len(rows), ROWS_PER_PAGE)]

@@ -18,7 +18,6 @@ from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.faces.requests import OpenRequests, sentence_of
 from dbg_client.faces.web import messages
-from dbg_client.faces.web.messages import Ask, Confirm, Failed, Find, Found, Lines, Progress, Source, read_from_page
 from dbg_client.faces.web.verdicts import told_of
 from dbg_client.questions.answers import ValueAnswer
 from dbg_client.questions.cause import find_case
@@ -106,15 +105,15 @@ class LivePage:
         """Take what the page asks. Raises PeerError."""
         if isinstance(frame, bytes):
             raise PeerError("bytes of a page that takes texts")
-        item = read_from_page(frame)
-        if isinstance(item, Ask):
+        item = messages.read_from_page(frame)
+        if isinstance(item, messages.Ask):
             self._begin(item.id, lambda: self._answer(item))
-        elif isinstance(item, Find):
+        elif isinstance(item, messages.Find):
             self._begin(item.id, lambda: self._find(item))
-        elif isinstance(item, Source):
+        elif isinstance(item, messages.Source):
             self._begin(item.id, lambda: self._source(item))
         elif self._requests.give_up(item.id):
-            self._outbox.say(Failed(id=item.id, sentence="given up"))
+            self._outbox.say(messages.Failed(id=item.id, sentence="given up"))
 
     async def leave(self) -> None:
         """Give up what is open."""
@@ -123,17 +122,17 @@ class LivePage:
 
     def _begin(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
         if why_not := self._requests.begin(number, lambda: self._try(number, work)):
-            self._outbox.say(Failed(id=number, sentence=f"this was not asked: {why_not}"))
+            self._outbox.say(messages.Failed(id=number, sentence=f"this was not asked: {why_not}"))
 
     async def _try(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except Exception as error:
-            self._outbox.say(Failed(id=number, sentence=sentence_of(error, COMMANDS)))
+            self._outbox.say(messages.Failed(id=number, sentence=sentence_of(error, COMMANDS)))
 
     # --------------------------------------------------------------------------------------------------- questions
 
-    async def _answer(self, item: Ask) -> None:
+    async def _answer(self, item: messages.Ask) -> None:
         line = item.line if item.line.partition(" ")[0] in WORDS else f"eval {item.line}"
         settings = _settings(line)
         changes = isinstance(settings, CHANGING) or (isinstance(settings, verbs.Where) and settings.native)
@@ -141,20 +140,18 @@ class LivePage:
             raise BadInput(f"`{settings.name}` may change the program", why_not)
         if item.every is not None and type(settings) in ORDERS:
             raise BadInput(f"`{settings.name}` is not for again and again", "ask it once")
-        number = 0
+        is_first = True
         while True:
-            ranks, whom = self._ranks(item, settings)
-            if changes and not number:
+            ranks, whom = self._ranks(item, settings, changes=changes)
+            if changes and is_first:
                 if not item.yes and (question := _question(settings, ranks)):
-                    self._outbox.say(Confirm(id=item.id, question=question))
+                    self._outbox.say(messages.Confirm(id=item.id, question=question))
                     return
                 self._feed.note("asked", line, ranks, user_name())
             told = await self._ask(settings, ranks, item.id)
             self._groups = {name: frozenset(keys) for name, keys in told.members.items()}
             answer = messages.Answer(
                 id=item.id,
-                verb=settings.name,
-                number=number,
                 at=time.time(),
                 document=msgspec.Raw(msgspec.json.encode(told.document)),
                 text=told.text,
@@ -165,10 +162,10 @@ class LivePage:
             self._outbox.say(answer)
             if item.every is None:
                 return
-            number += 1
+            is_first = False
             await asyncio.sleep(item.every)
 
-    def _ranks(self, item: Ask, settings: RankSettings) -> tuple[Sequence[RankInfo], str]:
+    def _ranks(self, item: messages.Ask, settings: RankSettings, *, changes: bool) -> tuple[Sequence[RankInfo], str]:
         """Return the ranks that are meant, of those that this server shows, and the target that names them."""
         known = self._feed.rows.ranks
         if settings.target is None and item.keys:
@@ -177,15 +174,19 @@ class LivePage:
             if not chosen:
                 raise BadInput("none of the chosen ranks is there any more", "choose others")
             return chosen, ""
-        text = settings.target or item.ranks or USUAL.get(settings.name)
+        named = settings.target or item.ranks
+        text = named or USUAL.get(settings.name)
         if text is None:
             raise BadInput(f"`{settings.name}` needs ranks", "choose some, or name them, e.g. `0-7`")
         if not text:
             return known, ""
-        return find(with_groups(parse_target(text), self._groups), known).ranks, "" if text == "all" else text
+        target = with_groups(parse_target(text), self._groups)
+        # A page that shows several jobs may look at all of them at once.
+        ranks = (find(target, known) if named or changes else select(target, known, any_job=True)).ranks
+        return ranks, "" if text == "all" else text
 
     async def _ask(self, settings: RankSettings, ranks: Sequence[RankInfo], number: int) -> Told:
-        line = WaitingLine(lambda text: self._outbox.say(Progress(id=number, text=text)) if text else None)
+        line = WaitingLine(lambda text: self._outbox.say(messages.Progress(id=number, text=text)) if text else None)
         asker = Asker(self._switchboard, settings.broker.timeout, line=line)
         questions = Questions(self._switchboard, asker)
         if isinstance(settings, verbs.Asked):
@@ -225,27 +226,23 @@ class LivePage:
 
     # --------------------------------------------------------------------------------------------- ranks and source
 
-    async def _find(self, item: Find) -> None:
+    async def _find(self, item: messages.Find) -> None:
         target = with_groups(parse_target(item.text), self._groups)
         try:
             ranks = select(target, self._feed.rows.ranks, any_job=True).ranks
         except NoSuchRank:
             ranks = ()
-        self._outbox.say(Found(id=item.id, keys=tuple(rank.key for rank in ranks)))
+        self._outbox.say(messages.Found(id=item.id, keys=tuple(rank.key for rank in ranks)))
 
-    async def _source(self, item: Source) -> None:
+    async def _source(self, item: messages.Source) -> None:
         rank = self._switchboard.directory.by_key.get(item.key)
         if rank is None:
             raise BadInput("this rank is not there any more", "choose another one")
         asker = Asker(self._switchboard)
-        where = rank.where
-        path = await file_in_ranks(asker, [rank], item.file or (where.file if where is not None else ""))
-        line = item.line or (where.line if where is not None else 1)
-        first = max(1, line - item.around)
-        source = await read_source(asker, rank, path, begin=first, count=line + item.around + 1 - first)
-        self._outbox.say(
-            Lines(id=item.id, file=source.path, first=source.begin, total=source.total, lines=source.lines)
-        )
+        path = await file_in_ranks(asker, [rank], item.file)
+        first = max(1, item.line - item.around)
+        source = await read_source(asker, rank, path, begin=first, count=item.line + item.around + 1 - first)
+        self._outbox.say(messages.Lines(id=item.id, file=source.path, first=source.begin, lines=source.lines))
 
 
 def _settings(line: str) -> RankSettings:

@@ -25,9 +25,6 @@ MAX_RANKS = 100_000
 BEAT_SECONDS = 5.0
 """Seconds between two beats: a page that has heard nothing for three of them dials anew, and says so."""
 
-ROWS_PER_PAGE = 500
-"""Rows in one text, at most: a browser reads a page of them within some milliseconds."""
-
 MAX_SECONDS = 30 * 24 * 3600.0
 """Seconds between two answers at most, as on the command line."""
 
@@ -62,8 +59,6 @@ class Hello(_Said):
     drive: bool
     why_not: str
     release: str
-    host: str
-    broker: str
     now: float
 
 
@@ -105,7 +100,7 @@ class Link(_Said):
 
 
 class Answer(_Said):
-    """The answer to ``ask`` with this id; with ``every`` another one comes each time, counted by ``number`` from 0.
+    """The answer to ``ask`` with this id; with ``every`` another one comes each time.
 
     ``document`` is that of ``--json``, ``text`` is what a terminal shows. ``whom`` is the target that the line or its
     verb means, empty for the page's own keys, and for all. ``members`` has the keys of each group's ranks by the
@@ -113,8 +108,6 @@ class Answer(_Said):
     """
 
     id: int
-    verb: str
-    number: int
     at: float
     document: msgspec.Raw
     text: str
@@ -218,7 +211,6 @@ class Lines(_Said):
     id: int
     file: str
     first: int
-    total: int
     lines: tuple[str, ...]
 
 
@@ -280,13 +272,13 @@ class Find(_Said):
 
 
 class Source(_Said):
-    """Show the lines around a place as a rank has them loaded; without ``file`` those where the rank stands."""
+    """Show the lines around a place as a rank has them loaded."""
 
     id: _NUMBER
     key: _KEY
-    file: _TEXT = ""
-    line: _NUMBER = 0
-    around: Annotated[int, msgspec.Meta(ge=0, le=500)] = 10
+    file: _TEXT
+    line: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+    around: Annotated[int, msgspec.Meta(ge=0, le=500)]
 
 
 FromPage = Ask | Withdraw | Find | Source
@@ -300,27 +292,22 @@ class State(_Said):
     """What holds at this seat, whenever that changes.
 
     ``kind`` is ``screen`` where keys are bytes (PuDB), ``lines`` where they answer prompts (pdb), empty while no
-    debugger is open. ``state`` is the rank's, ``stopped`` whether a debugger can be typed into. ``driving`` says
-    whether this page has the keyboard, ``comes`` that it has been asked for, ``driver`` who has it. ``link`` is empty
-    while all is connected, else it says what is missing: the broker or the rank. ``notice`` is a sentence to be shown
-    for a while, and ``status`` the line that a terminal shows below the screen. ``size`` are the rows and columns of
-    the debugger's screen; where they are larger than the page's, only a part of it is seen.
+    debugger is open. ``state`` is the rank's. ``driving`` says whether this page has the keyboard, ``comes`` that it
+    has been asked for, ``driver`` who has it. ``link`` is empty while all is connected, else it says what is missing:
+    the broker or the rank. ``notice`` is a sentence to be shown for a while. ``size`` are the rows and columns of the
+    debugger's screen, which are those of who drives.
     """
 
-    key: str
-    address: str
     kind: str
     engine: str
     state: str
     where: Place | None
-    stopped: bool
     driving: bool
     comes: bool
     driver: str
     watchers: int
     link: str
     notice: str
-    status: str
     size: tuple[int, int]
 
 

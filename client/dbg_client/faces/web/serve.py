@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
 import socket
@@ -13,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -33,9 +34,8 @@ from dbg_client.faces.web.access import (
     content_policy,
     require_own,
 )
-from dbg_client.faces.web.audit import AuditTail
 from dbg_client.faces.web.feed import Feed
-from dbg_client.faces.web.files import RecordingTable, page_text, static_files
+from dbg_client.faces.web.home import AuditTail, RecordingTable
 from dbg_client.faces.web.live import LivePage
 from dbg_client.faces.web.messages import BEAT_SECONDS, Beat, Ended, Hello
 from dbg_client.faces.web.outbox import Guest, Outbox, hold, new_socket
@@ -68,6 +68,42 @@ LEADS_ON = '<!doctype html><meta http-equiv="refresh" content="0;url={}"><title>
 
 COME_BACK = LEADS_ON.format("/")
 """What leads to the page once more: a browser sends no strict cookie where the page of somebody else has led to us."""
+
+STATIC = Path(__file__).with_name("static")
+
+PAGE = "index.html"
+"""The page itself, which is served at ``/`` alone, with a nonce."""
+
+TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+"""What is served, by the end of its name."""
+
+
+class StaticFile(NamedTuple):
+    """A file as it is served; ``tag`` tells its contents from those of another release."""
+
+    data: bytes
+    type: str
+    tag: str
+
+
+def static_files(folder: Path = STATIC) -> Mapping[str, StaticFile]:
+    """Return what is below ``/static/``, by its path there. Blocks."""
+    return {
+        path.relative_to(folder).as_posix(): _static_file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in TYPES and path.is_file()
+    }
+
+
+def page_text(folder: Path = STATIC) -> str:
+    """Return the page. Blocks."""
+    return (folder / PAGE).read_text(encoding="utf-8")
+
+
+def _static_file(path: Path) -> StaticFile:
+    data = path.read_bytes()
+    return StaticFile(data, TYPES[path.suffix], hashlib.sha256(data).hexdigest()[:32])
+
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -172,8 +208,6 @@ class PageServer:
             drive=not why_not,
             why_not=why_not,
             release=RELEASE,
-            host=socket.gethostname(),
-            broker=self._switchboard.url,
             now=time.time(),
         )
 

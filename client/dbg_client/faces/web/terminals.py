@@ -10,22 +10,7 @@ from dbg_client.attachment.driving import Driving
 from dbg_client.attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note, Show
 from dbg_client.core.errors import bug
 from dbg_client.faces.web import messages
-from dbg_client.faces.web.messages import (
-    Around,
-    Clear,
-    Complete,
-    Ended,
-    EndOfInput,
-    Prompt,
-    Release,
-    Reply,
-    Size,
-    State,
-    Stop,
-    Take,
-    read_from_terminal,
-)
-from dbg_client.views.status_line import Others, count_others, missing_on_the_way, render, status_of
+from dbg_client.views.status_line import missing_on_the_way
 from dbg_wire.errors import DbgError, PeerError
 from dbg_wire.messages import Mode, PromptInfo
 from dbg_wire.sequences import QueryFilter, TextFilter
@@ -46,9 +31,6 @@ CTRL_C = b"\x03"
 OVER, REFUSED, NO_RANK = 4000, 4001, 4004
 """Codes of a close: the stop is over; there is no seat, or a fault; there is no such rank."""
 
-STATUS_COLUMNS = 160
-"""Columns for which the status line is made; a page cuts it."""
-
 
 class PageSeat:
     """One seat of a page: keys and lines come in, what the debugger shows goes out; it ends with the socket.
@@ -65,23 +47,22 @@ class PageSeat:
         self._driving: Driving | None = None
         self._opening: asyncio.Task[None] | None = None
         self._screen, self._log = QueryFilter(), TextFilter()
-        self._others = Others()
-        self._state: State | None = None
-        self._prompt = Prompt(number=-1, text="", state="", held=0)
+        self._state: messages.State | None = None
+        self._prompt = messages.Prompt(number=-1, text="", state="", held=0)
         self._completions: dict[int, int] = {}
 
     # ---------------------------------------------------------------------------------------------------- the page
 
     async def receive(self, frame: str | bytes) -> None:
         """Take what the page sends. Raises PeerError."""
-        item = frame if isinstance(frame, bytes) else read_from_terminal(frame)
-        if isinstance(item, Size):
+        item = frame if isinstance(frame, bytes) else messages.read_from_terminal(frame)
+        if isinstance(item, messages.Size):
             self._resize(item)
         elif self._driving is None:
             raise PeerError("a page's terminal that has no size yet")
         elif isinstance(item, bytes):
             self._type(self._driving, item)
-        elif isinstance(item, Complete):
+        elif isinstance(item, messages.Complete):
             self._complete(self._driving, item)
         else:
             self._act(self._driving, item)
@@ -97,7 +78,7 @@ class PageSeat:
             self._driving.end()
         await self._switchboard.close()
 
-    def _resize(self, size: Size) -> None:
+    def _resize(self, size: messages.Size) -> None:
         if self._driving is None:
             attachment = self._attachment(self._mode, (size.rows, size.columns))
             self._driving = Driving(self._switchboard, attachment, self)
@@ -130,20 +111,24 @@ class PageSeat:
         else:
             driving.perform(attachment.keys(keys, driving.now()))
 
-    def _act(self, driving: Driving, item: Take | Release | Reply | EndOfInput | Stop) -> None:
+    def _act(
+        self,
+        driving: Driving,
+        item: messages.Take | messages.Release | messages.Reply | messages.EndOfInput | messages.Stop,
+    ) -> None:
         attachment, conversation = driving.attachment, driving.attachment.conversation
         if self._why_not:
             self._refuse(driving)
-        elif isinstance(item, Take):
+        elif isinstance(item, messages.Take):
             driving.perform(attachment.take(driving.now()))
-        elif isinstance(item, Release):
+        elif isinstance(item, messages.Release):
             driving.go_to(self._attachment(Mode.WATCH, attachment.size))
-        elif isinstance(item, EndOfInput):
+        elif isinstance(item, messages.EndOfInput):
             driving.perform(conversation.end_of_input())
-        elif isinstance(item, Stop):
+        elif isinstance(item, messages.Stop):
             line = attachment.engine == LINE_ENGINE
             driving.perform(conversation.interrupt() if line else attachment.keys(CTRL_C, driving.now()))
-        else:
+        elif isinstance(item, messages.Reply):
             prompt = conversation.prompt
             at = prompt if prompt is not None and prompt.number == item.prompt else None
             driving.perform(conversation.enter(item.text, at))
@@ -152,7 +137,7 @@ class PageSeat:
         driving.attachment.say(self._why_not, driving.now())
         self._outbox.say(messages.Bell())
 
-    def _complete(self, driving: Driving, item: Complete) -> None:
+    def _complete(self, driving: Driving, item: messages.Complete) -> None:
         if self._why_not:
             return
         number, effects = driving.attachment.conversation.complete(item.line, item.begin, item.end)
@@ -170,14 +155,14 @@ class PageSeat:
         """Tell the page that the rank is left, and close the socket."""
         by = self._attached.ending.by
         went_on = "it went on" + (f" ({by})" if by else "")
-        self._outbox.say(Ended(sentence=str(error) if error is not None else went_on, went_on=error is None))
+        self._outbox.say(messages.Ended(sentence=str(error) if error is not None else went_on, went_on=error is None))
         opened = self._attached.opened
         self._outbox.finish(OVER if opened or error is None else REFUSED, "the seat is over")
 
     def failed(self, error: BaseException) -> None:
         """Tell the page of a fault of ours, and close the socket."""
         sentence = str(error) if isinstance(error, DbgError) else bug(error)  # type: ignore[arg-type]
-        self._outbox.say(Ended(sentence=sentence, went_on=False))
+        self._outbox.say(messages.Ended(sentence=sentence, went_on=False))
         self._outbox.finish(REFUSED, "a fault")
 
     def show(self, effect: Effect) -> None:
@@ -196,17 +181,15 @@ class PageSeat:
             self._log = TextFilter()
             self._outbox.say(messages.Note(text=f"{effect.count:,} bytes of output were cut"))
         elif isinstance(effect, Look):
-            source = effect.source
-            around = Around(where=source.where, first=source.first, lines=source.lines, breakpoints=source.breakpoints)
-            self._outbox.say(around)
+            told = effect.source
+            where, lines, breakpoints = told.where, told.lines, told.breakpoints
+            self._outbox.say(messages.Around(where=where, first=told.first, lines=lines, breakpoints=breakpoints))
         elif isinstance(effect, Completed) and effect.request in self._completions:
             number = self._completions.pop(effect.request)
             self._outbox.say(messages.Completed(id=number, matches=effect.matches))
 
     async def changed(self, event: Event | None) -> None:
         """Tell the page what has changed at the seat."""
-        if event is None:
-            self._others = count_others(self._rank, self._switchboard.directory.ranks)
         self._tell()
 
     # ------------------------------------------------------------------------------------------------------- inner
@@ -223,7 +206,7 @@ class PageSeat:
 
     def _show_blank(self, text: str) -> None:
         self._screen, self._log = QueryFilter(), TextFilter()
-        self._outbox.say(Clear(text=text))
+        self._outbox.say(messages.Clear(text=text))
 
     def _tell(self) -> None:
         """Tell the page what holds, if that is news."""
@@ -240,27 +223,22 @@ class PageSeat:
             self._prompt = prompt
             self._outbox.say(prompt)
 
-    def _state_of(self, attachment: Attachment, now: float) -> State:
+    def _state_of(self, attachment: Attachment, now: float) -> messages.State:
         report, engine = attachment.report, attachment.engine
         session = report.session if report is not None else None
         stop = report.stop if report is not None else None
-        status = status_of(attachment, self._others, now, prefix="", pending=False)
         missing = missing_on_the_way(attachment, now)
-        return State(
-            key=attachment.rank.key,
-            address=attachment.rank.address,
+        return messages.State(
             kind="" if engine is None else "lines" if engine == LINE_ENGINE else "screen",
             engine=engine or "",
             state=report.state.value if report is not None else attachment.rank.state.value,
             where=stop.where if stop is not None else None,
-            stopped=stop is not None,
             driving=attachment.driving,
             comes=attachment.conversation.keyboard_comes,
             driver=attachment.driver or "",
             watchers=attachment.rank.watchers,
             link=f"{missing[0]}: {missing[2]}" if missing is not None else "",
             notice=attachment.notice(now) or "",
-            status=render(status, STATUS_COLUMNS, color=False).strip(),
             size=(session.rows, session.columns) if session is not None else attachment.size,
         )
 
@@ -269,7 +247,7 @@ def _terminal_lines(text: str) -> bytes:
     return text.replace("\n", "\r\n").encode()
 
 
-def _prompt_of(prompt: PromptInfo | None, held: int) -> Prompt:
+def _prompt_of(prompt: PromptInfo | None, held: int) -> messages.Prompt:
     if prompt is None:
-        return Prompt(number=-1, text="", state="", held=held)
-    return Prompt(number=prompt.number, text=prompt.text, state=prompt.state.value, held=held)
+        return messages.Prompt(number=-1, text="", state="", held=held)
+    return messages.Prompt(number=prompt.number, text=prompt.text, state=prompt.state.value, held=held)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
-from dbg_client.core.directory import rank_order
 from dbg_client.faces.web.messages import Event
 from dbg_client.views.list import without_limit
 from dbg_client.views.status_line import show_place
 from dbg_wire.errors import printable
-from dbg_wire.records.ranks import CRASH, RankInfo, RankState, describe_exit
+from dbg_wire.records.ranks import CRASH, RankInfo, RankState, describe_exit, rank_order
 from dbg_wire.targets.rank_set import format_ranks
 
 MAX_EVENTS = 500

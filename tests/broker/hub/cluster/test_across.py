@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.audit.entries import Entry, What
 from dbg_broker.events.event import Event, EventKind
 from dbg_broker.events.occasions import Occasions
 from dbg_broker.home.bearer import Role
@@ -33,6 +32,7 @@ from dbg_wire.messages import (
     Take,
     Welcome,
 )
+from dbg_wire.records.audit import Entry, What
 from dbg_wire.records.beside import CommandEnd, command_line
 from dbg_wire.records.ranks import RankState
 from tests.broker.hub.cluster.several import Several, key

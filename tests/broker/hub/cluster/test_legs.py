@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from dbg_broker.home.bearer import Role
+from dbg_broker.hub.cluster.messages import LogText, decode
 from dbg_broker.net.outbox import OUTBOX_BYTES
 from dbg_broker.net.websocket import CloseCode, pack_text
 from dbg_wire import limits
@@ -19,6 +20,7 @@ from dbg_wire.messages import (
     Change,
     Detach,
     Discarded,
+    Goodbye,
     Interrupt,
     Kind,
     Logged,
@@ -336,7 +338,7 @@ async def test_texts_of_log_points_reach_the_clients_of_all_brokers(several: Sev
     await several.listed(0)
     listener = await several.brokers[1].terminal("ide@login1")
     await listener.say(Subscribe(logs=True))
-    await several.until(lambda: len(several.clusters[0].hosted) == 1)
+    await several.until(lambda: several.clusters[0].members.listening() == ["two"])
     await rank.say(Notice(text="loss=0.5", is_log=True))
     logged = await listener.expect(Logged)
     assert (logged.key, logged.text, logged.left_out) == (key(0), "loss=0.5", 0)
@@ -351,20 +353,18 @@ async def test_texts_of_log_points_reach_the_clients_of_all_brokers(several: Sev
 
 
 async def test_texts_of_log_points_are_asked_for_as_long_as_somebody_wants_them(several: Several) -> None:
-    hosted = several.clusters[0].hosted
+    rank = await several.brokers[0].rank(0)
+    members, sent = several.clusters[0].members, several.nats.buses["one"].sent
     listener = await several.brokers[1].terminal("ide@login1")
-    await listener.say(Subscribe(logs=True))
-    await several.until(lambda: len(hosted) == 1)
-    several.clusters[1]._begin_anew("one")
-    before = set(hosted._legs)
-    await several.until(lambda: len(hosted) == 1 and set(hosted._legs) != before)
-    several.brokers[0].reception.use(several.brokers[0].tokens)
-    await listener.say(Subscribe())
-    await several.until(lambda: not hosted)
-    await listener.say(Subscribe(logs=True))
-    await several.until(lambda: len(hosted) == 1)
+    for is_asked in (True, False, True):
+        await listener.say(Subscribe(logs=is_asked))
+        await several.until(lambda is_asked=is_asked: members.listening() == ["two"] * is_asked)  # type: ignore[misc]
     await listener.cut()
-    await several.until(lambda: not hosted)
+    await several.until(lambda: members.listening() == [])
+    await rank.say(Notice(text="to nobody", is_log=True))
+    await rank.say(Goodbye(exit=0))
+    await several.listed(0, RankState.EXITED)
+    assert not [payload for _, payload in sent if isinstance(decode(payload), LogText)]
 
 
 async def test_a_rank_that_comes_elsewhere_before_its_broker_counts_as_gone_has_its_terminals_come_anew(

@@ -11,14 +11,12 @@ from dbg_broker.hub.cluster.messages import (
     CloseLeg,
     ClusterMessage,
     Hello,
-    LegData,
     LegFrame,
     LegRest,
+    LegSaid,
     LegSilent,
     LegTaken,
-    LegText,
-    MirroredAges,
-    MirroredEnd,
+    LogText,
     MirroredRank,
     MirrorPage,
     OpenLeg,
@@ -26,6 +24,7 @@ from dbg_broker.hub.cluster.messages import (
     decode,
     encode,
 )
+from dbg_broker.ranks.rank_record import RankEnd
 from dbg_wire.errors import PeerError
 from dbg_wire.records.ranks import RankState
 from tests.broker.hub.cluster.brokers import presence
@@ -35,8 +34,10 @@ RANK = MirroredRank(
     registration=registration(child=1, secret="5" * 64),
     state=RankState.LOST,
     fence=7,
-    ages=MirroredAges(since=1.5, heard=2.5, entered=3.5),
-    end=MirroredEnd(ago=0.5, left=0.5, exit=1, died=True, detail="killed"),
+    since=1.5,
+    heard=2.5,
+    entered=3.5,
+    end=RankEnd(at=0.5, left=0.5, exit=1, died=True, detail="killed"),
 )
 
 EXAMPLES: tuple[ClusterMessage, ...] = (
@@ -44,13 +45,13 @@ EXAMPLES: tuple[ClusterMessage, ...] = (
     MirrorPage(ranks=(RANK,), gone=("other",), ends=3),
     Sync(number=3),
     OpenLeg(leg=1, role=Role.DRIVER, name="me@host", token="", job=None, digest=b"d" * 32, peer="10.0.0.1:5"),
-    LegText(leg=1, text=b"{}"),
-    LegData(leg=1, data=bytes(range(256))),
+    LegSaid(leg=1, frame=b"\x82\x01n"),
     LegTaken(leg=1, count=4096),
     LegSilent(leg=1, seconds=3.5),
     LegFrame(leg=1, frame=b"\x81\x02{}"),
     LegRest(leg=1, seconds=0.5),
     CloseLeg(leg=1, by_terminal=True, code=1001, reason="it ends"),
+    LogText(key="4711.0/0/gpu013:0/8800", text="loss=0.5", left_out=2),
 )
 
 
@@ -69,8 +70,8 @@ def test_a_message_comes_back_as_it_was(message: ClusterMessage) -> None:
         b"",
         b"\xff",
         b"\x91\xa5later",
-        b"\x93\xa4data\x01",
-        b"\x93\xa4data\xff\xc4\x01x",
+        b"\x93\xa4said\x01",
+        b"\x93\xa4said\xff\xc4\x01x",
         msgspec.msgpack.encode(["open", 1]),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections import deque
 from typing import Any
 
 import msgspec
@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.hub import departures
-from dbg_broker.hub.cluster.feed import mirrored
 from dbg_broker.hub.cluster.messages import MirroredRank, MirrorPage, Sync, decode
-from dbg_broker.hub.cluster.mirror import SYNC_SECONDS, is_newer, record_of
+from dbg_broker.hub.cluster.mirror import SYNC_SECONDS, is_newer, mirrored, record_of
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.rank_record import Elsewhere, RankRecord
 from dbg_broker.ranks.registry import Registry
@@ -135,8 +134,8 @@ async def test_a_newcomer_learns_all_ranks_and_forgets_what_is_not_named(several
 
 
 async def test_pages_of_many_ranks_arrive_whole(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbg_broker.hub.cluster.feed.STEP_RANKS", 3)
-    monkeypatch.setattr("dbg_broker.hub.cluster.feed.PAGE_BYTES", 1000)
+    monkeypatch.setattr("dbg_broker.hub.cluster.mirror.STEP_RANKS", 3)
+    monkeypatch.setattr("dbg_broker.hub.cluster.mirror.PAGE_BYTES", 1000)
     for number in range(8):
         await several.brokers[0].rank(number)
     several.clusters[2].mirror.ask("one")
@@ -148,11 +147,10 @@ async def test_of_a_flood_of_pages_a_broker_asks_anew(several: Several, monkeypa
     monkeypatch.setattr("dbg_broker.hub.cluster.mirror.MAX_PAGES", 2)
     mirror, asked = several.clusters[1].mirror, []
     several.clusters[0].on(Sync, lambda sender, _: asked.append(sender))
-    several.clusters[1].mirror._waiting["one"] = waiting = asyncio.Queue()._queue  # type: ignore[attr-defined]
-    waiting.extend([MirrorPage()] * 2)
+    mirror._sources["one"].pages = deque([MirrorPage()] * 2)
     mirror._receive("one", MirrorPage())
     await several.until(lambda: bool(asked))
-    assert "one" not in mirror._waiting
+    assert asked == ["two"]
 
 
 async def test_held_ranks_of_one_broker_hear_of_those_of_another(several: Several) -> None:
@@ -301,7 +299,7 @@ async def test_a_lost_rank_whose_process_is_found_gone_is_told_of_though_its_bro
 async def test_what_is_told_of_a_rank_is_true_when_it_is_told(
     several: Several, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dbg_broker.hub.cluster.feed.STEP_RANKS", 2)
+    monkeypatch.setattr("dbg_broker.hub.cluster.mirror.STEP_RANKS", 2)
     for number in range(5):
         await several.brokers[0].rank(number)
     await several.listed(4)

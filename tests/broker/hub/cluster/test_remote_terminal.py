@@ -15,9 +15,9 @@ from dbg_broker.hub.cluster.messages import (
     CloseLeg,
     ClusterMessage,
     LegFrame,
+    LegSaid,
     LegSilent,
     LegTaken,
-    LegText,
     OpenLeg,
     decode,
 )
@@ -25,7 +25,6 @@ from dbg_broker.hub.cluster.remote_terminal import WINDOW_BYTES, HostedLegs, Rem
 from dbg_broker.hub.sweeper import SEAT_SECONDS
 from dbg_broker.net.websocket import CloseCode, pack_data, pack_message, pack_text
 from dbg_wire import limits
-from dbg_wire.codec import encode
 from dbg_wire.messages import Greet, Mode, Notice, Probe
 from tests.broker.hub.cluster.several import Several, key
 from tests.broker.peers import attach
@@ -146,7 +145,7 @@ async def test_a_silent_terminal_of_another_broker_gives_its_seat_back(several: 
     await several.listed(0)
     await several.brokers[1].seated(key(0))
     hub, cluster = several.brokers[0].hub, several.clusters[0]
-    (terminal,) = cluster.hosted._legs.values()
+    (terminal,) = cluster.hosted._legs["two"].values()
     clock, late = hub.timers.clock, 0.0
     hub.timers.clock = lambda: clock() + late
     cluster.hosted._silent("two", LegSilent(leg=terminal.leg, seconds=limits.SILENT_SECONDS))
@@ -161,7 +160,7 @@ async def test_a_silent_terminal_of_another_broker_gives_its_seat_back(several: 
 async def test_a_leg_that_is_not_known_is_closed(several: Several) -> None:
     one, two = several.clusters[:2]
     sent = several.nats.buses["one"].sent
-    two.send("one", LegText(leg=77, text=b"{}"))
+    two.send("one", LegSaid(leg=77, frame=pack_text(b"{}")))
     await several.until(lambda: any(isinstance(decode(payload), CloseLeg) for _, payload in sent))
     assert len(one.hosted) == 0
 
@@ -182,7 +181,7 @@ async def test_a_broker_that_opens_too_many_legs_has_them_closed(several: Severa
 async def test_a_terminal_of_another_broker_that_breaks_the_protocol_is_closed(several: Several) -> None:
     one, two = several.clusters[:2]
     two.send("one", OPENED)
-    two.send("one", LegText(leg=OPENED.leg, text=encode(Greet(minor=0, release="1", name="x")).encode()))
+    two.send("one", LegSaid(leg=OPENED.leg, frame=pack_message(Greet(minor=0, release="1", name="x"))))
     sent = several.nats.buses["one"].sent
     await several.until(lambda: bool(sent) and isinstance(decode(sent[-1][1]), CloseLeg))
     closed = decode(sent[-1][1])
@@ -215,7 +214,7 @@ async def test_a_rate_counts_at_the_ranks_broker_too(several: Several) -> None:
     terminal = await several.brokers[1].terminal()
     await terminal.say(attach(key(0)))
     await several.until(lambda: bool(several.clusters[0].hosted))
-    (hosted,) = several.clusters[0].hosted._legs.values()
+    (hosted,) = several.clusters[0].hosted._legs["two"].values()
     (link,) = several.brokers[1].hub.terminals.links.values()
     connection = several.brokers[1].hub.connections.open[link.number]
     hosted.rest(0.2)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.hub.cluster.cluster import Cluster
 from dbg_broker.hub.cluster.legs import Legs
-from dbg_broker.hub.cluster.messages import CloseLeg, ClusterMessage, LegFrame, LegText, OpenLeg
+from dbg_broker.hub.cluster.messages import CloseLeg, ClusterMessage, LegFrame, LegSaid, OpenLeg
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.connections import Connections
-from dbg_broker.net.websocket import CloseCode, pack_message
+from dbg_broker.net.websocket import CloseCode, pack_message, payload_of
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.timers import Timers
@@ -75,10 +75,10 @@ class Others:
             if self.seats.get(broker) == message.leg:
                 del self.seats[broker]
             return
-        if not isinstance(message, LegText):
+        if not isinstance(message, LegSaid):
             assert isinstance(message, OpenLeg)
             return
-        said = decode(message.text, Sender.CLIENT)
+        said = decode(payload_of(message.frame), Sender.CLIENT)
         self.said.append((broker, said))
         if isinstance(said, Detach):
             self.seats.pop(broker, None)

@@ -94,7 +94,7 @@ def test_what_nobody_has_foreseen_is_answered(broker: FakeBroker, monkeypatch: p
         client = Client()
         monkeypatch.setattr(TOOLS[0], "do", fail)
         assert await client.call("ranks", {}) == "a bug of dbg-attach: ZeroDivisionError: by zero"
-        monkeypatch.setattr("dbg_client.faces.mcp.server.agreed_version", fail)
+        monkeypatch.setattr("dbg_client.faces.mcp.protocol.agreed_version", fail)
         await client.send("initialize", 2)
         assert (await client.answer())["error"]["message"] == "a bug of dbg-attach: ZeroDivisionError: by zero"
         await client.server.end()

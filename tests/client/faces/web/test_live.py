@@ -30,7 +30,7 @@ def test_an_answer_is_the_document_of_json_with_the_keys_of_its_groups(broker: F
     async def work() -> None:
         async with opened(broker.environment) as browser, browser.live() as live:
             said = await live.answer(1, "eval loss")
-            assert (said["type"], said["verb"], said["number"], said["last"]) == ("answer", "eval", 0, True)
+            assert (said["type"], said["last"]) == ("answer", True)
             groups = {group["id"]: group["text"] for group in said["document"]["groups"]}
             assert groups == {"@1": "0.25", "@2": "<b>nan</b>\x1b[2J"}
             assert said["document"]["asked"] == 2
@@ -185,9 +185,9 @@ def test_again_and_again_until_it_is_given_up(broker: FakeBroker) -> None:
     async def work() -> None:
         async with opened(broker.environment) as browser, browser.live() as live:
             await live.say("ask", id=1, line="where", every=0.1)
-            for number in range(3):
+            for _ in range(3):
                 said = await live.until("answer")
-                assert (said["id"], said["number"], said["last"]) == (1, number, False)
+                assert (said["id"], said["last"]) == (1, False)
             await live.say("withdraw", id=1)
             assert (await live.until("failed"))["sentence"] == "given up"
             await live.answer(2, "where")
@@ -228,9 +228,9 @@ def test_what_the_broker_refuses_is_told(broker: FakeBroker) -> None:
     async def work() -> None:
         async with opened(broker.environment) as browser, browser.live() as live:
             assert "look only" in (await live.answer(1, "eval loss"))["sentence"]
-            await live.say("source", id=2, key=make_rank(5).key)
+            await live.say("source", id=2, key=make_rank(5).key, file="/train.py", line=1, around=2)
             assert (await live.until("failed"))["id"] == 2
-            await live.say("source", id=3, key="gone")
+            await live.say("source", id=3, key="gone", file="/train.py", line=1, around=2)
             assert "not there any more" in (await live.until("failed"))["sentence"]
 
     run(work)

@@ -43,7 +43,8 @@ def test_rows_and_documents_go_out_as_they_were_made_once() -> None:
 
 def test_what_a_page_says_is_read() -> None:
     assert read_from_page('{"type":"ask","id":1,"line":"where","more":2}') == Ask(id=1, line="where")
-    assert read_from_page('{"type":"source","id":2,"key":"j/0"}') == Source(id=2, key="j/0")
+    asked = '{"type":"source","id":2,"key":"j/0","file":"/a.py","line":7,"around":4}'
+    assert read_from_page(asked) == Source(id=2, key="j/0", file="/a.py", line=7, around=4)
     assert read_from_terminal('{"type":"size","rows":24,"columns":80}') == Size(rows=24, columns=80)
     assert read_from_terminal('{"type":"reply","prompt":-1,"text":"n"}') == Reply(prompt=-1, text="n")
     assert read_from_terminal('{"type":"endofinput"}') == EndOfInput()

@@ -81,7 +81,7 @@ def test_no_other_name_leads_to_a_file(broker: FakeBroker, records: Path) -> Non
 
 
 def test_a_new_recording_comes_by_itself(broker: FakeBroker, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbg_client.faces.web.files.GATHER_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_client.faces.web.home.GATHER_SECONDS", 0.01)
 
     async def work() -> None:
         async with opened(broker.environment) as browser, browser.live() as live:

@@ -31,7 +31,7 @@ def test_keys_go_in_and_what_draws_comes_out(broker: FakeBroker) -> None:
     async def work() -> None:
         async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
             state = await terminal.until("state", lambda said: said["driving"])
-            assert (state["kind"], state["engine"], state["stopped"]) == ("screen", "pudb", True)
+            assert (state["kind"], state["engine"]) == ("screen", "pudb")
             await terminal.until_bytes(b"PUDB SCREEN")
             attach = await broker.heard(Attach)
             assert (attach.key, attach.mode, attach.rows, attach.columns) == (KEY, Mode.DRIVE, 24, 80)
@@ -80,7 +80,7 @@ def test_pdb_asks_and_the_page_answers(broker: FakeBroker) -> None:
         async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
             prompt = await terminal.until("prompt")
             assert (prompt["number"], prompt["text"], prompt["state"]) == (1, "(Pdb) ", "command")
-            assert (await terminal.until("state", lambda said: said["kind"] == "lines"))["engine"] == "pdb"
+            assert (await terminal.once("state", lambda said: said["kind"] == "lines"))["engine"] == "pdb"
             await terminal.say("reply", prompt=1, text="p loss")
             reply = await broker.heard(Reply)
             assert (reply.prompt, reply.text) == (1, "p loss")

@@ -54,9 +54,11 @@ class Page {
       source: ({ key, where }) => this.live.source(key, where.file, where.line, 4),
       canDrive: () => this.hello.drive, ask: (line) => this.panel.put({ line }, line),
     });
-    this.happened = new Happened(byId("happened", HTMLElement), (event) => this.select([event.key], false));
+    this.happened = new Happened(byId("happened", HTMLElement), (event) => this.select([event.key], false),
+      (rank) => this.ranks.nameOf(rank));
     this.panes = new Panes(byId("terminals", HTMLElement), {
-      rows: () => this.ranks.rows, canDrive: () => this.hello.drive, help: showHelp, changed: () => {},
+      rows: () => this.ranks.rows, name: (row) => this.ranks.nameOf(row), canDrive: () => this.hello.drive,
+      help: showHelp,
       leave: (to) => (to === "ask" ? this.panel.line : this.grid.element).focus(),
     });
     this.recordings = new Recordings(byId("recordings", HTMLElement));
@@ -225,7 +227,7 @@ class Page {
     this.paintInspected();
     this.paintCounts();
     this.paintLegend();
-    this.paintWhom();
+    byId("whom", HTMLElement).textContent = this.whom().text;
     if (!byId("happened", HTMLElement).hidden) this.happened.draw();
   }
 
@@ -236,7 +238,8 @@ class Page {
   paintList(look) {
     this.isListOld = false;
     const rows = this.ranks.urgentFirst(this.why.missing).filter((row) => !this.found || this.found.has(row.key));
-    this.list.show({ rows, look, selected: this.selected, now: this.now });
+    const name = (/** @type {Row} */ row) => this.ranks.nameOf(row);
+    this.list.show({ rows, look, name, selected: this.selected, now: this.now, isSeen: this.isListed });
   }
 
   paintCounts() {
@@ -252,10 +255,6 @@ class Page {
     byId("legend", HTMLElement).replaceChildren(...(byAnswer ? legendOf(shown.groups) : []));
     const counts = [...this.ranks.counts()].map(([one, count]) => `${count} ${one}`).join(", ");
     this.grid.element.setAttribute("aria-label", `${counts}. The list has the ranks as a table.`);
-  }
-
-  paintWhom() {
-    byId("whom", HTMLElement).textContent = this.whom().text;
   }
 
   tick() {
@@ -339,7 +338,7 @@ class Page {
     this.inspected = row;
     const actions = [button({ onclick: () => this.open(row) }, this.hello.drive ? "Open" : "Look")];
     if (this.hello.drive) actions.push(button({ onclick: () => this.open(row, "watch") }, "Look"));
-    refill(byId("inspector", HTMLElement), ...factsOf(row, this.now), ...actions);
+    refill(byId("inspector", HTMLElement), ...factsOf(row, this.ranks.nameOf(row), this.now), ...actions);
   }
 
   /** @param {Row | null} row @param {number} x @param {number} y */
@@ -350,7 +349,7 @@ class Page {
     const { shown } = this.panel.history;
     const group = shown?.groups.find((one) => shown.keysOf(one).includes(row.key));
     const answered = group?.text ? h("code", {}, `${group.id}  ${group.text.slice(0, 200)}`) : "";
-    tip.replaceChildren(...factsOf(row, this.now), answered);
+    tip.replaceChildren(...factsOf(row, this.ranks.nameOf(row), this.now), answered);
     tip.style.left = `${Math.min(x + 14, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(y + 16, innerHeight - tip.offsetHeight - 8)}px`;
   }
@@ -359,7 +358,7 @@ class Page {
   open(row, mode = "drive") {
     this.dock.open("terminals");
     this.why.fold();
-    this.panes.open(row, mode);
+    this.panes.open({ key: row.key, address: this.ranks.nameOf(row) }, mode);
   }
 
   /** Colour the grid by an answer as it comes. */

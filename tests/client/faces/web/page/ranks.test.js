@@ -32,6 +32,15 @@ test("ranks stay in their order, in whatever order they have come and change", (
   assert.equal(ranks.rows[2].state, "stopped");
 });
 
+test("ranks of several jobs are called by their job, too", () => {
+  const ranks = new Ranks();
+  ranks.snapshot([row(0), row(1)], true);
+  assert.equal(ranks.nameOf(row(1)), row(1).address);
+  ranks.change([row(1, { job: "other", key: "other/1" })], []);
+  assert.deepEqual(ranks.rows.map((one) => ranks.nameOf(one)),
+    ["4711.0/gpu000:0", "4711.0/gpu000:1", "other/gpu000:1"]);
+});
+
 test("counts are in the order of legends and lists begin with what needs a look", () => {
   const ranks = new Ranks();
   ranks.snapshot([row(0), row(1, { state: "held" }), row(2, { state: "stopped", reason: "crash" }), row(3)], true);

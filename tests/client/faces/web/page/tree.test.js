@@ -36,7 +36,7 @@ test("a stack that ends where others go on has no line of its own, and counts ab
 });
 
 test("frames of libraries are one step, but for the innermost", () => {
-  const root = mergeStacks([group("main lib1 lib2 lib3", 1)], { libraries: false });
+  const root = mergeStacks([group("main lib1 lib2 lib3", 1)]);
   const [line] = linesOf(root);
   const labels = ["main train.py:1", "lib1 lib1.py:2 … lib2 lib2.py:3", "lib3 lib3.py:4"];
   assert.deepEqual(line.steps.map((one) => one.label), labels);

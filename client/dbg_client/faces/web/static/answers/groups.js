@@ -6,10 +6,10 @@
  * @typedef {{choose: (keys: string[]) => void, name: (keys: string[]) => string}} On `choose` selects ranks
  */
 import { button, h, swatch, timeOfDay } from "../job/dom.js";
-import { textOf } from "../job/history.js";
+import { compare, textOf } from "../job/history.js";
 import { duration } from "../job/ranks.js";
+import { several } from "../job/sets.js";
 import { looksOfGroups } from "../grid/marks.js";
-import { compare } from "./compare.js";
 import { flameView, treeView } from "./stacks.js";
 import { plotView } from "./plot.js";
 import { tableOfVerb, verdictView } from "./verdict.js";
@@ -80,7 +80,7 @@ function ranksText(group) {
 function missingView(document) {
   const missing = Array.isArray(document.missing) ? document.missing : [];
   if (!missing.length) return [];
-  const names = missing.map((/** @type {any} */ one) => `${one.ranks ?? ""} ${one.state ?? "missing"}`.trim());
+  const names = missing.map((/** @type {any} */ one) => `${several(one.ranks ?? "")} (${one.state ?? "missing"})`);
   return [h("p", { class: "muted" }, `Not among them: ${names.join("; ")}`)];
 }
 

@@ -13,7 +13,7 @@ const OPEN_DEPTH = 12;
 
 /** @param {Entry} entry */
 function stacksOf(entry) {
-  return mergeStacks(/** @type {StackGroup[]} */ (entry.groups), { libraries: false });
+  return mergeStacks(/** @type {StackGroup[]} */ (entry.groups));
 }
 
 /** @param {Entry} entry @param {StackGroup[]} groups */

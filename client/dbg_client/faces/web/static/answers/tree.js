@@ -25,16 +25,15 @@ export function labelOf(place) {
  * Merge stacks from their outer ends on; children are ordered by how many ranks are there.
  *
  * @param {StackGroup[]} groups
- * @param {{libraries?: boolean}} [wishes] `libraries`: frames of libraries are shown one by one
  * @returns {Node}
  */
-export function mergeStacks(groups, { libraries = true } = {}) {
+export function mergeStacks(groups) {
   const root = node("", null);
   for (const group of groups) {
     if (!group.frames?.length) continue;
     let here = root;
     add(root, group);
-    for (const step of stepsOf(group.frames, libraries)) {
+    for (const step of stepsOf(group.frames)) {
       let below = here.children.find((child) => child.label === step.label && child.isLibrary === step.isLibrary);
       if (!below) {
         below = step;
@@ -59,14 +58,15 @@ function add(to, group) {
   to.groups.push(group);
 }
 
-/** @param {Place[]} frames @param {boolean} libraries @returns {Node[]} */
-function stepsOf(frames, libraries) {
+/** Return the frames of a stack; those of libraries in a row are one, from the first to the last.
+ * @param {Place[]} frames @returns {Node[]} */
+function stepsOf(frames) {
   /** @type {Node[]} */
   const steps = [];
   frames.forEach((place, number) => {
     const before = steps.at(-1);
     // The innermost frame always has its own line: it is where the rank is.
-    const folds = !libraries && isLibrary(place) && number < frames.length - 1;
+    const folds = isLibrary(place) && number < frames.length - 1;
     if (folds && before?.isLibrary) before.label = `${before.label.split(" … ")[0]} … ${labelOf(place)}`;
     else steps.push(node(labelOf(place), place));
   });

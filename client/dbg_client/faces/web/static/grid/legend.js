@@ -2,6 +2,7 @@
 import { ageOf, button, h, swatch } from "../job/dom.js";
 import { briefOf } from "../job/history.js";
 import { conditionOf } from "../job/ranks.js";
+import { several } from "../job/sets.js";
 import { lookOfCondition, looksOfGroups, MISSING } from "./marks.js";
 
 /**
@@ -17,7 +18,7 @@ export function countsView(ranks, awaited, absent, select) {
     return counted(lookOfCondition(condition), count, condition, choose);
   });
   if (awaited.size) shown.push(counted(MISSING, awaited.size, "awaited", () => select([...awaited])));
-  return [...shown, ...absent.map((one) => h("li", { class: "never" }, `${one.ranks}: ${one.text}`))];
+  return [...shown, ...absent.map((one) => h("li", { class: "never" }, `${several(one.ranks)}: ${one.text}`))];
 }
 
 /** @param {import("./marks.js").Look} look @param {number} count @param {string} name @param {() => void} choose */
@@ -40,8 +41,9 @@ export function legendOf(groups) {
 }
 
 /** Return what is told of one rank, below the grid and beside the mouse.
- * @param {import("../job/ranks.js").Row} row @param {number} now seconds since 1970 @returns {Node[]} */
-export function factsOf(row, now) {
+ * @param {import("../job/ranks.js").Row} row @param {string} name @param {number} now seconds since 1970
+ * @returns {Node[]} */
+export function factsOf(row, name, now) {
   const condition = conditionOf(row);
   const facts = [
     row.where ? `${row.where.function} ${row.where.file}:${row.where.line}` : "",
@@ -50,7 +52,7 @@ export function factsOf(row, now) {
     row.detail,
     row.queued ? `${row.queued} queued` : "",
   ];
-  return [swatch(lookOfCondition(condition)), h("b", {}, row.address),
+  return [swatch(lookOfCondition(condition)), h("b", {}, name),
     h("span", {}, condition, ...(row.since ? [" for ", ageOf(row.since, now)] : [])),
     ...facts.filter(Boolean).map((text) => h("span", {}, text))];
 }

@@ -16,8 +16,12 @@ export class List {
     this.on = on;
     this.element = byId("list", HTMLElement);
     this.page = 0;
-    /** @type {{rows: Row[], look: (row: Row) => Look, selected: ReadonlySet<string>, now: number}} */
-    this.shown = { rows: [], look: () => ({ colour: "", mark: "none", name: "" }), selected: new Set(), now: 0 };
+    /** @type {{rows: Row[], look: (row: Row) => Look, name: (row: Row) => string, selected: ReadonlySet<string>,
+     *   now: number, isSeen: boolean}} `isSeen`: it stands in place of the grid, and keys go through it */
+    this.shown = {
+      rows: [], look: () => ({ colour: "", mark: "none", name: "" }), name: (row) => row.address, selected: new Set(),
+      now: 0, isSeen: false,
+    };
   }
 
   /** @param {Partial<List["shown"]>} shown */
@@ -31,9 +35,10 @@ export class List {
 
   /** @param {Row} row @param {HTMLElement} header */
   line(row, header) {
-    const { look, selected, now } = this.shown;
+    const { look, selected, now, isSeen } = this.shown;
     const name = button({
       class: "name", "data-key": row.key, "aria-pressed": String(selected.has(row.key)),
+      tabindex: isSeen ? null : -1,
       onclick: (/** @type {MouseEvent} */ event) => this.on.select([row.key], event.ctrlKey || event.shiftKey),
       ondblclick: () => this.on.open(row),
       onkeydown: (/** @type {KeyboardEvent} */ event) => {
@@ -42,7 +47,7 @@ export class List {
         event.preventDefault();
         this.on.open(row);
       },
-    }, row.address);
+    }, this.shown.name(row));
     header.append(swatch(look(row)), name);
     return cellsOf(row, now);
   }
@@ -54,10 +59,11 @@ export class List {
       this.show({});
       this.element.scrollTop = 0;
     };
+    const tabindex = this.shown.isSeen ? null : -1;
     return h("p", { class: "pager" },
-      button({ onclick: turn(-1), disabled: this.page === 0 }, "Previous"),
+      button({ onclick: turn(-1), disabled: this.page === 0, tabindex }, "Previous"),
       h("span", {}, `page ${this.page + 1} of ${pages}`),
-      button({ onclick: turn(1), disabled: this.page === pages - 1 }, "Next"));
+      button({ onclick: turn(1), disabled: this.page === pages - 1, tabindex }, "Next"));
   }
 }
 

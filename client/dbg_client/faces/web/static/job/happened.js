@@ -18,10 +18,12 @@ const LANES = /** @type {Record<string, [number, string]>} */ ({
 const LANE_NAMES = ["trouble", "stops", "people"];
 
 export class Happened {
-  /** @param {HTMLElement} element @param {(event: Event) => void} choose */
-  constructor(element, choose) {
+  /** @param {HTMLElement} element @param {(event: Event) => void} choose
+   * @param {(rank: {job: string, address: string}) => string} nameOf */
+  constructor(element, choose, nameOf) {
     this.element = element;
     this.choose = choose;
+    this.nameOf = nameOf;
     /** @type {Event[]} the oldest first */
     this.events = [];
   }
@@ -45,7 +47,8 @@ export class Happened {
 
   /** @param {Event} event */
   row(event) {
-    const whom = event.count > 1 ? `${event.count} ranks (${event.ranks})` : event.rank;
+    const whom = event.count > 1 ? `${event.count} ranks (${event.ranks})`
+      : event.rank && this.nameOf({ job: event.job, address: event.rank });
     const name = event.key
       ? button({ class: "name", "data-key": event.number, onclick: () => this.choose(event) }, whom)
       : h("span", { class: "name" }, whom);

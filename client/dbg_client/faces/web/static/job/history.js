@@ -4,6 +4,9 @@
  * @typedef {{id: string, kind: string, count: number, ranks: string, text?: string, frames?: object[]}} Group
  * @typedef {{at: number, verb: string, document: any, text: string, whom: string, members: Record<string, string[]>,
  *   last: boolean}} Answer `whom`: the ranks as the line or the verb names them, empty for those that were selected
+ * @typedef {{id: string, text: string, keys: ReadonlySet<string>}} Part
+ * @typedef {{from: string | null, to: string | null, keys: string[], same: boolean}} Move
+ *   texts of both; null: not asked
  */
 import { pointOf, Series } from "../answers/series.js";
 
@@ -45,7 +48,7 @@ export class Entry {
     return this.answer?.members[group.id] ?? [];
   }
 
-  /** @returns {import("../answers/compare.js").Part[]} */
+  /** @returns {Part[]} */
   get parts() {
     return this.groups.map((group) => ({ id: group.id, text: textOf(group), keys: new Set(this.keysOf(group)) }));
   }
@@ -124,4 +127,32 @@ export class History {
       entry.progress = entry.confirm = "";
     }
   }
+}
+
+/**
+ * Return what has changed between two answers: which ranks went from which group to which.
+ *
+ * @param {Part[]} before
+ * @param {Part[]} after
+ * @returns {Move[]} the ranks that moved first, those of many ranks before those of few
+ */
+export function compare(before, after) {
+  const earlier = textByKey(before);
+  const later = textByKey(after);
+  /** @type {Map<string, Move>} */
+  const moves = new Map();
+  for (const key of new Set([...earlier.keys(), ...later.keys()])) {
+    const from = earlier.get(key) ?? null;
+    const to = later.get(key) ?? null;
+    const name = JSON.stringify([from, to]);
+    const move = moves.get(name) ?? { from, to, keys: [], same: from === to };
+    move.keys.push(key);
+    moves.set(name, move);
+  }
+  return [...moves.values()].sort((a, b) => Number(a.same) - Number(b.same) || b.keys.length - a.keys.length);
+}
+
+/** @param {Part[]} parts */
+function textByKey(parts) {
+  return new Map(parts.flatMap((part) => [...part.keys].map((key) => /** @type {const} */ ([key, part.text]))));
 }

@@ -144,9 +144,9 @@ export class Live {
     this.line.send(JSON.stringify({ type: "withdraw", id }));
   }
 
-  /** Return the lines around a place, or around where the rank stands.
-   * @param {string} key @param {string} [file] @param {number} [line] @param {number} [around] */
-  source(key, file = "", line = 0, around = 5) {
+  /** Return the lines around a place.
+   * @param {string} key @param {string} file @param {number} line @param {number} around */
+  source(key, file, line, around) {
     return this.request({ type: "source", key, file, line, around });
   }
 

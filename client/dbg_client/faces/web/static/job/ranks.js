@@ -108,6 +108,16 @@ export class Ranks {
     return moved;
   }
 
+  /** Whether ranks of more than one job are shown. */
+  get areOfJobs() {
+    return this.rows.length > 0 && this.rows[0].job !== this.rows[this.rows.length - 1].job;
+  }
+
+  /** Return what a rank is called among these. @param {{job: string, address: string}} row */
+  nameOf({ job, address }) {
+    return this.areOfJobs ? `${job}/${address}` : address;
+  }
+
   /** @returns {Map<Condition, number>} how many ranks are in each condition that occurs, in the order of legends */
   counts() {
     const counted = new Map(CONDITIONS.map((one) => [one, 0]));

@@ -77,7 +77,7 @@ function tableOfRanks({ ranks, awaited, now }) {
   const rows = ranks.urgentFirst(awaited).filter((row) => awaited.has(row.key) || conditionOf(row) !== "running");
   const rest = rows.length - MAX_ROWS;
   return h("div", {}, h("p", {}, counts), rows.length ? tableOf(rows.slice(0, MAX_ROWS), (row, header) => {
-    header.append(swatch(lookOfCondition(conditionOf(row))), row.address);
+    header.append(swatch(lookOfCondition(conditionOf(row))), ranks.nameOf(row));
     return cellsOf(row, now);
   }) : "", rest > 0 ? h("p", { class: "muted" }, `and ${rest} more`) : "");
 }

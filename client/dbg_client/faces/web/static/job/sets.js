@@ -77,9 +77,14 @@ const MAX_KEYS = 1000;
  * @param {Row[]} rows @param {Row[]} all @returns {{keys: string[], ranks: string, text: string}} */
 export function addressed(rows, all) {
   const ranks = formatRows(rows, all);
-  const short = ranks.length > 40 ? `${rows.length} ranks` : `rank${rows.length > 1 ? "s" : ""} ${ranks}`;
+  const short = ranks.length > 40 ? `${rows.length} ranks` : several(ranks);
   const text = ranks === "all" ? "all ranks" : short;
   return rows.length > MAX_KEYS ? { keys: [], ranks, text } : { keys: rows.map((row) => row.key), ranks: "", text };
+}
+
+/** Return what a set is called: `rank 5`, `ranks 0-3`. @param {string} ranks */
+export function several(ranks) {
+  return `rank${/[-,*]/.test(ranks) ? "s" : ""} ${ranks}`;
 }
 
 /** Tell whether what is known of a rank has a text in it. @param {string} text @returns {(row: Row) => boolean} */

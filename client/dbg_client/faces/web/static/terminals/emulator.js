@@ -24,21 +24,39 @@ function stampStyles() {
 
 stampStyles();
 
+/** Pixels of letters, and of the smallest ones that a screen of another size may have. */
+const LETTERS = 13;
+const SMALLEST = 5;
+
 /**
- * @param {HTMLElement} place
- * @param {{columns?: number, rows?: number}} [size] fixed; by default the terminal fills its place
- * @returns {{terminal: InstanceType<typeof Terminal>, fit: () => void}}
+ * @param {HTMLElement} place @param {boolean} typed whether it takes keys
+ * @returns {{terminal: InstanceType<typeof Terminal>,
+ *   fit: (fixed?: [number, number] | null) => {rows: number, cols: number} | null}} `fit` gives the terminal the size
+ *   of its place, or a fixed one, rows and columns, in letters that fit; it returns the former
  */
-export function openTerminal(place, { columns, rows } = {}) {
+export function openTerminal(place, typed) {
   const terminal = new Terminal({
-    theme: THEME, fontSize: 13, fontFamily: "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace",
+    theme: THEME, fontSize: LETTERS, fontFamily: "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace",
     // Nothing that a rank draws is a link: a click would lead away from the page.
     linkHandler: { activate: () => {} },
-    scrollback: 5000, disableStdin: columns !== undefined, ...(columns && rows ? { cols: columns, rows } : {}),
+    scrollback: 5000, disableStdin: !typed,
   });
   const fitting = new FitAddon();
   terminal.loadAddon(fitting);
   terminal.open(place);
-  // A terminal in a folded or hidden pane has no size to fit.
-  return { terminal, fit: () => { if (place.clientWidth > 40 && place.clientHeight > 30) fitting.fit(); } };
+  return {
+    terminal,
+    fit: (fixed = null) => {
+      // A terminal in a folded or hidden pane has no size to fit.
+      if (place.clientWidth <= 40 || place.clientHeight <= 30) return null;
+      terminal.options.fontSize = LETTERS;
+      const room = fitting.proposeDimensions();
+      if (!room) return null;
+      const [rows, cols] = fixed ?? [room.rows, room.cols];
+      const scale = Math.min(1, room.rows / rows, room.cols / cols);
+      terminal.options.fontSize = Math.max(SMALLEST, Math.floor(LETTERS * scale * 4) / 4);
+      terminal.resize(cols, rows);
+      return room;
+    },
+  };
 }

@@ -49,12 +49,13 @@ export class Pane {
     this.screen = h("div", { class: "screen" });
     this.around = h("div", { class: "around", hidden: true });
     this.element = this.build();
-    const { terminal, fit } = openTerminal(this.screen);
+    const { terminal, fit } = openTerminal(this.screen, true);
     this.terminal = terminal;
     this.fit = fit;
-    this.observer = new ResizeObserver(() => this.fit());
+    /** @type {{rows: number, cols: number} | null} what the pane has room for, as the server was told */
+    this.room = null;
+    this.observer = new ResizeObserver(() => this.arrange());
     this.observer.observe(this.screen);
-    terminal.onResize(() => this.saySize());
     terminal.onData((text) => this.typed(this.encoder.encode(text)));
     terminal.onBinary((text) => this.typed(Uint8Array.from(text, (letter) => letter.charCodeAt(0))));
     terminal.attachCustomKeyEventHandler((event) => this.pressed(event));
@@ -73,8 +74,18 @@ export class Pane {
   opened() {
     this.tell("");
     this.terminal.reset();
-    this.fit();
-    this.saySize();
+    this.room = null;
+    this.arrange();
+    if (!this.room) this.saySize(this.terminal);
+  }
+
+  /** Have the terminal fill the pane, or, where somebody else drives, have that one's size. */
+  arrange() {
+    const { kind, driving, size } = this.state;
+    const room = this.fit(kind === "screen" && !driving ? size : null);
+    if (!room || (room.rows === this.room?.rows && room.cols === this.room.cols)) return;
+    this.room = room;
+    this.saySize(room);
   }
 
   /** @param {Uint8Array} bytes */
@@ -115,6 +126,7 @@ export class Pane {
       // What the page has said itself stays until the keyboard changes hands.
       if (message.driving !== this.state.driving) this.hint = "";
       this.state = message;
+      this.arrange();
       this.draw();
       // A line debugger has a field of its own for what is typed.
       if (hadFocus) this.focus();
@@ -151,8 +163,9 @@ export class Pane {
     this.terminal.write(`\x1b[1m${prompt}\x1b[m${line.replace(/[^\x20-\x7e\u00a0-\uffff]/g, " ")}\r\n`);
   }
 
-  saySize() {
-    this.say({ type: "size", rows: this.terminal.rows, columns: this.terminal.cols });
+  /** @param {{rows: number, cols: number}} room */
+  saySize({ rows, cols }) {
+    this.say({ type: "size", rows, columns: cols });
   }
 
   /** @param {Uint8Array<ArrayBuffer>} bytes */

@@ -10,8 +10,8 @@ const KEPT = "dbg-terminals";
 export class Panes {
   /**
    * @param {HTMLElement} element
-   * @param {{rows: () => Row[], canDrive: () => boolean, leave: (to: "grid" | "ask") => void, help: () => void,
-   *   changed: () => void}} on
+   * @param {{rows: () => Row[], name: (row: Row) => string, canDrive: () => boolean,
+   *   leave: (to: "grid" | "ask") => void, help: () => void}} on
    */
   constructor(element, on) {
     this.element = element;
@@ -65,14 +65,13 @@ export class Panes {
     const { mode } = pane;
     const row = stopped[(at + by + stopped.length) % stopped.length];
     this.close(pane);
-    this.open(row, mode === "take" ? "drive" : mode);
+    this.open({ key: row.key, address: this.on.name(row) }, mode === "take" ? "drive" : mode);
   }
 
   keep() {
     this.empty.hidden = this.panes.length > 0;
     const kept = this.panes.map(({ key, address, mode }) => ({ key, address, mode: mode === "take" ? "drive" : mode }));
     sessionStorage.setItem(KEPT, JSON.stringify(kept));
-    this.on.changed();
   }
 
   /** Open again what was open before a reload. */

@@ -66,7 +66,10 @@ class Player {
       button({ onclick: back }, "Back"), h("b", {}, title), this.button, this.slider, this.time,
       this.speed,
     ), this.screen);
-    this.terminal = openTerminal(this.screen, cast).terminal;
+    const { terminal, fit } = openTerminal(this.screen, false);
+    this.terminal = terminal;
+    this.fit = fit;
+    this.fit([cast.rows, cast.columns]);
     this.before = 0;
     this.frame = 0;
     this.go(0);
@@ -78,11 +81,11 @@ class Player {
     const { clear, moments } = this.playback.go(at);
     if (clear) {
       this.terminal.reset();
-      this.terminal.resize(this.playback.cast.columns, this.playback.cast.rows);
+      this.fit([this.playback.cast.rows, this.playback.cast.columns]);
     }
     for (const { kind, data } of moments) {
       const size = kind === "r" ? readSize(data) : null;
-      if (size) this.terminal.resize(...size);
+      if (size) this.fit([size[1], size[0]]);
       else if (kind === "o") this.terminal.write(data);
     }
     this.slider.value = String(this.playback.at);

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.audit.entries import Entry, What, encode_entry
+from dbg_broker.audit.entries import encode_entry
 from dbg_client.core.switchboard import person_name
-from dbg_client.faces.web.audit import CHANGES, MAX_READ
+from dbg_client.faces.web.home import CHANGES, MAX_READ
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
+from dbg_wire.records.audit import Entry, What
 from tests.client.fake_broker import TOKEN, FakeBroker
 from tests.support.pages import Said, Socket, opened, run
 
@@ -28,7 +29,7 @@ def asked(
 @pytest.fixture
 def log(broker: FakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the audit log of the broker's home."""
-    monkeypatch.setattr("dbg_client.faces.web.audit.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("dbg_client.faces.web.home.LOOK_SECONDS", 0.02)
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     url = f"ws://127.0.0.1:{broker.port}"
