@@ -19,8 +19,8 @@ from dbg_wire.errors import BadInput, PeerError, printable
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.records.record import decode_record, encode_record
 from dbg_wire.sequences import QueryFilter, StreamScanner, TextFilter
-from tests.client.hang.test_case import LOOK
 from tests.client.dumps.test_report_file import written
+from tests.client.hang.test_case import LOOK
 from tests.fuzz.target import Target, pieces_of, text_of, whole
 from tests.support.recorded import dump, pickled, raw
 
