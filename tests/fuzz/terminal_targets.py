@@ -8,19 +8,19 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from dbg_client.core import config_file
-from dbg_client.dumps.case import Case
 from dbg_client.dumps.recorder_dumps import RankDump, explain_dumps
 from dbg_client.dumps.report_file import CantReadReport, case_lines, read_report
 from dbg_client.dumps.run_home import hang_in
 from dbg_client.faces.web.messages import LIVE, TERMINAL, Ask, read
+from dbg_client.hang.explain import Case
 from dbg_client.words.config import parse_escape_key, read_values
 from dbg_client.words.session_line import parse_command
 from dbg_wire.errors import BadInput, PeerError, printable
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.records.record import decode_record, encode_record
 from dbg_wire.sequences import QueryFilter, StreamScanner, TextFilter
-from tests.client.dumps.test_case import LOOK
 from tests.client.dumps.test_report_file import written
+from tests.client.hang.test_case import LOOK
 from tests.fuzz.target import Target, pieces_of, text_of, whole
 from tests.support.recorded import dump, pickled, raw
 
