@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
+from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.runs import Directory
+
+
+@pytest.fixture
+def broker(processes: Processes, home: Path) -> RunningBroker:
+    """Return a running broker of the test's home."""
+    return running_broker(processes, home)
 
 
 @pytest.fixture

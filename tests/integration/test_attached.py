@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import RunningBroker, running_broker
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import (
@@ -33,7 +32,7 @@ from tests.support.stopped_rank import (
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("broker")]
 
 WITH_PAUSE = f"""\
 {PAUSE}
@@ -66,11 +65,6 @@ ASKS = "Leave the debugger?"
 
 AT_ONCE = seconds(3)
 """Seconds: longer than a busy machine stalls, shorter than users wait before they resize again."""
-
-
-@pytest.fixture(autouse=True)
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
 
 
 def shows_dialog(title: str) -> re.Pattern[str]:

@@ -45,11 +45,6 @@ FIRST_STOP, SECOND_STOP = 9, 14
 
 
 @pytest.fixture
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
-
-
-@pytest.fixture
 def proxy(broker: RunningBroker) -> Iterator[Proxy]:
     """A bad network in front of the broker, and of a broker that is started later on the same port."""
     with Proxy(("127.0.0.1", broker.port)) as proxy:

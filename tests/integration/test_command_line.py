@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN, sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
@@ -18,7 +17,7 @@ from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 from tests.support.tokens import written_tokens
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("broker")]
 
 OPEN = b"\x1d:"
 BACK = "goes back"
@@ -53,11 +52,6 @@ def scaled(number):
     raise ValueError(f"bad {number}")
 scaled(7)
 """
-
-
-@pytest.fixture(autouse=True)
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
 
 
 def answer_to(terminal: Terminal, command: str, *texts: str) -> list[str]:

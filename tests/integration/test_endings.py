@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import RunningBroker, running_broker
+from tests.support.broker import RunningBroker
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Child, Processes
 from tests.support.proxy import Proxy
@@ -20,7 +20,7 @@ from tests.support.ranks import attach, attach_command, attach_list, start_ranks
 from tests.support.stopped_rank import start_stopped, wait_for_state
 from tests.support.terminal import Terminal
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("broker")]
 
 SCRIPT = """\
 import os, signal, sys
@@ -39,11 +39,6 @@ exec(os.environ.get("ENDS", ""))
 
 STOP = 7
 """Line of the ``set_trace()`` call."""
-
-
-@pytest.fixture(autouse=True)
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
 
 
 @pytest.fixture

@@ -31,11 +31,6 @@ print("done")
 """
 
 
-@pytest.fixture
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
-
-
 def ask_broker(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run ``dbg-broker`` until it ends."""
     return forked.run([sys.executable, "-m", "dbg_broker", *arguments], os.environ, seconds(30))

@@ -15,20 +15,18 @@ from tests.support.processes import Processes
 from tests.support.pudb_terminal import HELP, sit_in_pudb
 from tests.support.ranks import start_ranks, wait_until_stopped
 from tests.support.stopped_rank import wait_for_whole
-from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
 
-PASSES = f"""\
-began = time.monotonic()
+PASSES = """\
 for _ in range(1000):
     set_trace()
-assert time.monotonic() - began < {seconds(10)}
 """
+"""Takes far longer than its end is waited for, if each call waits for a broker."""
 
 NOTHING_LEFT = {
     "no descriptors": f"""\
-import os, resource, time
+import os, resource
 from dbg_agent import set_trace
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
 taken = []
@@ -43,7 +41,7 @@ for descriptor in taken:
 print("done")
 """,
     "no descriptors for the link": f"""\
-import os, resource, time
+import os, resource
 import asyncio, dbg_agent.link.dialling, dbg_agent.program.entry
 from dbg_agent import set_trace
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
@@ -59,7 +57,7 @@ for descriptor in taken:
 print("done")
 """,
     "no threads": f"""\
-import threading, time
+import threading
 from dbg_agent import set_trace
 def fail(*arguments, **options):
     raise RuntimeError("can't start new thread")
@@ -68,19 +66,17 @@ threading._start_new_thread = threading._start_joinable_thread = fail
 print("done")
 """,
     "an installation that breaks": f"""\
-import sys, time
+import sys
 from dbg_agent import set_trace
 sys.modules["dbg_agent.launch.this_process"] = None
 {PASSES}
 print("done")
 """,
-    "after our own goodbye": f"""\
-import atexit, time
+    "after our own goodbye": """\
+import atexit
 @atexit.register
 def leave():
-    began = time.monotonic()
-    dbg_agent.set_trace(connect_timeout=60)
-    assert time.monotonic() - began < {seconds(10)}
+    dbg_agent.set_trace(connect_timeout=1000)
     print("done")
 import dbg_agent
 dbg_agent.install()

@@ -9,12 +9,10 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import RunningBroker, running_broker
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import (
@@ -29,6 +27,7 @@ from tests.support.ranks import attach, attach_command, attach_list
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,
+    nobody_there,
     start_stopped,
     wait_for_list,
     wait_for_status,
@@ -37,22 +36,12 @@ from tests.support.stopped_rank import (
 )
 from tests.support.terminal import Terminal
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("broker")]
 
 ME = f"{getpass.getuser()}@{os.uname().nodename.partition('.')[0]}"
 """The name of this test's user as other terminals at a rank show it."""
 
 DETACH, TAKE = "\x1dd", "\x1dw"
-
-
-@pytest.fixture(autouse=True)
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
-
-
-def nobody_there(listed: list[dict[str, Any]]) -> bool:
-    """Tell whether no terminal sits at any listed rank."""
-    return [(rank["driver"], rank["watchers"]) for rank in listed] == [(None, 0)] * len(listed)
 
 
 def wait_for_notice(terminal: Terminal, text: str, *, since: int) -> None:

@@ -8,12 +8,10 @@ import re
 import signal
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import RunningBroker, running_broker
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import (
@@ -27,6 +25,7 @@ from tests.support.ranks import attach_command, attach_list, start_ranks, wait_u
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,
+    nobody_there,
     start_stopped,
     wait_for_list,
     wait_for_status,
@@ -35,22 +34,12 @@ from tests.support.stopped_rank import (
 )
 from tests.support.terminal import Terminal
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("broker")]
 
 ME = f"{getpass.getuser()}@{os.uname().nodename.partition('.')[0]}"
 """The name of this test's user as other terminals at a rank show it."""
 
 DETACH, NEXT, PREVIOUS, PICK = "\x1dd", "\x1dn", "\x1dp", "\x1dr"
-
-
-@pytest.fixture(autouse=True)
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
-
-
-def nobody_there(listed: list[dict[str, Any]]) -> bool:
-    """Tell whether no terminal sits at any listed rank."""
-    return [(rank["driver"], rank["watchers"]) for rank in listed] == [(None, 0)] * len(listed)
 
 
 def detach(terminal: Terminal) -> None:

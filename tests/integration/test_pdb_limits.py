@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.integration.test_pdb_sessions import at_prompt, broker, sit, start  # noqa: F401 - a fixture among them
+from tests.integration.test_pdb_sessions import at_prompt, sit, start
 from tests.support.broker import RunningBroker
 from tests.support.processes import Processes
 from tests.support.terminal import Terminal
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(seconds(120))]
 
 @pytest.fixture
 def terminal(
-    broker: RunningBroker,  # noqa: F811 - the fixture
+    broker: RunningBroker,
     processes: Processes,
     home: Path,
     open_terminal: OpenTerminal,
@@ -58,7 +58,7 @@ def test_a_thousand_lines_typed_ahead_are_run_in_order(terminal: Terminal) -> No
 
 
 def test_commands_pasted_at_once_run_one_after_the_other(
-    broker: RunningBroker,  # noqa: F811 - the fixture
+    broker: RunningBroker,
     processes: Processes,
     home: Path,
     open_terminal: OpenTerminal,

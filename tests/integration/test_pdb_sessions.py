@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import RunningBroker, running_broker
+from tests.support.broker import RunningBroker
 from tests.support.processes import Child, Processes
 from tests.support.proxy import Proxy
 from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
@@ -63,11 +63,6 @@ LATER = 26
 """A line after FIRST."""
 
 COLUMNS = 200
-
-
-@pytest.fixture
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
 
 
 def start(processes: Processes, home: Path, **variables: str) -> Child:

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, attach_command, attach_list
 from tests.support.stopped_rank import WORKING, WORKING_STOP, let_end, start_stopped
 from tests.support.terminal import Terminal
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("broker")]
 
 DRAWING = f"""\
 import os
@@ -36,11 +35,6 @@ draw.waits = True
 DebuggerUI.update_stack = draw
 {WORKING}"""
 """WORKING, whose PuDB draws for the first time only when the test has opened the pipe GATE."""
-
-
-@pytest.fixture(autouse=True)
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
 
 
 def runs_forever(terminal: Terminal) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import (
     line_after_all_keys,
@@ -30,7 +29,7 @@ from tests.support.stopped_rank import (
     wait_until_gone,
 )
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("broker")]
 
 STORMS = 6
 
@@ -47,11 +46,6 @@ for number in range(1000):
 
 ASKS = "Leave the debugger?"
 """Title of the dialog that ``q`` opens."""
-
-
-@pytest.fixture(autouse=True)
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
 
 
 def shows_dialog(title: str) -> re.Pattern[str]:

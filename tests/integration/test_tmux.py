@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import RunningBroker, running_broker
+from tests.support.broker import RunningBroker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
 from tests.support.requirements import needs_tmux
@@ -23,7 +23,7 @@ from tests.support.stopped_rank import PAUSE
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
-pytestmark = [pytest.mark.integration, needs_tmux]
+pytestmark = [pytest.mark.integration, needs_tmux, pytest.mark.usefixtures("broker")]
 
 PROMPT = re.compile(r"^[#$] *$", re.MULTILINE)
 """The prompt of a plain shell, for root or another user."""
@@ -78,11 +78,6 @@ def tmux(processes: Processes) -> Iterator[Server]:
     yield server
     subprocess.run(["tmux", "kill-server"], env=server.environ, capture_output=True, check=False)
     shutil.rmtree(folder)
-
-
-@pytest.fixture(autouse=True)
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
 
 
 @pytest.fixture

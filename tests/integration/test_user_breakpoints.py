@@ -12,7 +12,6 @@ import pytest
 
 from tests.conftest import OpenTerminal
 from tests.support import one_session
-from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
 from tests.support.ranks import start_ranks, wait_until_stopped
@@ -20,7 +19,7 @@ from tests.support.sessions import DETACH
 from tests.support.stopped_rank import COUNTING, COUNTING_STOP, start_stopped, wait_until_gone
 from tests.support.terminal import Terminal
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("broker")]
 
 EMPTY_PROMPT = re.compile(r"^\(Pdb\)$", re.MULTILINE)
 
@@ -28,11 +27,6 @@ NEXT, PREVIOUS = b"\x1dn", b"\x1dp"
 
 FIRST, SECOND, THIRD = COUNTING_STOP + 1, COUNTING_STOP + 2, COUNTING_STOP + 3
 """The first counting lines after the stop."""
-
-
-@pytest.fixture(autouse=True)
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    return running_broker(processes, home)
 
 
 @pytest.fixture

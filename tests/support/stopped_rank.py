@@ -81,6 +81,11 @@ def start_stopped(processes: Processes, home: Path, script: str, env: Mapping[st
     return rank
 
 
+def nobody_there(listed: list[dict[str, Any]]) -> bool:
+    """Tell whether no terminal sits at any listed rank."""
+    return [(rank["driver"], rank["watchers"]) for rank in listed] == [(None, 0)] * len(listed)
+
+
 def wait_for_list(home: Path, expected: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
     """Return the ranks of ``list --all`` once ``expected`` is true of them; wait as long as the test may last."""
     return wait_until(home, expected, "what the test waits for", listing=("--all",), timeout=math.inf)

@@ -193,18 +193,14 @@ class Link:
 
     def _first_problem(self, timeout: float) -> DbgError:
         """Return what is wrong as far as it is known before the link's thread has dialled."""
-        try:
-            url = self._lookup.result(MOMENT_SECONDS).endpoint.url
-        except SilentFile as error:
+        found = self._lookup.outcome(MOMENT_SECONDS)
+        if isinstance(found, SilentFile):
             with self._status:
                 # Without this each further call would wait MOMENT_SECONDS again.
-                self._registration.problem = self._registration.problem or error
-            return error
-        except DbgError as error:
-            return error
-        except Exception as error:
-            return _fault(error)
-        return BrokerUnreachable(url, f"no answer within {timeout:g} s")
+                self._registration.problem = self._registration.problem or found
+        if isinstance(found, Exception):
+            return found if isinstance(found, DbgError) else _fault(found)
+        return BrokerUnreachable(found.endpoint.url, f"no answer within {timeout:g} s")
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         """Have the link's thread call ``call`` after some seconds; never, if the link has given up."""

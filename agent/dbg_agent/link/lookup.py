@@ -76,16 +76,14 @@ class Lookup:
             self._is_looking = False
             raise
 
-    def result(self, seconds: float) -> Reach:
-        """Wait up to ``seconds`` for the last look-up; return its result, raise its error, or raise SilentFile."""
+    def outcome(self, seconds: float) -> Reach | Exception:
+        """Wait up to ``seconds`` for the last look-up; return its result, its error, or SilentFile.
+
+        What is raised here is raised by a signal handler of the program.
+        """
         if not self._ended.wait(seconds):
-            raise SilentFile(self._file or "the broker's address")
-        found = self._found
-        if isinstance(found, Exception):
-            raise found.with_traceback(None)
-        if found is None:
-            raise SilentFile("the broker's address")
-        return found
+            return SilentFile(self._file or "the broker's address")
+        return self._found or SilentFile("the broker's address")
 
     def _look(self) -> None:
         self._file = None
@@ -123,7 +121,10 @@ async def find(lookup: Lookup, seconds: float | None) -> Reach:
     lookup.begin(tell)
     with suppress(asyncio.TimeoutError):
         await within(seconds, ended.wait())
-    return lookup.result(0.0)
+    found = lookup.outcome(0.0)
+    if isinstance(found, Exception):
+        raise found.with_traceback(None)
+    return found
 
 
 T = TypeVar("T")

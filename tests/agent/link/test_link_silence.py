@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -151,6 +152,38 @@ def test_a_home_that_hangs_holds_up_neither_the_clock_nor_the_end(desk: FakeDesk
     link.close()
     assert not any(thread.name == "dbg-agent" for thread in threading.enumerate())
     enough.set()
+
+
+def test_what_a_signal_handler_raises_while_the_home_hangs_is_the_programs(
+    desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enough = threading.Event()
+
+    def hanging(_opening: object) -> Reach:
+        enough.wait()
+        raise AssertionError("too late")
+
+    def ring(*_: object) -> None:
+        raise LookupError("from the program")
+
+    class Interrupted(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            if timeout:
+                signal.raise_signal(signal.SIGALRM)
+            return super().wait(timeout)
+
+    desk.find_broker = hanging  # type: ignore[method-assign]
+    link = Link(desk)
+    monkeypatch.setattr(link._lookup, "_ended", Interrupted())
+    link.start()
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        with pytest.raises(LookupError, match="from the program"):
+            link.wait_connected(0.0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        link.close()
+        enough.set()
 
 
 def test_where_nobody_takes_a_connection_who_is_in_a_hurry_does_not_wait(
