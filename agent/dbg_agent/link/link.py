@@ -200,7 +200,7 @@ class Link:
                 self._registration.problem = self._registration.problem or found
         if isinstance(found, Exception):
             return found if isinstance(found, DbgError) else _fault(found)
-        return BrokerUnreachable(found.endpoint.url, f"no answer within {timeout:g} s")
+        return BrokerUnreachable(found.endpoint.url, f"no answer within {timeout:g} s" if timeout else "no answer yet")
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         """Have the link's thread call ``call`` after some seconds; never, if the link has given up."""

@@ -386,6 +386,14 @@ def test_a_broken_frame_ends_the_connection_and_not_the_link(
     assert broker.connections.get(timeout=SECONDS) is not None
 
 
+def test_a_broker_that_has_had_no_time_to_answer_is_told_as_that(desk: FakeDesk, link: Link) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = Endpoint(host="127.0.0.1", port=silent.getsockname()[1], secure=True, fingerprint="ab" * 32)
+        desk.reach = Reach(endpoint=endpoint, token=TOKEN, sources={})
+        link.start()
+        assert "(no answer yet)" in str(link.wait_connected(0.0))
+
+
 def test_it_finds_a_broker_that_starts_later(
     start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
 ) -> None:
