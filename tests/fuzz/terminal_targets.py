@@ -8,19 +8,19 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from dbg_client.core import config_file
-from dbg_client.dumps.case import Case
 from dbg_client.dumps.recorder_dumps import RankDump, explain_dumps
 from dbg_client.dumps.report_file import CantReadReport, case_lines, read_report
 from dbg_client.dumps.run_home import hang_in
-from dbg_client.faces.web.messages import Ask, read_from_page, read_from_terminal
+from dbg_client.faces.web.messages import LIVE, TERMINAL, Ask, read
+from dbg_client.hang.explain import Case
 from dbg_client.words.config import parse_escape_key, read_values
 from dbg_client.words.session_line import parse_command
 from dbg_wire.errors import BadInput, PeerError, printable
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.records.record import decode_record, encode_record
 from dbg_wire.sequences import QueryFilter, StreamScanner, TextFilter
-from tests.client.dumps.test_case import LOOK
 from tests.client.dumps.test_report_file import written
+from tests.client.hang.test_case import LOOK
 from tests.fuzz.target import Target, pieces_of, text_of, whole
 from tests.support.recorded import dump, pickled, raw
 
@@ -40,8 +40,8 @@ def screen(data: bytes) -> None:
     """Filter what a rank draws: what passes is the same in reads of any size, and asks the terminal nothing."""
     filtered, drawn = QueryFilter(), b""
     scanner = StreamScanner()
-    for read in pieces_of(data):
-        passed = filtered.feed(read)
+    for piece in pieces_of(data):
+        passed = filtered.feed(piece)
         scanner.feed(passed)
         # Between two reads the status line is painted, so nothing may be left open.
         assert scanner.at_rest
@@ -89,10 +89,10 @@ def page(data: bytes) -> None:
     """Read what a page in a browser says, and the line that it asks."""
     text = data.decode("utf-8", "replace")
     with suppress(PeerError):
-        read_from_terminal(text)
+        read(TERMINAL, text)
     line = text
     with suppress(PeerError):
-        said = read_from_page(text)
+        said = read(LIVE, text)
         assert decode_record(type(said), encode_record(said)) == said
         line = said.line if isinstance(said, Ask) else text
     for has_ranks in (False, True):

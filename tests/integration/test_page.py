@@ -321,6 +321,13 @@ def test_a_terminal_has_the_size_of_its_pane_and_takes_what_is_pasted(
         tab.until_terminal(">>>")
         tab.paste(".pane .xterm-helper-textarea", "40 + 2")
         tab.until_terminal(">>> 40 + 2")
+        # What is selected is seen, and copied where the debugger would be interrupted otherwise.
+        chromium.do(tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"]))
+        left, top = tab.corner(".pane .xterm-screen")
+        tab.drag((left + 4, top + 6), (left + 60, top + 6))
+        tab.until("document.querySelector('.pane .xterm-rows span[style*=background]')")
+        tab.press("Control+c")
+        tab.until("(await navigator.clipboard.readText()).includes('DB')")
 
 
 def test_a_value_over_steps_is_a_plot_and_goes_on_after_the_connection_ended(

@@ -13,7 +13,8 @@ from typing import Any
 
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.nats_servers import NatsServers
-from tests.support.processes import Processes
+from tests.support.processes import Child, Processes
+from tests.support.ranks import NEVER_BOUND_PORTS, start_ranks
 from tests.support.time_unit import seconds
 
 CAME = r"the broker (\S+) has come"
@@ -61,6 +62,20 @@ class Brokers(Sequence[RunningBroker]):
         self.wait_until_joined()
         return broker
 
+    def start_rank(self, number: int, script: str, **options: Any) -> Child:
+        """Start a rank that comes to the broker of this number first."""
+        broker = self._brokers[number]
+        env = {"DBG_BROKER": f"127.0.0.1:{broker.port}"}
+        (rank,) = start_ranks(self._processes, broker.home, script, 1, env=env, **options)
+        return rank
+
+    def start_one_at_each(self, script: str, count: int = 3) -> list[Child]:
+        """Start a job with one rank at each of so many brokers."""
+        port = next(NEVER_BOUND_PORTS)
+        return [
+            self.start_rank(number, script, first=number, world_size=count, master_port=port) for number in range(count)
+        ]
+
     def restart(self, broker: RunningBroker) -> None:
         """Start an ended one again, and return when it and the others know each other."""
         broker.restart()
@@ -81,8 +96,9 @@ class Brokers(Sequence[RunningBroker]):
         pattern = rf"the broker (\S+-{broker.process.pid}-\S+) has come"
         return other.process.wait_for_output(pattern, stream="stderr")[1]
 
-    def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds that is written to files."""
+    @staticmethod
+    def until(holds: Callable[[], bool]) -> None:
+        """Wait until something holds that is written to files, or that a broker tells."""
         deadline = time.monotonic() + seconds(20)
         while not holds():
             assert time.monotonic() < deadline, "it did not come to hold"

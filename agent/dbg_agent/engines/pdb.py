@@ -37,6 +37,16 @@ END_OF_INPUT = "EOF"
 """What Ctrl-D sends."""
 
 
+@contextmanager
+def _waiting_for(console: Console, state: PromptState) -> Iterator[None]:
+    """Give prompts in this context the state ``state``."""
+    before, console.state = console.state, state
+    try:
+        yield
+    finally:
+        console.state = before
+
+
 class Interpreter(code.InteractiveConsole):
     """An interpreter that uses the terminal instead of the process's own stdin and stderr."""
 
@@ -61,11 +71,8 @@ class Interpreter(code.InteractiveConsole):
         if self._left:
             raise EOFError
         self._console.write(prompt)
-        before, self._console.state = self._console.state, PromptState.INTERACT
-        try:
+        with _waiting_for(self._console, PromptState.INTERACT):
             line = self._console.readline()
-        finally:
-            self._console.state = before
         # An empty string is the end of input of a command that was not typed at a terminal.
         if line in ("", "EOF\n"):
             raise EOFError
@@ -248,7 +255,7 @@ class RankPdb(CompletingPdb):
 
     def onecmd(self, line: str) -> bool:
         """Run a command that can be interrupted, with this thread's ``print`` and ``input`` at the terminal."""
-        with talking_to(self._console), self._waiting_for(PromptState.INPUT), self.interruptible():
+        with talking_to(self._console), _waiting_for(self._console, PromptState.INPUT), self.interruptible():
             if self._console.consume_interrupt():
                 raise KeyboardInterrupt
             self._rank.stopping.sources.show_more()
@@ -319,7 +326,7 @@ class RankPdb(CompletingPdb):
         """Ask for lines until the statement is complete; an empty line completes a compound statement."""
         while codeop.compile_command(source, "<stdin>", "single") is None:
             self._console.write("...   ")
-            with self._waiting_for(PromptState.MORE):
+            with _waiting_for(self._console, PromptState.MORE):
                 line = self._console.readline()
             if not line:
                 # The input has ended. The compiler then says what is missing.
@@ -383,7 +390,7 @@ class RankPdb(CompletingPdb):
 
     def do_commands(self, arg: str) -> Any:
         """Take commands for a breakpoint."""
-        with self._waiting_for(PromptState.COMMANDS):
+        with _waiting_for(self._console, PromptState.COMMANDS):
             return super().do_commands(arg)
 
     do_commands.__doc__ = pdb.Pdb.do_commands.__doc__
@@ -412,7 +419,7 @@ class RankPdb(CompletingPdb):
         crash = self._rank.stopping.crash
         go_on = "continue" if crash is None else crash.what_continue_does
         self._console.write(f"Leave pdb in {address}: {go_on}, kill this rank{whole_job}, or stay? [c/k/s] ")
-        with self._waiting_for(PromptState.CONFIRM):
+        with _waiting_for(self._console, PromptState.CONFIRM):
             try:
                 answer = self._console.readline().strip().lower()
             except KeyboardInterrupt:
@@ -439,19 +446,10 @@ class RankPdb(CompletingPdb):
         state = PromptState.COMMANDS if getattr(self, "commands_defining", False) else PromptState.COMMAND
         if self._outer is None and state is PromptState.COMMAND:
             self._rank.stopping.show_source(self.curframe)
-        with self._waiting_for(state):
+        with _waiting_for(self._console, state):
             super().cmdloop(intro)
 
     def precmd(self, line: str) -> Any:
         """Leave blocks of several lines whole: aliases and ``;;`` are for commands only."""
         with self.interruptible():
             return line if is_block(line) else super().precmd(line)
-
-    @contextmanager
-    def _waiting_for(self, state: PromptState) -> Iterator[None]:
-        """Give prompts in this context the state ``state``."""
-        before, self._console.state = self._console.state, state
-        try:
-            yield
-        finally:
-            self._console.state = before

@@ -344,19 +344,29 @@ def _socket(verb: str, descriptor: Descriptor, target: str) -> Waited:
 
 def _peers(target: str) -> list[int]:
     """Return the processes that have the other end of a connection (``socket:[4711]``) within this host."""
-    inode = target.removeprefix("socket:[").removesuffix("]")
+    own = target.removeprefix("socket:[").removesuffix("]")
     for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
-        rows = [row for line in read_proc(table, 1 << 20).splitlines() if len(row := line.split()) > _INODE]
-        ends = next(((row[1], row[2]) for row in rows if row[_INODE] == inode), None)
-        other = next((row[_INODE] for row in rows if (row[2], row[1]) == ends), "0")
-        # Before its program has accepted it, a connection has no number.
-        if other != "0":
-            return _once(pid for pid, _ in _descriptors(_all_pids(), f"socket:[{other}]"))
+        text = read_proc(table, MAX_CONNECTIONS)
+        row = _row(text, f" {own} ")
+        if len(row) > _INODE and row[_INODE] == own:
+            other = _row(text, f": {row[2]} {row[1]} ")
+            # Before its program has accepted it, a connection has the number 0.
+            if len(other) > _INODE and other[_INODE] != "0":
+                return _once(pid for pid, _ in _descriptors(_all_pids(), f"socket:[{other[_INODE]}]"))
     return []
+
+
+def _row(text: str, part: str) -> list[str]:
+    """Return the words of the line with a part of it; of tens of thousands of lines no other one is split."""
+    at = text.find(part)
+    return text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)].split() if at >= 0 else []
 
 
 _INODE = 9
 """Where a row of /proc/net/tcp has the number of the socket; the two addresses stand before."""
+
+MAX_CONNECTIONS = 8 << 20
+"""Bytes of such a table that are read: some 50,000 connections, more than which hardly any host has."""
 
 _FROM = ("reads", "waits for")
 """Verbs for what a process gets from a descriptor."""

@@ -173,7 +173,9 @@ def _said(error: object, *, is_inner: bool = False) -> str:
     if is_a(last, BaseException):
         text = "" if is_inner else _said(last, is_inner=True)
     else:
-        text = last[:MAX_ERROR] if type(last) is str else ""
+        text = last[: 2 * MAX_ERROR] if type(last) is str else ""
+        # What gloo says stands behind the place in its own source.
+        text = text.partition("] ")[2] if text.startswith(("[/", "[enforce fail at /")) else text
     return printable(" ".join(f"{class_of(error)[1]}: {text}".removesuffix(": ").split()))[:MAX_ERROR]
 
 

@@ -65,9 +65,9 @@ class Inside(NamedTuple):
         for frame in self.thread.frames[self.at + 1 :]:
             site = call_site(frame, reads=False)
             text = "" if site is None else site.called.text if site.is_with else site.called.owner_text
-            # A method of the same object has called it.
-            if text != "self":
-                return f" {printable(text)}" if text and text != "super" else ""
+            # Another method of the same object may have called it, as `wait_for` does.
+            if text != "self" or module_of(frame) != module_of(self.frame):
+                return f" {printable(text)}" if text and text not in ("self", "super") else ""
         return ""
 
     def title(self, ident: int) -> str:

@@ -179,6 +179,7 @@ class _Pipe:
     def open(self) -> None:
         """Open both ends. Raise OSError if that fails."""
         read, write = os.pipe()
+        self._identity = _identity(read)
         try:
             self.read = fcntl.fcntl(read, fcntl.F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR)
             self.write = fcntl.fcntl(write, fcntl.F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR)
@@ -189,28 +190,31 @@ class _Pipe:
         os.set_blocking(self.write, False)
         with suppress(OSError):
             fcntl.fcntl(self.write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        status = os.fstat(self.write)
-        self._identity = status.st_dev, status.st_ino
 
     def is_ours(self) -> bool:
         """Tell whether the program has left the pipe open."""
-        try:
-            status = os.fstat(self.write)
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == self._identity
+        return self.write >= 0 and _identity(self.write) == self._identity
 
     def close(self) -> None:
-        """Close both ends."""
+        """Close both ends, unless the program has done so: it may have files of its own under their numbers."""
         ends = self.read, self.write
         self.forget()
         for end in ends:
-            with suppress(OSError):
+            if end >= 0 and _identity(end) == self._identity:
                 os.close(end)
 
     def forget(self) -> None:
         """Leave the numbers to whoever has them now."""
         self.read = self.write = -1
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    """Return by what an open file is known under any number; None if the descriptor is not open."""
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class Guard:
@@ -251,8 +255,8 @@ class Guard:
     def start(self) -> None:
         """Start the guard and have faulthandler write to it. Raise OSError if that fails."""
         with self._lock:
-            self._pipe.open()
             try:
+                self._pipe.open()
                 self._write_about_rank()
                 self.child = _start_process(self._pipe.read)
                 own_thread(partial(self._reap, self.child), "dbg-agent-reaper").start()

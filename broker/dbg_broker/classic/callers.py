@@ -101,7 +101,7 @@ def answer_to_noise(head: bytes) -> bytes | None:
     A debugger writes UTF-8 and neither NUL nor telnet's commands.
     """
     if _HTTP.match(head):
-        return http_refusal(PORT_IS_FOR)
+        return http_refusal()
     if _TLS_HELLO.match(head):
         return _TLS_REFUSAL
     if b"\0" in head or not _is_utf8(head):
@@ -114,9 +114,9 @@ def sentence(text: str) -> bytes:
     return f"dbg-broker: {text}\r\n".encode()
 
 
-def http_refusal(text: str) -> bytes:
-    """Return a refusal as an HTTP response."""
-    body = f"{text}; a browser has no business here\n".encode()
+def http_refusal() -> bytes:
+    """Return the refusal as an HTTP response."""
+    body = f"{PORT_IS_FOR}; a browser has no business here\n".encode()
     head = (
         f"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
     )

@@ -177,8 +177,7 @@ def _glance(hub: Hub, key: str, ask: Ask) -> None:
     """Answer a watcher by what a rank said a moment ago, or ask the rank as soon as its pace allows."""
     known = hub.ranks.glances.known(key, ask, hub.timers.clock())
     if known is not None:
-        finished = hub.ranks.questions.answer(key, ask.request, known)
-        hub.deliver(finished)
+        hub.deliver(hub.ranks.questions.answer(key, ask.request, known))
         return
     wait = hub.ranks.glances.seconds_until_ask(key, ask, hub.timers.clock())
     if wait is not None:

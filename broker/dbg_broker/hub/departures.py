@@ -45,7 +45,7 @@ def forget(hub: Hub, key: str, why: str = "the rank ended long ago and is forgot
     hub.journal.forget(key)
     hub.ranks.forget(key)
     if hub.cluster is not None:
-        hub.cluster.forgotten(key)
+        hub.cluster.owners.release(key)
     for number in hub.terminals.seats.rank_gone(key):
         refuse(hub.terminals.links[number].connection, RefusalCode.GONE, why)
 
@@ -123,9 +123,14 @@ def settle(hub: Hub, key: str, answer: Answer) -> None:
     """Give the answer of a rank or its guard to all questions that it is for."""
     body = passed_on(answer)
     for number in hub.ranks.glances.answered(key, answer.request, body, hub.timers.clock()):
-        finished = hub.ranks.questions.answer(key, number, body)
-        bound_answers(hub)
-        hub.deliver(finished)
+        enter_answer(hub, key, number, body)
+
+
+def enter_answer(hub: Hub, key: str, number: int, body: bytes) -> None:
+    """Enter the answer of a rank to one question, within the bound of all that wait."""
+    finished = hub.ranks.questions.answer(key, number, body)
+    bound_answers(hub)
+    hub.deliver(finished)
 
 
 def bound_answers(hub: Hub) -> None:

@@ -151,7 +151,7 @@ class Hub:
             self.terminals.listing.changed(rank.key)
         elif self.cluster is not None and (rank.report.arrivals or rank.report.waits is not None):
             # Ranks that are held at other brokers wait for it.
-            self.cluster.rank_changed(rank.key)
+            self.cluster.feed.changed(rank.key)
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
         self.journal.rank_changed(rank)
         self.ranks.changed(rank)

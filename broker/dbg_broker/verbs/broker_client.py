@@ -192,10 +192,10 @@ def other_broker(serving: Rendezvous, home: Path) -> str | None:
     return next((one.url for one in serving.brokers if answers(one, None, ANSWER_SECONDS)), None)
 
 
-def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> Reloaded:
+def reload_tokens(endpoint: Endpoint, driver: str) -> Reloaded:
     """Have the broker at an address read its tokens anew, shown that it is that broker. Raise BrokerUnreachable."""
     try:
-        with BrokerProbe(endpoint, seconds) as probe:
+        with BrokerProbe(endpoint, NOTIFY_SECONDS) as probe:
             probe.reach()
             return probe.reload(driver)
     except BrokerUnreachable:
@@ -214,7 +214,7 @@ def notify_broker(home: Path, aside: Callable[[str], None], *, driver: str | Non
     if serving is None:
         return ""
     try:
-        done = reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home), NOTIFY_SECONDS)
+        done = reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home))
     except BrokerUnreachable as error:
         others = (
             ", and so do the others of its cluster; type it in the home of one that serves" if serving.brokers else ""

@@ -14,10 +14,10 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.errors import CantWrite
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.dumps.case import Case
 from dbg_client.dumps.report_file import MAX_REPORT, TITLE, case_lines
 from dbg_client.hang.collectives_table import show_collectives
-from dbg_client.hang.explain import show_verdicts
+from dbg_client.hang.explain import Case
+from dbg_client.hang.show import show_verdicts
 from dbg_client.questions.cause import BETWEEN_SECONDS, gather_case
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import Where

@@ -8,7 +8,7 @@ from dbg_client.actions.many import ShownAnswers
 from dbg_client.actions.output import in_format
 from dbg_client.actions.streams import columns_of_stdout
 from dbg_client.core.asking import Asker
-from dbg_client.hang.slow.verdict import exit_status
+from dbg_client.hang.slow.lateness import exit_status
 from dbg_client.questions.slow import find_stragglers
 from dbg_client.words.settings import Slow
 from dbg_wire.records.ranks import RankInfo

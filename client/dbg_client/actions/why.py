@@ -10,9 +10,9 @@ from dbg_client.actions.output import in_format
 from dbg_client.actions.streams import columns_of_stdout
 from dbg_client.core.asking import Asker
 from dbg_client.core.patience import Show, show_nobody
-from dbg_client.dumps.case import Case
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
-from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
+from dbg_client.hang.explain import Case, Explanation
+from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import Verdict, exit_status
 from dbg_client.questions.cause import ask_collectives, find_case, hangs_among
 from dbg_client.views.stacks import MISSING, missing_from_collectives

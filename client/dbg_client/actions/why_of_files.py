@@ -9,11 +9,10 @@ from dataclasses import replace
 
 from dbg_client.actions.streams import show_waiting, tell, write_result
 from dbg_client.actions.why import explained
-from dbg_client.dumps.case import with_lines
 from dbg_client.dumps.files import Found, find_in
 from dbg_client.dumps.recorder_dumps import explain_dumps
 from dbg_client.dumps.run_home import audit_lines
-from dbg_client.hang.explain import Explanation
+from dbg_client.hang.explain import Explanation, with_lines
 from dbg_client.hang.verdict import exit_status, worst_first
 from dbg_client.words.settings import Why
 from dbg_client.words.verbs import is_target

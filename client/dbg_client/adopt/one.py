@@ -89,7 +89,11 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
         why = f"runs Python {version}, for which our package is installed neither there nor here"
         remedy = "install dbg-broker with that Python, also while the process runs, and try again"
         raise CantAdopt(f"process {pid}", why, remedy)
-    folder = tempfile.mkdtemp(prefix="dbg-adopt-")
+    try:
+        folder = tempfile.mkdtemp(prefix="dbg-adopt-")
+    except OSError as error:
+        why = f"has no way to answer, since no directory can be made for that ({error.strerror})"
+        raise CantAdopt(f"process {pid}", why, "set TMPDIR to another directory") from None
     try:
         with closing(Pipe(folder, None if ready.seen.uid == os.geteuid() else ready.seen.uid)) as pipe:
             answer = _run(ready, folder, code_to_adopt(pipe.path, variables, folders), pipe)

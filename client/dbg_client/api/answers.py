@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from dbg_client.core.collective_matching import Matched
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
-from dbg_client.hang.explain import Explanation, show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation
+from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.questions.answers import StackAnswer, ValueAnswer
 from dbg_client.questions.breakpoints import BreakpointAnswer
 from dbg_client.questions.slow import Stragglers

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.core.roll_call import MAX_WORLD
-from dbg_client.dumps.case import Case
-from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook
+from dbg_client.hang.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook
 from dbg_client.hang.lines import place_of
 from dbg_client.hang.verdict import NamedRanks, Verdict, VerdictKind
 from dbg_client.views.waits import show_duration

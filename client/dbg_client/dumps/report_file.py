@@ -17,8 +17,7 @@ import msgspec
 
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.core.roll_call import MAX_WORLD, Run
-from dbg_client.dumps.case import Case
-from dbg_client.hang.explain import JobLook
+from dbg_client.hang.explain import Case, JobLook
 from dbg_client.views.report import without_secrets
 from dbg_wire.errors import BadTarget
 from dbg_wire.limits import KIB

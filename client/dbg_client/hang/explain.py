@@ -6,7 +6,6 @@ may be, so it takes another look to tell.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -26,7 +25,6 @@ from dbg_client.hang.verdict import (
     HARMLESS,
     IN_COLLECTIVES,
     Certainty,
-    Diagnosis,
     NamedRanks,
     Verdict,
     VerdictKind,
@@ -41,12 +39,9 @@ from dbg_client.hang.verdicts import (
     unmoved_verdict,
     verdict_of,
 )
-from dbg_client.views.groups import paint
-from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CodePart, WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets.rank_set import format_ranks
 
 LAST_LOOK_SECONDS = 5.0
 """Seconds after the first look at which nothing is young any more."""
@@ -356,80 +351,31 @@ def _key(standing: PendingCollective) -> tuple[object, ...]:
     return standing.group.library, standing.group.name, standing.group.numbers, standing.sequence, name, waiting
 
 
-MAX_LINE = 1000
-"""Characters of one line; what ranks tell in it has narrower bounds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What ranks told in some looks, and further lines for the worst verdict on a run.
 
-INDENT = "  "
-
-LEAST_COLUMNS = 40
-"""Columns for which lines are broken at least: in fewer, every line would be a word."""
-
-
-def show_verdicts(verdicts: Sequence[Verdict], *, color: bool, columns: int | None = None) -> str:
-    """Return each verdict as a sentence, its evidence, and the command to type next.
-
-    Lines are broken between words to fit into so many columns; None leaves them whole.
+    ``now`` is when the last look was made, in wall-clock seconds. ``parts`` are files, packages and variables.
     """
-    return "".join(shown(one, _color(one) if color else None, columns) for one in verdicts)
+
+    looks: Sequence[JobLook]
+    now: float
+    parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] = field(default_factory=dict)
+    lines: Sequence[tuple[Run, Sequence[str]]] = ()
+
+    def explanation(self) -> Explanation:
+        """Return the verdicts."""
+        found = explain(self.looks, self.now, self.parts)
+        for run, lines in self.lines:
+            found = with_lines(found, run, lines)
+        return found
 
 
-def verdicts_document(explanation: Explanation) -> dict[str, object]:
-    """Return what becomes the JSON document."""
-    return {
-        "schema": 1,
-        "asked": explanation.asked,
-        "answered": explanation.answered,
-        "verdicts": [_document(verdict) for verdict in explanation.verdicts],
-    }
-
-
-def shown(told: Diagnosis, color: str | None, columns: int | None) -> str:
-    """Return a sentence in a colour, its evidence, and the command to type next."""
-    job = f"{printable(told.job, 200)}: " if told.job else ""
-    lines = [paint(line, color) for line in _broken(printable(f"{job}{told.sentence}", MAX_LINE), columns)]
-    for evidence in told.evidence:
-        lines += _broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
-    if told.next is not None:
-        lines.append(f"try: {printable(told.next.command, MAX_LINE)}        ({told.next.purpose})")
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _broken(line: str, columns: int | None) -> list[str]:
-    """Break a line between words. A command is never broken: it is to be copied."""
-    if columns is None or len(line) <= columns:
-        return [line]
-    begin = " " * (len(line) - len(line.lstrip()))
-    behind = f"{begin}{2 * INDENT}"
-    width = max(columns, LEAST_COLUMNS)
-    return textwrap.wrap(line, width, subsequent_indent=behind, break_long_words=False, break_on_hyphens=False)
-
-
-def _color(verdict: Verdict) -> str:
-    if verdict.kind is VerdictKind.BUSY:
-        return "32"
-    return "35" if verdict.kind in HARMLESS else "1;31"
-
-
-def document_of(told: Diagnosis) -> dict[str, object]:
-    """Return what JSON has of any diagnosis."""
-    return {
-        "sentence": told.sentence,
-        "certainty": None if told.certainty is None else told.certainty.value,
-        "job": told.job,
-        "ranks": format_ranks(told.ranks) or None,
-        "group": told.group,
-        "collective": told.collective,
-        "evidence": list(told.evidence),
-        "next": None if told.next is None else told.next.command,
-    }
-
-
-def _document(verdict: Verdict) -> dict[str, object]:
-    return {
-        "kind": verdict.kind.value,
-        **document_of(verdict),
-        "others": format_ranks(verdict.others) or None,
-        "cause": None if verdict.cause is None else verdict.cause.value,
-        "sequence": verdict.sequence,
-        "age": None if verdict.age is None else round(verdict.age, 3),
-    }
+def with_lines(found: Explanation, run: Run, lines: Sequence[str]) -> Explanation:
+    """Return the verdicts with these lines below the worst one on a run's job that is not busy."""
+    verdicts = list(found.verdicts)
+    for index, verdict in enumerate(verdicts):
+        if verdict.job == run[0] and verdict.kind is not VerdictKind.BUSY:
+            verdicts[index] = replace(verdict, evidence=(*verdict.evidence, *lines))
+            break
+    return replace(found, verdicts=tuple(verdicts))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from dbg_client.core.collective_matching import Matched, PendingCollective
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.condition import MAX_NAME, MAX_TEXT, Condition, deadlocked, main_wait
+from dbg_client.hang.fitting import fitted
 from dbg_client.hang.graph import Node, NodeKind, WaitGraph, collective_node, process_node, rank_node, thread_node
 from dbg_client.hang.moving import Movement
 from dbg_client.hang.verdict import Certainty, NamedRanks, VerdictKind
@@ -39,6 +40,10 @@ class Scene:
     def job(self) -> str:
         """Return the name of the job."""
         return self.matched.run[0]
+
+    def sentence(self, numbers: Sequence[int], verb: str, reason: str = "", rest: str = "") -> str:
+        """Return a sentence about some ranks, which says where a single one is if there is room."""
+        return fitted(self.job, [self.names.described(numbers), self.names.ranks(numbers)], verb, reason, rest)
 
     def reason(self, number: int, links: int = MAX_LINKS) -> str:
         """Return what keeps a rank, and what keeps that in turn: ``waits for the end of thread pump, which …``."""

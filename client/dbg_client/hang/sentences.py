@@ -24,7 +24,7 @@ from dbg_client.hang.fitting import AGO, clipped, fitted, hedged
 from dbg_client.hang.moving import Movement
 from dbg_client.hang.roots import Root
 from dbg_client.hang.scene import Scene
-from dbg_client.hang.verdict import Certainty, VerdictKind, certainty_of, short_name, since
+from dbg_client.hang.verdict import Certainty, VerdictKind, agreeing, certainty_of, short_name, since
 from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
@@ -61,16 +61,14 @@ _SEVERAL_IN = {
 def missing(scene: Scene, root: Root, certainty: Certainty) -> str:
     """Say who has not come to which collective, what keeps them, and who waits since when."""
     standing, culprits = root.standing, root.culprits
-    subjects = [scene.names.described(culprits), scene.names.ranks(culprits)]
     what = short_name(standing)
-    them = "it" if len(culprits) == 1 else "them"
     if all(scene.conditions[n].text.startswith("stands in") if n in scene.conditions else False for n in culprits):
         stands = scene.conditions[culprits[0]].text if len(culprits) == 1 else "stand in the debugger"
         count = f"{len(standing.calls)} rank{'s wait' if len(standing.calls) > 1 else ' waits'}"
-        return fitted(scene.job, subjects, stands, rest=f"; {count} for {them} in {what}{since(standing.age)}")
-    have = "has" if len(culprits) == 1 else "have"
-    verb = hedged(f"{have} not come to {what}", certainty)
-    return fitted(scene.job, subjects, verb, _why(scene, culprits, standing), f"; {_who_waits(standing)}")
+        them = agreeing(culprits, "it", "them")
+        return scene.sentence(culprits, stands, rest=f"; {count} for {them} in {what}{since(standing.age)}")
+    verb = hedged(f"{agreeing(culprits, 'has', 'have')} not come to {what}", certainty)
+    return scene.sentence(culprits, verb, _why(scene, culprits, standing), f"; {_who_waits(standing)}")
 
 
 def _who_waits(standing: PendingCollective) -> str:
@@ -143,10 +141,9 @@ def no_partner(scene: Scene, root: Root, certainty: Certainty) -> str:
     waiter = standing.waiting[0]
     elsewhere = scene.pending_of(peer)
     why = f"it is in {short_name(elsewhere)}" if elsewhere is not None else _why(scene, [peer], standing)
-    subjects = [scene.names.described([peer]), scene.names.ranks([peer])]
     verb = hedged(lacks_half(standing, waiter), certainty)
     place = f" in {short_name(standing)}" if standing.group.label or standing.sequence is not None else ""
-    return fitted(scene.job, subjects, verb, why, f"; rank {waiter} waits{place}{since(standing.age)}")
+    return scene.sentence([peer], verb, why, f"; rank {waiter} waits{place}{since(standing.age)}")
 
 
 def lacks_half(standing: PendingCollective, waiter: int) -> str:
@@ -165,7 +162,7 @@ def held(scene: Scene, root: Root, certainty: Certainty) -> str:
     """Say which rank waits in a collective for those that wait for what it has."""
     culprits, standing = root.culprits, root.standing
     holder = scene.last_behind(culprits[0])
-    them = "it" if len(culprits) == 1 else "them"
+    them = agreeing(culprits, "it", "them")
     texts = list(dict.fromkeys(scene.reason(number, 1) for number in culprits))
     rest = f"; rank {holder} waits for {them} in {short_name(standing)}{since(standing.age)}: a deadlock"
     if len(texts) == 1:
@@ -192,7 +189,6 @@ def conflict(scene: Scene, standing: PendingCollective) -> str:
     else:
         call = call if standing.sequence is not None else f"called {what}{group}"
         usual = f"called {usual}"
-    subjects = [scene.names.described(numbers), scene.names.ranks(numbers)]
     first = scene.conditions.get(numbers[0])
     loop = loop_left(scene, numbers, others)
     if loop:
@@ -201,15 +197,13 @@ def conflict(scene: Scene, standing: PendingCollective) -> str:
         call = f"{call} while it {first.handles}"
     more = "".join(f", {scene.names.ranks(some)} {other}" for other, some in unusual[1:MAX_SIDES])
     rest = f", where {scene.names.ranks(others)} {usual}{more}{ago}"
-    return fitted(scene.job, subjects, hedged(call, certainty_of_difference(standing)), rest=rest)
+    return scene.sentence(numbers, hedged(call, certainty_of_difference(standing)), rest=rest)
 
 
 def lonely(scene: Scene, standing: PendingCollective) -> str:
     """Say which rank waits in a group that no other has made."""
-    number = standing.waiting[0]
-    subjects = [scene.names.described([number]), scene.names.ranks([number])]
     verb = f"waits in {short_name(standing)}{since(standing.age)}, a group that no other rank has made"
-    return fitted(scene.job, subjects, hedged(verb, certainty_of([standing])))
+    return scene.sentence(standing.waiting[:1], hedged(verb, certainty_of([standing])))
 
 
 def circle(scene: Scene, standings: Sequence[PendingCollective], certainty: Certainty) -> str:
@@ -220,19 +214,18 @@ def circle(scene: Scene, standings: Sequence[PendingCollective], certainty: Cert
         number, text = told
         awaiting = next(one for one in standings if number in one.missing)
         who = scene.names.ranks(awaiting.waiting)
-        wait = "waits" if len(awaiting.waiting) == 1 else "wait"
-        who_waits = f"{who} likely {wait} for it in {short_name(awaiting)}{age}"
+        who_waits = f"{who} likely {agreeing(awaiting.waiting, 'waits', 'wait')} for it in {short_name(awaiting)}{age}"
         return fitted(scene.job, [f"{scene.names.ranks([number])}'s"], text, rest=f"; {who_waits}")
-    first, *others = standings
-    wait = "waits" if len(first.calls) == 1 else "wait"
-    begin = f"{wait} in {short_name(first)} for {scene.names.ranks(_awaited(standings, 0))}"
-    pieces = [hedged(begin, certainty)]
-    for index, standing in enumerate(others[: MAX_SIDES - 1], 1):
-        wait = "waits" if len(standing.calls) == 1 else "wait"
-        pieces.append(f"which {wait} in {short_name(standing)} for {scene.names.ranks(_awaited(standings, index))}")
+    pieces = []
+    for index, standing in enumerate(standings[:MAX_SIDES]):
+        wait = hedged(agreeing(standing.calls, "waits", "wait"), None if index else certainty)
+        whom = scene.names.ranks(_awaited(standings, index))
+        pieces.append(f"{'which ' if index else ''}{wait} in {short_name(standing)} for {whom}")
     if len(standings) > MAX_SIDES:
         pieces.append(f"and so on through {len(standings)} collectives")
-    return fitted(scene.job, [scene.names.ranks(first.waiting)], f"{', '.join(pieces)}{age}{_circles_end(standings)}")
+    return fitted(
+        scene.job, [scene.names.ranks(standings[0].waiting)], f"{', '.join(pieces)}{age}{_circles_end(standings)}"
+    )
 
 
 def _awaited(standings: Sequence[PendingCollective], index: int) -> list[int]:
@@ -251,19 +244,17 @@ def _circles_end(standings: Sequence[PendingCollective]) -> str:
 
 def peerless(scene: Scene, standing: PendingCollective) -> str:
     """Say that nobody is in the other half of a send or receive for anybody."""
-    numbers = [standing.waiting[0]]
-    subjects = [scene.names.described(numbers), scene.names.ranks(numbers)]
     other = "sends" if standing.is_receive else "receives"
     verb = f"waits in {short_name(standing)}{since(standing.age)}, and no rank of the group {other}"
-    return fitted(scene.job, subjects, hedged(verb, certainty_of([standing])), rest="; who should is not known")
+    verb = hedged(verb, certainty_of([standing]))
+    return scene.sentence(standing.waiting[:1], verb, rest="; who should is not known")
 
 
 def doubtful(scene: Scene, standing: PendingCollective) -> str:
     """Say that ranks which did not tell may be missing."""
     silent = standing.unheard
     verb = f"did not tell of {short_name(standing)}, so that who is missing can't be told"
-    subjects = [scene.names.described(silent), scene.names.ranks(silent)]
-    return fitted(scene.job, subjects, verb, rest=f"; {_who_waits(standing)}")
+    return scene.sentence(silent, verb, rest=f"; {_who_waits(standing)}")
 
 
 def stores_of(scene: Scene, ranks: Sequence[int]) -> list[tuple[str, list[int]]]:
@@ -286,10 +277,10 @@ def other_store(
 ) -> str:
     """Say which ranks wait for the others at another store than most: they were given another address."""
     (usual, most), (other, few), *_ = stores
-    verb = f"{'waits' if len(few) == 1 else 'wait'} in {short_name(standing)} at the store {other}"
-    where = "waits" if len(most) == 1 else "wait"
-    rest = f", where {scene.names.ranks(most)} {where} at the store {usual}{since(standing.age)}"
-    return fitted(scene.job, [scene.names.described(few), scene.names.ranks(few)], hedged(verb, certainty), rest=rest)
+    verb = f"{agreeing(few, 'waits', 'wait')} in {short_name(standing)} at the store {other}"
+    wait = agreeing(most, "waits", "wait")
+    rest = f", where {scene.names.ranks(most)} {wait} at the store {usual}{since(standing.age)}"
+    return scene.sentence(few, hedged(verb, certainty), rest=rest)
 
 
 def complete(scene: Scene, standing: PendingCollective, ranks: Sequence[int]) -> str:
@@ -297,7 +288,7 @@ def complete(scene: Scene, standing: PendingCollective, ranks: Sequence[int]) ->
     who = {1: scene.names.described(ranks), 2: f"both ranks {ranks[0]}, {ranks[-1]}"}.get(
         len(ranks), f"all {len(ranks)} ranks"
     )
-    are = "is" if len(ranks) == 1 else "are"
+    are = agreeing(ranks, "is", "are")
     if standing.group.is_inferred:
         end = ", as their stacks say; which call of which group it is they do not tell"
     elif standing.sequence is None and not standing.has_peer:
@@ -315,9 +306,7 @@ def complete(scene: Scene, standing: PendingCollective, ranks: Sequence[int]) ->
 def own(scene: Scene, kind: VerdictKind, numbers: Sequence[int], certainty: Certainty) -> str:
     """Say what ranks do by themselves, that nobody is known to wait for."""
     if len(numbers) == 1:
-        subjects = [scene.names.described(numbers), scene.names.ranks(numbers)]
-        verb = f"{_with_error(scene, numbers[0], certainty)}{_how_long(scene, numbers[0])}"
-        return fitted(scene.job, subjects, verb)
+        return scene.sentence(numbers, f"{_with_error(scene, numbers[0], certainty)}{_how_long(scene, numbers[0])}")
     states = {scene.matched.roster[number].rank.state for number in numbers}
     do = _SEVERAL_IN.get(next(iter(states))) if len(states) == 1 else None
     if do is not None and states != {RankState.EXITED}:
@@ -352,8 +341,7 @@ def rank_circle(scene: Scene, numbers: Sequence[int], certainty: Certainty) -> s
 
 def absent(scene: Scene, numbers: Sequence[int], world: int) -> str:
     """Say which ranks have never connected."""
-    have = "has" if len(numbers) == 1 else "have"
-    count = len(scene.matched.roster)
+    have, count = agreeing(numbers, "has", "have"), len(scene.matched.roster)
     return fitted(scene.job, [scene.names.ranks(numbers)], f"{have} never connected; {count} of {world} ranks have")
 
 
@@ -373,7 +361,7 @@ def unmoved(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
     still = [number for number in numbers if number not in moved.working]
     pieces = []
     if still:
-        have = "has" if len(still) == 1 else "have"
+        have = agreeing(still, "has", "have")
         pieces.append(f"{scene.names.described(still)} {have} not moved{looked}, and what for can't be told")
     if len(still) < len(numbers):
         pieces.append(_worked(scene, [number for number in numbers if number in moved.working], moved))
@@ -385,7 +373,7 @@ def unmoved(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
 
 def _worked(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
     """Say of ranks that have worked at one place of their code that this may be a hang all the same."""
-    end = f"; whether {'it gets' if len(numbers) == 1 else 'they get'} on can't be told"
+    end = f"; whether {agreeing(numbers, 'it gets', 'they get')} on can't be told"
     texts = {_work_of(scene, number) for number in numbers}
     who = scene.names.described(numbers) if len(numbers) == 1 else f"each of {scene.names.ranks(numbers)}"
     if len(texts) == 1:
@@ -402,13 +390,9 @@ def busy(moved: Movement, what: str) -> str:
 
 def different(scene: Scene, others: Sequence[int], usual: Sequence[int], what: Sequence[str]) -> str:
     """Say which ranks run other code than most."""
-    run = "runs" if len(others) == 1 else "run"
     with_what = " and ".join(filter(None, [", ".join(what[:-1]), what[-1]]))
-    return fitted(
-        scene.job,
-        [scene.names.described(others), scene.names.ranks(others)],
-        f"{run} with other {with_what} than {scene.names.ranks(usual)}",
-    )
+    verb = f"{agreeing(others, 'runs', 'run')} with other {with_what} than {scene.names.ranks(usual)}"
+    return scene.sentence(others, verb)
 
 
 def working(scene: Scene, root: Root) -> str:

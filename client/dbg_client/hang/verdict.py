@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -215,6 +215,11 @@ class NamedRanks:
         target = self.target(numbers)
         command = f"dbg-attach where {target}{' --threads' if threads else ''}"
         return NextStep(command, "shows their stacks") if target is not None else None
+
+
+def agreeing(those: Sized, one: str, several: str) -> str:
+    """Return the word that goes with one of those, or with several."""
+    return one if len(those) == 1 else several
 
 
 def show_bytes(count: int) -> str:

@@ -23,6 +23,7 @@ from dbg_client.hang.verdict import (
     NextStep,
     Verdict,
     VerdictKind,
+    agreeing,
     certainty_of,
     short_name,
 )
@@ -140,7 +141,7 @@ def _others(scene: Scene, root: Root) -> list[str]:
         lines.append(f"{scene.names.ranks(silent)} did not tell of the group and may be missing, too")
     later = [number for number in root.standing.missing if number not in root.culprits]
     if later:
-        lines.append(f"{scene.names.ranks(later)} {'has' if len(later) == 1 else 'have'} not come either")
+        lines.append(f"{scene.names.ranks(later)} {agreeing(later, 'has', 'have')} not come either")
         held_up = [number for number in later if scene.behind(number) is not None]
         lines += [f"rank {number} {scene.reason(number)}" for number in held_up[:MAX_ALSO]]
     for what, standings in (("for the same", root.also), ("behind them", root.behind)):
@@ -148,7 +149,7 @@ def _others(scene: Scene, root: Root) -> list[str]:
             named = ", ".join(short_name(one) for one in standings[:MAX_ALSO])
             more = f" and {len(standings) - MAX_ALSO} more" if len(standings) > MAX_ALSO else ""
             ranks = {number for one in standings for number in one.calls}
-            wait = "waits" if len(ranks) == 1 else "wait"
+            wait = agreeing(ranks, "waits", "wait")
             lines.append(f"{scene.names.ranks(ranks)} {wait} {what} in {named}{more}")
     return lines
 
@@ -184,7 +185,7 @@ def _conflict(scene: Scene, root: Root) -> _Told:
     evidence = lines_about(scene, standing.waiting, standing)
     finished = sorted(set(standing.finished) - set(standing.calls))
     if finished:
-        have = "has" if len(finished) == 1 else "have"
+        have = agreeing(finished, "has", "have")
         evidence.append(f"{scene.names.ranks(finished)} {have} finished it and gone on")
     if standing.missing:
         evidence.append(f"{scene.names.described(standing.missing)} has come to neither")

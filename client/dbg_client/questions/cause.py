@@ -13,9 +13,8 @@ from dbg_client.core.collective_matching import Matched, match_collectives
 from dbg_client.core.patience import Show, show_nobody
 from dbg_client.core.process_groups import RankEvidence, Roster, read_evidence, rosters
 from dbg_client.core.roll_call import Run, ended_of_live_runs, live_runs
-from dbg_client.dumps.case import Case
 from dbg_client.hang.code_differences import MAX_VERSIONS, code_versions, differing
-from dbg_client.hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
+from dbg_client.hang.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook, explain
 from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind
 from dbg_client.questions.child_processes import with_children
 from dbg_wire.errors import DbgError, printable

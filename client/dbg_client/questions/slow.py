@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from dbg_client.core.asking import Asker
 from dbg_client.hang.slow.clocks import RoundTrip
 from dbg_client.hang.slow.explain import RunFindings, find
+from dbg_client.hang.slow.lateness import SlowVerdict
 from dbg_client.hang.slow.meetings import sampled_runs
 from dbg_client.hang.slow.show import show_findings, slow_document
-from dbg_client.hang.slow.verdict import SlowVerdict
 from dbg_client.questions.cause import ranks_of_runs
 from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_wire.errors import BadInput

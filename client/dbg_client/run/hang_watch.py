@@ -18,7 +18,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.errors import CantWrite
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.hang.explain import show_verdicts
+from dbg_client.hang.show import show_verdicts
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
 from dbg_client.questions.standstill import SLACK_SECONDS, End, Standstill, ask_where, first_end, look_every
 from dbg_client.run.hang_report import last_lines, write_hang_report
@@ -29,7 +29,7 @@ from dbg_wire.messages.run_terminal import END, Task
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 if TYPE_CHECKING:
-    from dbg_client.dumps.case import Case
+    from dbg_client.hang.explain import Case
 
 LOOKS = 3
 """Looks within the time after which a job counts as hanging."""

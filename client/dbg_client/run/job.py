@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import socket
-import tempfile
 import termios
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -420,7 +419,7 @@ def _panes(settings: Attach, output: JobOutput) -> RankPanes | None:
     pane = os.environ.get("TMUX_PANE")
     if not pane:
         return None
-    return RankPanes(settings.broker, settings.attach, pane, output.say, tempfile.mkdtemp(prefix="dbg-panes-"))
+    return RankPanes(settings.broker, settings.attach, pane, output.say)
 
 
 async def _end(*futures: asyncio.Future[Any]) -> None:

@@ -210,10 +210,12 @@ def _pane(plan: PanePlan) -> TmuxPane:
         path = directory_in_memory(os.environ) / "pane"
         path.write_text(script, encoding="utf-8", errors="surrogateescape")
     except OSError as error:
-        raise BadInput(
-            f"no file can be made for a pane ({error.strerror})", "set TMPDIR to another directory"
-        ) from None
+        raise _no_file(error) from None
     return TmuxPane(plan.title, ("sh", str(path)))
+
+
+def _no_file(error: OSError) -> BadInput:
+    return BadInput(f"no file can be made for a pane ({error.strerror})", "set TMPDIR to another directory")
 
 
 def _remove_scripts(panes: Sequence[TmuxPane]) -> None:
@@ -230,19 +232,15 @@ def _to_directory() -> str:
 
 
 class RankPanes:
-    """The panes of the ranks that have stopped; one is opened anew if its rank stops after somebody has closed it.
+    """The panes of the ranks that have stopped; one is opened anew if its rank stops after somebody has closed it."""
 
-    ``folder`` is for files of the panes, and is removed at the end.
-    """
-
-    def __init__(
-        self, broker: BrokerOptions, attach: AttachOptions, own_pane: str, say: Callable[[str], None], folder: str
-    ) -> None:
+    def __init__(self, broker: BrokerOptions, attach: AttachOptions, own_pane: str, say: Callable[[str], None]) -> None:
         self._broker, self._attach = broker, attach
         self._own = own_pane
         self._say = say
         self._panes: dict[str, str] = {}
-        self._folder = folder
+        self._folder: Path | None = None
+        """The folder for files of the panes, from the first pane to the end."""
         self._files: dict[str, str] = {}
         """The file of each rank's pane, in which it tells the breakpoints that are set there."""
 
@@ -262,7 +260,11 @@ class RankPanes:
         if len(self._panes) >= MAX_PANES:
             raise TooManyStopped(rank.address)
         last = next(reversed(self._panes.values()), None)
-        file = self._files.setdefault(rank.key, str(Path(self._folder, f"{len(self._files)}.json")))
+        try:
+            self._folder = self._folder or directory_in_memory(os.environ)
+        except OSError as error:
+            raise _no_file(error) from None
+        file = self._files.setdefault(rank.key, str(self._folder / f"{len(self._files)}.json"))
         settings = Tmux(broker=self._broker, attach=self._attach.replace(breakpoints_to=file))
         self._panes[rank.key] = open_pane_beside(settings, rank, known, last or self._own, is_first=last is None)
 
@@ -277,7 +279,8 @@ class RankPanes:
         for key, pane in self._panes.items():
             if key not in keys:
                 await asyncio.to_thread(kill_pane, pane)
-        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        if self._folder is not None:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 
 class TooManyStopped(DbgError):

@@ -251,3 +251,12 @@ def test_a_signal_that_is_handled_is_told_and_none_of_a_function_that_is_called_
     program.called(7, None)
     program.called(7, sys._getframe(1))
     assert len(program.found) == len(told)
+
+
+def test_of_an_error_of_gloo_the_words_are_told_and_not_the_place_in_its_source() -> None:
+    place = "/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553"
+    try:
+        raise RuntimeError(f"[{place}] Connection closed by peer [127.0.0.1]:7081. This is typically")
+    except RuntimeError:
+        told = handled_exceptions()[threading.get_ident()]
+    assert told.startswith("RuntimeError: Connection closed by peer [127.0.0.1]:7081.")

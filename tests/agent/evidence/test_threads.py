@@ -87,7 +87,8 @@ def test_threads_of_a_circle_have_their_frames(told: dict[str, Told]) -> None:
 def test_our_own_threads_are_left_out(told: dict[str, Told]) -> None:
     of_processes = ("Thread-", "QueueFeeder")
     others = {name for name in set(told) - set(CASES) if not name.startswith(of_processes)}
-    assert others == {"MainThread", "in_pool_0", "task sleep"}
+    assert others == {"MainThread", "in_pool_0", "of_events_0", "task sleep"}
+    assert told["of_events_0"].text == "waits for the event to be set"
     assert (told["in_pool_0"].kind, told["in_pool_0"].text) == ("sleep", "sleeps (time.sleep)")
 
 

@@ -89,6 +89,7 @@ class Program:
         self.simple: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="in_pool")
         self.processes = concurrent.futures.ProcessPoolExecutor(1, BIN)
+        self.pool_of_events = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="of_events")
         self.handler = logging.StreamHandler()
         self.process_lock, self.messages = BIN.Lock(), BIN.Queue()
         self.worker = BIN.Process(target=signal.pause, daemon=True)
@@ -244,6 +245,9 @@ class Program:
     def waits_until_true(self) -> None:
         with self.notified:
             self.notified.wait_for(lambda: False)
+
+    def works_until_set(self) -> None:
+        self.pool_of_events.submit(threading.Event().wait).result()
 
     def logs(self) -> None:
         self.meet["logging"].wait()
@@ -478,13 +482,16 @@ def cases(program: Any) -> dict[str, Case]:
         "wants_released": Case(program.wants_released, "lock", rf"waits for the lock self\.inside; {LOST}"),
         "notice": Case(program.waits_for_notice, "lock", r"waits for the condition self\.notified to be notified"),
         "until_true": Case(program.waits_until_true, "lock", r"waits for the condition self\.notified to be notified"),
+        "works_until_set": Case(
+            program.works_until_set, "lock", "waits for the result of the future in thread of_events_0"
+        ),
         "handler": Case(program.logs, "lock", rf"waits for the lock self\.lock of logging that thread hogs .* {PLACE}"),
         "hogs": Case(program.hogs, "lock", r"waits for the event self\.event to be set"),
         "result_of_process": Case(
             program.result_of_process, "child", r"waits for the future in the process \d+ \(same .*\)"
         ),
         "served": Case(
-            program.served, "socket", r"reads the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+ of this process itself.*"
+            program.served, "socket", r"reads the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+ of this process itself"
         ),
         "semaphore": Case(program.acquires_semaphore, "lock", r"waits for the semaphore self\.semaphore; .*"),
         "barrier": Case(program.waits_barrier, "lock", r"waits at the barrier self\.barrier, where 1 of 3 are"),
@@ -568,6 +575,8 @@ def main() -> None:
     threads.MAX_SECONDS = locks.MAX_SECONDS = descriptors.MAX_SECONDS = 3600.0
     program = Program()
     program.worker.start()
+    # Its process is forked before there are threads and sockets.
+    program.processes.submit(os.getpid).result()
     slow = "import sys, time\nsys.modules['__main__'].importing()\ntime.sleep(3606)\n"
     Path(program.folder, "slow_module.py").write_text(slow)
     sys.path.insert(0, program.folder)

@@ -232,6 +232,18 @@ os.fstat(number)
     assert run(script) == ["False", "False"]
 
 
+def test_a_file_that_took_the_pipes_number_stays_open() -> None:
+    script = """\
+rank_side.BEAT_SECONDS = 3600.0
+install()
+number = pipe_end()
+os.dup2(os.open("/dev/null", os.O_WRONLY), number)
+uninstall()
+os.fstat(number)
+"""
+    assert run(script) == []
+
+
 def test_a_rank_whose_guard_is_gone_goes_on_with_sigpipe_as_the_c_library_has_it() -> None:
     script = """\
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)

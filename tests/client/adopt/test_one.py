@@ -38,6 +38,19 @@ def test_a_process_whose_user_may_not_read_the_broker_is_left_alone(tmp_path: Pa
         child.kill()
 
 
+@needs_gdb
+def test_without_room_for_its_answer_a_process_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broker.json").write_text("{}")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    program = "import sys; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with pytest.raises(CantAdopt, match=r"no directory can be made for that \(No such file or directory\)"):
+            adopt_one(child.pid, {"DBG_HOME": str(tmp_path)})
+        child.kill()
+
+
 @needs_root
 def test_the_interpreter_of_another_users_process_runs_as_that_user(tmp_path: Path) -> None:
     # What a user's PATH or PYTHONPATH leads to is that user's: root runs none of it as root.

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from dbg_client.dumps import files
-from dbg_client.dumps.case import Case
 from dbg_client.dumps.files import find_in, rank_in
 from dbg_client.dumps.report_file import case_lines
-from tests.client.dumps.test_case import LOOK
+from dbg_client.hang.explain import Case
 from tests.client.dumps.test_report_file import written
+from tests.client.hang.test_case import LOOK
 from tests.support.recorded import DUMPS, dump, pickled, raw
 
 DUMP = pickled(raw(1, "nccl:all_reduce"))

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.dumps.case import Case
 from dbg_client.dumps.report_file import (
     BEGINNING,
     MAX_REPORT,
@@ -18,7 +17,7 @@ from dbg_client.dumps.report_file import (
     case_lines,
     read_report,
 )
-from dbg_client.hang.explain import JobLook
+from dbg_client.hang.explain import Case, JobLook
 from dbg_client.views.report import OUT
 from dbg_wire.records.evidence import CodeKind, CodePart, Evidence, ProcessSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place, RankState

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.code_differences import difference_table
-from dbg_client.hang.explain import Explanation, JobLook, explain, show_verdicts, verdicts_document
+from dbg_client.hang.explain import Explanation, JobLook, explain
 from dbg_client.hang.fitting import fits
+from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import Certainty, Verdict, VerdictKind, exit_status
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.dumps.case import with_lines
-from dbg_client.hang.explain import JobLook, explain
+from dbg_client.hang.explain import JobLook, explain, with_lines
 from dbg_client.questions.cause import ras_lines, uses_nccl
 from dbg_wire.records.beside import OperationCount, RasRank, RasSeen, RasStatus
 from tests.support.rank_evidence import elsewhere, waiting

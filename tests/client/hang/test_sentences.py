@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.explain import JobLook, explain, show_verdicts
+from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.fitting import fits
+from dbg_client.hang.show import show_verdicts
 from dbg_client.hang.verdict import Certainty, VerdictKind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, ProcessSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dbg_agent.guard.ras import parse_reply
-from dbg_client.dumps import case
+from dbg_client.hang import explain as explaining
 from dbg_client.hang.explain import Explanation, explain
 from dbg_client.questions import cause
 from dbg_client.questions.cause import MAX_HOSTS, ask_ras, find_case, gather_case
@@ -84,7 +84,7 @@ async def test_verdicts_are_made_beside_the_event_loop(monkeypatch: pytest.Monke
         return explain(*arguments)
 
     monkeypatch.setattr(cause, "explain", noting)
-    monkeypatch.setattr(case, "explain", noting)
+    monkeypatch.setattr(explaining, "explain", noting)
     stopped = hosts(1)
     await find_case(Stopped(), stopped, stopped, longest=0.0)  # type: ignore[arg-type] # as far as it is used
     assert len(threads) == 2

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from dbg_client.actions import report
-from dbg_client.dumps.case import Case
 from dbg_client.dumps.report_file import read_report
-from dbg_client.hang.explain import Explanation, JobLook
+from dbg_client.hang.explain import Case, Explanation, JobLook
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.questions import standstill
 from dbg_client.run import hang_report, hang_watch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -44,10 +45,9 @@ def tmux(monkeypatch: pytest.MonkeyPatch) -> Panes:
 
 
 @pytest.fixture
-def shown(tmux: Panes, tmp_path: Path) -> RankPanes:
-    folder = tmp_path / "panes"
-    folder.mkdir()
-    return RankPanes(BrokerOptions(), AttachOptions(), "%0", tmux.said.append, str(folder))
+def shown(tmux: Panes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RankPanes:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return RankPanes(BrokerOptions(), AttachOptions(), "%0", tmux.said.append)
 
 
 async def test_the_first_is_at_the_side_and_the_others_below_it(tmux: Panes, shown: RankPanes) -> None:
@@ -82,6 +82,16 @@ async def test_what_can_not_be_opened_is_told_with_another_way(tmux: Panes, show
     (sentence,) = tmux.said
     assert "tmux is not on PATH" in sentence
     assert sentence.endswith("`dbg-attach 4711.0/gpu013:5` attaches in another terminal")
+
+
+async def test_a_full_disk_is_told_as_well(tmux: Panes, shown: RankPanes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: object) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(rank_panes, "directory_in_memory", full)
+    await shown.show(make_rank(5), [])
+    assert tmux.said[0].startswith("dbg-attach: no file can be made for a pane (No space left on device)")
+    await shown.close([])
 
 
 async def test_more_than_can_be_looked_at_are_told(tmux: Panes, shown: RankPanes) -> None:

@@ -10,15 +10,12 @@ import pytest
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker
 from tests.support.cluster import Brokers
-from tests.support.processes import Child, Processes
 from tests.support.pudb_terminal import DRAWN, line_after_all_keys, line_shown, wait_for_line
 from tests.support.ranks import (
-    NEVER_BOUND_PORTS,
     ask,
     attach,
     attach_command,
     attach_list,
-    start_ranks,
     texts,
     wait_until_states,
 )
@@ -52,11 +49,6 @@ set_trace(engine="pdb")
 """
 
 
-def at(broker: RunningBroker) -> dict[str, str]:
-    """Return the variables with which a rank comes to this broker first."""
-    return {"DBG_BROKER": f"127.0.0.1:{broker.port}"}
-
-
 def seat(open_terminal: OpenTerminal, broker: RunningBroker, *arguments: str) -> Terminal:
     """Return a terminal of a broker in the PuDB of a rank, whichever broker has that."""
     command = attach_command(*arguments)
@@ -69,28 +61,10 @@ def environment(broker: RunningBroker) -> Mapping[str, str]:
     return {**os.environ, "DBG_HOME": str(broker.home)}
 
 
-def start_one_at_each(processes: Processes, brokers: Brokers, script: str) -> list[Child]:
-    """Start a job with one rank at each broker."""
-    port = next(NEVER_BOUND_PORTS)
-    ranks = []
-    for number, broker in enumerate(brokers):
-        ranks += start_ranks(
-            processes,
-            broker.home,
-            script,
-            1,
-            env=at(broker),
-            first=number,
-            world_size=len(brokers),
-            master_port=port,
-        )
-    return ranks
-
-
 def test_any_terminal_lists_asks_steps_and_lets_go_ranks_of_all_brokers(
-    brokers: Brokers, processes: Processes, open_terminal: OpenTerminal
+    brokers: Brokers, open_terminal: OpenTerminal
 ) -> None:
-    ranks = start_one_at_each(processes, brokers, STRAIGHT)
+    ranks = brokers.start_one_at_each(STRAIGHT)
     for broker in brokers:
         listed = wait_until_states(broker.home, dict.fromkeys(range(3), "stopped"))
         assert {rank["where"]["line"] for rank in listed} == {STOP}
@@ -115,8 +89,8 @@ def test_any_terminal_lists_asks_steps_and_lets_go_ranks_of_all_brokers(
     assert ranks[0].text().splitlines()[-1] == f"total {LINES}"
 
 
-def test_ranks_of_all_brokers_are_held_for_one(brokers: Brokers, processes: Processes) -> None:
-    ranks = start_one_at_each(processes, brokers, HELD)
+def test_ranks_of_all_brokers_are_held_for_one(brokers: Brokers) -> None:
+    ranks = brokers.start_one_at_each(HELD)
     wait_until_states(brokers[2].home, {0: "stopped", 1: "held", 2: "held"})
     assert attach(brokers[1].home, "release", "2").returncode == 0
     ranks[2].wait_for_output("went on")
@@ -125,10 +99,8 @@ def test_ranks_of_all_brokers_are_held_for_one(brokers: Brokers, processes: Proc
     assert [rank.wait() for rank in ranks] == [0, 0, 0]
 
 
-def test_a_running_rank_of_another_broker_is_broken_into(
-    brokers: Brokers, processes: Processes, open_terminal: OpenTerminal
-) -> None:
-    (rank,) = start_ranks(processes, brokers[0].home, BUSY, 1, env=at(brokers[0]))
+def test_a_running_rank_of_another_broker_is_broken_into(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    rank = brokers.start_rank(0, BUSY)
     wait_until_states(brokers[1].home, {0: "running"})
     assert attach(brokers[1].home, "interrupt", "0").returncode == 0
     wait_until_states(brokers[2].home, {0: "stopped"})
@@ -138,8 +110,8 @@ def test_a_running_rank_of_another_broker_is_broken_into(
     assert rank.wait() == 0
 
 
-def test_pdb_of_a_rank_at_another_broker(brokers: Brokers, processes: Processes, open_terminal: OpenTerminal) -> None:
-    (rank,) = start_ranks(processes, brokers[0].home, LOUD, 1, env=at(brokers[0]))
+def test_pdb_of_a_rank_at_another_broker(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    rank = brokers.start_rank(0, LOUD)
     wait_until_states(brokers[1].home, {0: "stopped"})
     terminal = open_terminal(attach_command("0"), 24, 100, env=environment(brokers[1]))
     terminal.wait_for("(Pdb)")
@@ -151,10 +123,8 @@ def test_pdb_of_a_rank_at_another_broker(brokers: Brokers, processes: Processes,
 
 
 @pytest.mark.parametrize("killed", ["the rank's", "the terminal's"])
-def test_a_broker_is_killed_under_a_seated_terminal(
-    killed: str, brokers: Brokers, processes: Processes, open_terminal: OpenTerminal
-) -> None:
-    (rank,) = start_ranks(processes, brokers[0].home, STRAIGHT, 1, env=at(brokers[0]))
+def test_a_broker_is_killed_under_a_seated_terminal(killed: str, brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    rank = brokers.start_rank(0, STRAIGHT)
     wait_until_states(brokers[1].home, {0: "stopped"})
     terminal = seat(open_terminal, brokers[1], "0")
     terminal.send("n" * 40)
@@ -170,10 +140,8 @@ def test_a_broker_is_killed_under_a_seated_terminal(
     assert rank.text().splitlines()[-1] == f"total {LINES}"
 
 
-def test_the_log_of_pdb_outlives_the_ranks_broker(
-    brokers: Brokers, processes: Processes, open_terminal: OpenTerminal
-) -> None:
-    start_ranks(processes, brokers[0].home, LOUD, 1, env=at(brokers[0]))
+def test_the_log_of_pdb_outlives_the_ranks_broker(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    brokers.start_rank(0, LOUD)
     wait_until_states(brokers[1].home, {0: "stopped"})
     terminal = open_terminal(attach_command("0"), 40, 100, env=environment(brokers[1]))
     terminal.wait_for("(Pdb)")
@@ -188,10 +156,8 @@ def test_the_log_of_pdb_outlives_the_ranks_broker(
     assert terminal.exit_status() == 7
 
 
-def test_a_suspended_broker_slows_nobody_else(
-    brokers: Brokers, processes: Processes, open_terminal: OpenTerminal
-) -> None:
-    start_ranks(processes, brokers[0].home, STRAIGHT, 1, env=at(brokers[0]))
+def test_a_suspended_broker_slows_nobody_else(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    brokers.start_rank(0, STRAIGHT)
     wait_until_states(brokers[1].home, {0: "stopped"})
     looks = seat(open_terminal, brokers[2], "0", "--watch")
     types = seat(open_terminal, brokers[1], "0")

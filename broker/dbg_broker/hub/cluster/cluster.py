@@ -40,19 +40,12 @@ class Cluster:
     def __init__(self, hub: Hub, bus: Bus, own: Presence) -> None:
         self._hub, self._bus = hub, bus
         self.members = Members(own, hub.timers, self._came, self._gone)
-        self.owners = Owners(
-            bus.buckets,
-            hub.timers,
-            own.name,
-            claimed=self._claimed,
-            lost=self._lost_rank,
-            certain=self._resend,
-        )
+        self.owners = Owners(self, bus.buckets, hub.timers)
         self.addresses = Addresses(hub, self.members)
         self.tokens = SharedTokens(bus.buckets)
         self._methods: dict[type[ClusterMessage], Receive] = {}
         self._tasks = Tasks()
-        self._swept = self._beat_at = hub.timers.clock()
+        self._swept = hub.timers.clock()
         self._is_there = True
         self.feed = ChangeFeed(hub, self)
         self.mirror = Mirror(hub, self)
@@ -91,6 +84,7 @@ class Cluster:
         self._bus.buckets.watch(BucketName.BROKERS, "*", self._presence_changed)
         self.tokens.watch()
         await self._bus.open()
+        self._hub.timers.schedule(HEARTBEAT_SECONDS, self._beat)
 
     def leave(self) -> None:
         """Tell the others that this broker ends: its ranks and terminals, which it closes next, dial one of them."""
@@ -117,14 +111,6 @@ class Cluster:
         """Have a rank whose broker has gone as one of this broker's, and tell the others of it."""
         self._hub.ranks.registry.adopt(rank)
         self.registered(rank)
-
-    def rank_changed(self, key: str) -> None:
-        """Take note of a change of a rank that the list does not show: other brokers' ranks may be held for it."""
-        self.feed.changed(key)
-
-    def forgotten(self, key: str) -> None:
-        """Take note that a rank is no longer listed."""
-        self.owners.release(key)
 
     def withholds(self, key: str, number: int) -> bool:
         """Tell whether a terminal's keys can't be passed on to a rank, as this broker was away and it may have moved.
@@ -164,20 +150,23 @@ class Cluster:
         """Do what is due by the clock."""
         self._note_absence(now)
         self._swept = now
-        if now - self._beat_at >= HEARTBEAT_SECONDS:
-            self._beat_at = now
-            self._announce()
-            self.mirror.sweep(now)
-            self._bus.beat()
-            self.owners.sweep(now)
         self.tokens.sweep(now)
-        self.mirror.sweep(now)
         if self._bus.lost_at is None:
             self.members.poll(now)
         else:
             # Nobody's heartbeat can come.
             self.members.excuse(now)
         self.hosted.heard(now)
+
+    def _beat(self) -> None:
+        """Tell the others that this broker is there, also before it serves: its start may take seconds."""
+        if self._is_there:
+            now = self._hub.timers.clock()
+            self._announce()
+            self._bus.beat()
+            self.mirror.sweep(now)
+            self.owners.sweep(now)
+            self._hub.timers.schedule(HEARTBEAT_SECONDS, self._beat)
 
     def _note_absence(self, now: float) -> None:
         """Look after a long time without a sweep who has what by now: others have taken this broker for gone."""
@@ -305,19 +294,19 @@ class Cluster:
 
     # ----------------------------------------------------------------------------------------------------------- owners
 
-    def _claimed(self, key: str, fence: int) -> None:
+    def claimed(self, key: str, fence: int) -> None:
         """Take note of a rank that this broker has: the others are told of it from now on."""
         rank = self._hub.ranks.registry.find(key)
         if rank is not None and not rank.owner:
             rank.fence = fence
             self.feed.changed(key)
 
-    def _lost_rank(self, key: str) -> None:
+    def lost_rank(self, key: str) -> None:
         """Close the link of a rank that has connected to another broker later, and that of its guard."""
         for links in (self._hub.ranks.links, self._hub.ranks.guards):
             if (link := links.get(key)) is not None:
                 link.connection.close(CloseCode.REPLACED, "another broker has this rank")
 
-    def _resend(self, key: str, numbers: Collection[int]) -> None:
+    def resend(self, numbers: Collection[int]) -> None:
         """Send their seats to terminals whose keys were withheld, so that they send these again."""
         self._hub.terminals.send_seats([number for number in numbers if number in self._hub.terminals.links])

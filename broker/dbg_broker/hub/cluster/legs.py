@@ -202,12 +202,9 @@ class Legs:
 
     def _take_answers(self, leg: Leg, text: bytes) -> None:
         try:
-            number, is_over = remote_answers.take(self._hub, leg.questions, text)
+            remote_answers.take(self._hub, leg.questions, text)
         except PeerError as error:
             logger.warning("the broker %s is not understood: %s", printable(leg.broker), printable(error.reason))
-            return
-        if is_over:
-            leg.questions.pop(number, None)
 
     def _pass_output(self, leg: Leg, frame: bytes) -> None:
         """Pass terminal bytes on; a terminal that has left the rank meanwhile doesn't see them."""

@@ -212,9 +212,16 @@ class Mirror:
                 departures.look_for_process(hub, rank)
             hub.rank_changed(rank)
             hub.deliver(*hub.ranks.questions.rank_ended(rank.key, ITS_BROKER_IS_GONE))
-        for rank in [one for one in hub.ranks.registry.ranks() if one.is_orphan and one.state is RankState.EXITED]:
-            if self._cluster.members.inherits(rank.key):
+        hub.connections.turns.begin(self._inheriting(), NOBODY)
+
+    def _inheriting(self) -> Iterator[None]:
+        """Adopt the ended ranks of brokers that have gone, those of which this broker is the one to tell."""
+        registry, members = self._hub.ranks.registry, self._cluster.members
+        for key in [rank.key for rank in registry.ranks() if rank.state is RankState.EXITED]:
+            rank = registry.find(key)
+            if rank is not None and rank.is_orphan and rank.state is RankState.EXITED and members.inherits(key):
                 self._cluster.adopt(rank)
+                yield
 
     def unheard(self) -> None:
         """Note that nothing is heard of other brokers' ranks."""

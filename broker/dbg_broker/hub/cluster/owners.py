@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +24,7 @@ from dbg_wire.records.bounds import Count, InvalidMessage, Word
 from dbg_wire.records.record import Record, decode_record, encode_record
 
 if TYPE_CHECKING:
+    from dbg_broker.hub.cluster.cluster import Cluster
     from dbg_broker.net.bus.buckets import Buckets
     from dbg_broker.timers import Timers
 
@@ -126,24 +127,10 @@ class _Queue:
 
 
 class Owners:
-    """The claims of one broker.
+    """The claims of one broker; its cluster is told which stand, which are lost, and which are certain again."""
 
-    ``claimed`` gets a key and its fencing token, ``lost`` a key that another broker has by right, and ``certain`` one
-    that this broker still has after it was away, with the terminals whose keys were withheld from it meanwhile.
-    """
-
-    def __init__(
-        self,
-        buckets: Buckets,
-        timers: Timers,
-        name: str,
-        *,
-        claimed: Callable[[str, int], None],
-        lost: Callable[[str], None],
-        certain: Callable[[str, Collection[int]], None],
-    ) -> None:
-        self._buckets, self._timers, self._name = buckets, timers, name
-        self._claimed, self._lost, self._certain = claimed, lost, certain
+    def __init__(self, cluster: Cluster, buckets: Buckets, timers: Timers) -> None:
+        self._cluster, self._buckets, self._timers = cluster, buckets, timers
         self._claims: dict[str, _Claim] = {}
         self._queue = _Queue(timers)
         self._beginning: _Beginning | None = None
@@ -248,7 +235,7 @@ class Owners:
             claim.last, claim.fence = revision, begun.number << REVISION_BITS | revision
             claim.at = self._timers.clock()
             if self._claims.get(key) is claim:
-                self._claimed(key, claim.fence)
+                self._cluster.claimed(key, claim.fence)
                 self._is_certain(key)
                 return
 
@@ -256,12 +243,12 @@ class Owners:
         """Take note of who has a rank, and tell whether this broker may claim it in spite of that."""
         owner = None if entry is None else read_owner(entry.value)
         claim.last = 0 if entry is None else entry.revision
-        if owner is None or owner.broker == self._name or owner.dial <= claim.dial:
+        if owner is None or owner.broker == self._cluster.name or owner.dial <= claim.dial:
             return True
         if self._claims.get(key) is claim:
             logger.info("the broker %s has the rank %s", printable(owner.broker), printable(key))
             self.let_go(key)
-            self._lost(key)
+            self._cluster.lost_rank(key)
         return False
 
     async def _check(self, key: str) -> None:
@@ -279,14 +266,14 @@ class Owners:
     def _is_certain(self, key: str) -> None:
         numbers = self._doubtful.pop(key, None)
         if numbers is not None:
-            self._certain(key, numbers)
+            self._cluster.resend(numbers)
 
     async def _forget(self, key: str, fence: int) -> None:
         if self._is_current(fence) and key not in self._claims:
             await self._buckets.forget(BucketName.RANKS, _name(key), _revision(fence))
 
     def _value(self, key: str, claim: _Claim) -> bytes:
-        return encode_record(Owner(broker=self._name, dial=claim.dial, key=key)).encode()
+        return encode_record(Owner(broker=self._cluster.name, dial=claim.dial, key=key)).encode()
 
     # ------------------------------------------------------------------------------------------------------- beginnings
 

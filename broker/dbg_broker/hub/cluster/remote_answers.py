@@ -6,7 +6,6 @@ unread but for its rank and its kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
@@ -63,24 +62,23 @@ def seconds_there(left: float) -> float:
     return max(MIN_SECONDS, left - min(SPARE_SECONDS, left / 4))
 
 
-def take(hub: Hub, questions: Mapping[int, RemoteQuestion], text: bytes) -> tuple[int, bool]:
-    """Take a message about a question; return its number, and whether nothing follows. Raise PeerError."""
+def take(hub: Hub, questions: dict[int, RemoteQuestion], text: bytes) -> None:
+    """Take a message about one of these questions, and take out one that has all its answers. Raise PeerError."""
     if text.startswith(PREFIXES[1]):
         progress = decode(text, Sender.BROKER)
         if isinstance(progress, Progress) and (remote := questions.get(progress.request)) is not None:
             hub.ranks.questions.note_progress(remote.number, remote.missing, progress)
-            return progress.request, False
-        return 0, False
+        return
     page = _read(_pages, text)
     remote = questions.get(page.request)
     if remote is None:
-        return page.request, page.last
+        return
     for raw in page.answers:
         _enter(hub, remote, bytes(raw))
     if page.last:
         hub.ranks.questions.note_progress(remote.number, remote.missing, None)
         settle_all(hub, remote, "its broker has no answer of it")
-    return page.request, page.last
+        questions.pop(page.request, None)
 
 
 def settle_all(hub: Hub, remote: RemoteQuestion, why: str) -> None:
@@ -104,9 +102,7 @@ def _enter(hub: Hub, remote: RemoteQuestion, text: bytes) -> None:
             hub.settle(remote.number, RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {remote.seconds:g} s"))
             continue
         own = body if age is None else with_age(without_age(body)[0], msgspec.json.encode(age))
-        finished = hub.ranks.questions.answer(key, remote.number, own)
-        departures.bound_answers(hub)
-        hub.deliver(finished)
+        departures.enter_answer(hub, key, remote.number, own)
 
 
 _pages, _heads = msgspec.json.Decoder(_Page), msgspec.json.Decoder(_Head)

@@ -120,14 +120,7 @@ def response(request: Request, body: Message | None = None) -> Message:
 def refusal(request: Request, sentence: str, *, show_user: bool = False) -> Message:
     """Return the answer to a request that was not carried out; with ``show_user`` the IDE opens a window with it."""
     error = {"id": ERROR_ID, "format": sentence, "showUser": show_user}
-    return {
-        "type": "response",
-        "request_seq": request.seq,
-        "success": False,
-        "command": request.command,
-        "message": sentence,
-        "body": {"error": error},
-    }
+    return {**response(request, {"error": error}), "success": False, "message": sentence}
 
 
 def event(name: str, body: Message | None = None) -> Message:

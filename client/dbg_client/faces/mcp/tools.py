@@ -90,15 +90,10 @@ class RanksTool(BrokerTool):
         return broker.job(self.job or None)[self.ranks]
 
 
-class RankTool(BrokerTool):
+class RankTool(RanksTool):
     """A call for one rank."""
 
-    rank: Annotated[str, Meta(description="one rank: its number, or host:rank")]
-    job: Job = ""
-
-    def chosen(self, broker: AsyncBroker) -> AsyncRanks:
-        """Return the rank."""
-        return broker.job(self.job or None)[self.rank]
+    ranks: Annotated[str, Meta(description="one rank: its number, or host:rank")] = msgspec.field(name="rank")
 
 
 class ListRanks(BrokerTool):

@@ -105,7 +105,7 @@ class LivePage:
         """Take what the page asks. Raises PeerError."""
         if isinstance(frame, bytes):
             raise PeerError("bytes of a page that takes texts")
-        item = messages.read_from_page(frame)
+        item = messages.read(messages.LIVE, frame)
         if isinstance(item, messages.Ask):
             self._begin(item.id, lambda: self._answer(item))
         elif isinstance(item, messages.Find):

@@ -418,23 +418,15 @@ def encode(item: ToPage | ToTerminal) -> str:
     return _encoder.encode(item).decode()
 
 
-def read_from_page(text: str) -> FromPage:
-    """Return what a page says on ``/live``. Raises PeerError, which names what is wrong."""
-    return _read(_live, text)
-
-
-def read_from_terminal(text: str) -> FromTerminal:
-    """Return what a page says on ``/terminal``. Raises PeerError, which names what is wrong."""
-    return _read(_terminal, text)
-
+LIVE: msgspec.json.Decoder[FromPage] = msgspec.json.Decoder(FromPage)
+TERMINAL: msgspec.json.Decoder[FromTerminal] = msgspec.json.Decoder(FromTerminal)
+"""What a page says on ``/live`` and on ``/terminal``."""
 
 _Item = TypeVar("_Item")
 
-_live: msgspec.json.Decoder[FromPage] = msgspec.json.Decoder(FromPage)
-_terminal: msgspec.json.Decoder[FromTerminal] = msgspec.json.Decoder(FromTerminal)
 
-
-def _read(decoder: msgspec.json.Decoder[_Item], text: str) -> _Item:
+def read(decoder: msgspec.json.Decoder[_Item], text: str) -> _Item:
+    """Return what a page says. Raises PeerError, which names what is wrong."""
     try:
         return decoder.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:

@@ -215,14 +215,14 @@ class PageServer:
 
     @web.middleware
     async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        headers, is_page, is_in = request.headers, request.path == "/", self._access.has_cookie(request.cookies)
+        headers, is_page = request.headers, request.path == "/"
         try:
             require_own(request.host, headers.get("Origin"), headers.get("Sec-Fetch-Site"), of_page=not is_page)
             if is_page and "token" in request.query:
-                return self._exchange(request) if not is_in else web.Response(status=303, headers={"Location": "/"})
+                return self._exchange(request)
             if is_page and headers.get("Sec-Fetch-Site") == "cross-site":
                 return web.Response(text=COME_BACK, content_type="text/html")
-            if not is_in:
+            if not self._access.has_cookie(request.cookies):
                 raise NotAdmitted(NO_COOKIE)
             return await handler(request)
         except NotAdmitted as refused:
@@ -235,8 +235,10 @@ class PageServer:
 
     def _exchange(self, request: web.Request) -> web.Response:
         answer = web.Response(status=303, headers={"Location": "/"})
-        value = self._access.exchange(request.query["token"])
-        answer.set_cookie(self._access.cookie, value, httponly=True, samesite="Strict", path="/")
+        # Whoever is in stays in by an old link, and uses up no new one.
+        if not self._access.has_cookie(request.cookies):
+            value = self._access.exchange(request.query["token"])
+            answer.set_cookie(self._access.cookie, value, httponly=True, samesite="Strict", path="/")
         return answer
 
     async def _index(self, _: web.Request) -> web.Response:

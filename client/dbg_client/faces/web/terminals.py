@@ -55,7 +55,7 @@ class PageSeat:
 
     async def receive(self, frame: str | bytes) -> None:
         """Take what the page sends. Raises PeerError."""
-        item = frame if isinstance(frame, bytes) else messages.read_from_terminal(frame)
+        item = frame if isinstance(frame, bytes) else messages.read(messages.TERMINAL, frame)
         if isinstance(item, messages.Size):
             self._resize(item)
         elif self._driving is None:

@@ -14,7 +14,7 @@ import msgspec
 
 from dbg_client.core.asking import Asker
 from dbg_client.faces.web.messages import Standing, Verdict
-from dbg_client.hang.explain import verdicts_document
+from dbg_client.hang.show import verdicts_document
 from dbg_client.questions.cause import find_case, hangs_among
 from dbg_client.questions.standstill import Standstill, ask_where
 from dbg_client.views.tree import is_library
@@ -23,9 +23,8 @@ from dbg_wire.records.ranks import LIVE_STATES, Place, RankInfo
 
 if TYPE_CHECKING:
     from dbg_client.core.switchboard import Switchboard
-    from dbg_client.dumps.case import Case
     from dbg_client.faces.web.feed import Feed
-    from dbg_client.hang.explain import Explanation
+    from dbg_client.hang.explain import Case, Explanation
 
 HANG_SECONDS = 60.0
 """Seconds without a move of any rank after which a job counts as hanging."""

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dbg_client.hang.slow.lacks import lacks_of
-from dbg_client.hang.slow.lateness import GroupLateness, Lateness, held_up_by, judge
+from dbg_client.hang.slow.lateness import GroupLateness, Lateness, SlowVerdict, duration, held_up_by, judge
 from dbg_client.hang.slow.meetings import MICROSECONDS, SampledRun, meetings_of
-from dbg_client.hang.slow.verdict import SlowVerdict, duration
 from dbg_client.hang.slow.whereabouts import Waiting, Whereabouts, outside_of_collectives, waiting_of, whereabouts
-from dbg_client.hang.verdict import Certainty, NamedRanks, NextStep
+from dbg_client.hang.verdict import Certainty, NamedRanks, NextStep, agreeing
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import LIVE_STATES, RankState
 
@@ -65,7 +64,7 @@ class _Verdicts:
         """Return them, the worst first."""
         halted = [n for n, one in self._run.roster.items() if one.rank.state in (RankState.STOPPED, RankState.HELD)]
         if halted:
-            whom = f"{self._names.ranks(halted)} {'stands' if len(halted) == 1 else 'stand'} in a debugger"
+            whom = f"{self._names.ranks(halted)} {agreeing(halted, 'stands', 'stand')} in a debugger"
             return [self._unknown(f"{whom}, so that the job does not move")]
         if not self._run.told:
             return [self._unknown("no rank has told anything")]
@@ -112,7 +111,7 @@ class _Verdicts:
         )
         also = [f"also in {one.times} of {one.count} {_of(one)}, by {duration(one.by)}" for one in groups[1:MAX_GROUPS]]
         also += [
-            f"{self._names.ranks(one.ranks)} {'is' if len(one.ranks) == 1 else 'are'} late by that in {_of(one)}"
+            f"{self._names.ranks(one.ranks)} {agreeing(one.ranks, 'is', 'are')} late by that in {_of(one)}"
             for one in caused[:MAX_GROUPS]
         ]
         return SlowVerdict(
@@ -175,7 +174,7 @@ class _Verdicts:
         return [self._late_by_looks(one) for one in sorted(late, key=lambda one: one.least - one.others)]
 
     def _late_by_looks(self, one: Waiting) -> SlowVerdict:
-        wait = "waits" if len(one.ranks) == 1 else "wait"
+        wait = agreeing(one.ranks, "waits", "wait")
         sentence = (
             f"{self._names.described(one.ranks)} {wait} least for others: in {_waited(one)} in {one.least:.0%} of "
             f"{one.looks} looks, the others in {one.others:.0%}"

@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.process_groups import world_size
-from dbg_client.hang.explain import document_of, shown
+from dbg_client.hang.show import document_of, shown
 from dbg_client.hang.slow.explain import RunFindings
-from dbg_client.hang.slow.lateness import GroupLateness, Lateness
-from dbg_client.hang.slow.verdict import SlowVerdict, duration
+from dbg_client.hang.slow.lateness import GroupLateness, Lateness, SlowVerdict, duration
 from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip
 from dbg_client.views.table import clip as cut

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from dbg_broker.hub.cluster.cluster import ABSENCE_SECONDS
-from dbg_broker.hub.cluster.members import GONE_SECONDS
+from dbg_broker.hub.cluster.cluster import ABSENCE_SECONDS, Cluster
+from dbg_broker.hub.cluster.members import GONE_SECONDS, HEARTBEAT_SECONDS
 from dbg_broker.hub.cluster.messages import LegTaken, Sync, encode
+from dbg_broker.hub.state import Hub
 from dbg_broker.net.bus.buckets import BucketName
-from tests.broker.hub.cluster.brokers import joined, new_cluster, settled
+from dbg_broker.net.connections import Connections
+from dbg_broker.timers import Timers
+from tests.broker.hub.cluster.brokers import join_cluster, joined, new_cluster, settled
 from tests.support.memory_bus import MemoryNats
 
 
@@ -23,6 +28,24 @@ async def test_brokers_come_to_know_each_other_and_one_that_ends_is_gone_at_once
     assert [member.name for member in one.members.others()] == ["three"]
     assert sorted(nats.buses["one"].peers) == ["three"]
     assert "two" not in nats.entries[BucketName.BROKERS]
+
+
+async def test_a_broker_that_has_joined_tells_so_each_second_before_it_serves() -> None:
+    nats, due = MemoryNats(), list[tuple[float, Callable[[], None]]]()
+    timers = Timers(lambda: 100.0, lambda seconds, call: due.append((seconds, call)))
+    cluster = join_cluster(Hub(timers, Connections(timers), host="one", pid=1, kernel=None), nats, "one")
+    await cluster.begin()
+    told = nats.entries[BucketName.BROKERS]
+    for _ in range(3):
+        before = told["one"].revision
+        ((_, beat),) = [one for one in due if one[0] == HEARTBEAT_SECONDS]
+        due.clear()
+        beat()
+        assert told["one"].revision > before
+    cluster.leave()
+    due[0][1]()
+    assert "one" not in told
+    await cluster.end()
 
 
 async def test_a_broker_of_another_site_is_nobody() -> None:
@@ -56,14 +79,17 @@ async def test_what_can_not_be_read_is_left_out(caplog: pytest.LogCaptureFixture
     assert two.name == "two"
 
 
-async def test_nobody_is_gone_for_a_broker_that_was_away_itself() -> None:
-    nats = MemoryNats()
-    now = [100.0]
-    one = new_cluster(nats, "one", lambda: now[0])
-    two = new_cluster(nats, "two")
-    await one.begin()
-    await two.begin()
+async def two_of_which_the_first_has_a_clock() -> tuple[MemoryNats, list[float], Cluster]:
+    nats, now = MemoryNats(), [100.0]
+    one, two = new_cluster(nats, "one", lambda: now[0]), new_cluster(nats, "two")
+    for cluster in (one, two):
+        await cluster.begin()
     await settled()
+    return nats, now, one
+
+
+async def test_nobody_is_gone_for_a_broker_that_was_away_itself() -> None:
+    _, now, one = await two_of_which_the_first_has_a_clock()
     now[0] += 60.0
     one.sweep(now[0])
     assert len(one.members) == 1
@@ -74,13 +100,7 @@ async def test_nobody_is_gone_for_a_broker_that_was_away_itself() -> None:
 
 
 async def test_nobody_is_gone_while_nats_is_gone() -> None:
-    nats = MemoryNats()
-    now = [100.0]
-    one = new_cluster(nats, "one", lambda: now[0])
-    two = new_cluster(nats, "two")
-    await one.begin()
-    await two.begin()
-    await settled()
+    nats, now, one = await two_of_which_the_first_has_a_clock()
     nats.go()
     for _ in range(30):
         now[0] += 1.0

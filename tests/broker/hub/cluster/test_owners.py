@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 
+from dbg_broker.hub.cluster.cluster import Cluster
 from dbg_broker.hub.cluster.owners import AT_ONCE, RENEW_SECONDS, REVISION_BITS, Owners
 from dbg_broker.net.bus.buckets import BucketName
 from dbg_broker.timers import Timers
@@ -33,21 +35,16 @@ class Clock:
 
 
 class Broker:
-    """The claims of one broker, and what it was told."""
+    """The claims of one broker, and what its cluster is told."""
 
     def __init__(self, nats: MemoryNats, name: str, clock: Clock | None = None) -> None:
+        self.name = name
         self.clock = clock or Clock()
         self.fences: dict[str, int] = {}
         self.lost: list[str] = []
-        self.certain: list[tuple[str, set[int]]] = []
-        self.owners = Owners(
-            MemoryBuckets(nats),
-            self.clock.timers(),
-            name,
-            claimed=self.fences.__setitem__,
-            lost=self.lost.append,
-            certain=lambda key, numbers: self.certain.append((key, set(numbers))),
-        )
+        self.certain: list[set[int]] = []
+        self.claimed, self.lost_rank, self.resend = self.fences.__setitem__, self.lost.append, self.certain.append
+        self.owners = Owners(cast(Cluster, self), MemoryBuckets(nats), self.clock.timers())
 
 
 async def started(nats: MemoryNats, *names: str) -> list[Broker]:
@@ -108,7 +105,7 @@ async def test_who_comes_back_has_keys_wait_until_it_knows_what_is_its_own() -> 
     assert one.owners.withholds("stayed", 3)
     assert not one.owners.withholds("other", 1)
     await settled()
-    assert (one.lost, one.certain) == (["moved"], [("stayed", {2, 3})])
+    assert (one.lost, one.certain) == (["moved"], [{2, 3}])
     assert not one.owners.withholds("moved", 1)
     assert not one.owners.withholds("stayed", 2)
 
@@ -124,7 +121,7 @@ async def test_while_nats_is_gone_nothing_is_doubtful_and_claims_wait() -> None:
     await settled()
     assert one.owners.withholds("before", 1)
     one.owners.down()
-    assert one.certain == [("before", {1})]
+    assert one.certain == [{1}]
     nats.is_up = True
     one.clock.move(1.0)
     await settled()

@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from dbg_client.faces.web.messages import (
+    LIVE,
     MAX_RANKS,
+    TERMINAL,
     Ask,
     Bell,
     EndOfInput,
@@ -19,8 +21,7 @@ from dbg_client.faces.web.messages import (
     Source,
     Verdict,
     encode,
-    read_from_page,
-    read_from_terminal,
+    read,
 )
 from dbg_wire.errors import PeerError
 from dbg_wire.limits import MAX_TEXT
@@ -42,12 +43,12 @@ def test_rows_and_documents_go_out_as_they_were_made_once() -> None:
 
 
 def test_what_a_page_says_is_read() -> None:
-    assert read_from_page('{"type":"ask","id":1,"line":"where","more":2}') == Ask(id=1, line="where")
+    assert read(LIVE, '{"type":"ask","id":1,"line":"where","more":2}') == Ask(id=1, line="where")
     asked = '{"type":"source","id":2,"key":"j/0","file":"/a.py","line":7,"around":4}'
-    assert read_from_page(asked) == Source(id=2, key="j/0", file="/a.py", line=7, around=4)
-    assert read_from_terminal('{"type":"size","rows":24,"columns":80}') == Size(rows=24, columns=80)
-    assert read_from_terminal('{"type":"reply","prompt":-1,"text":"n"}') == Reply(prompt=-1, text="n")
-    assert read_from_terminal('{"type":"endofinput"}') == EndOfInput()
+    assert read(LIVE, asked) == Source(id=2, key="j/0", file="/a.py", line=7, around=4)
+    assert read(TERMINAL, '{"type":"size","rows":24,"columns":80}') == Size(rows=24, columns=80)
+    assert read(TERMINAL, '{"type":"reply","prompt":-1,"text":"n"}') == Reply(prompt=-1, text="n")
+    assert read(TERMINAL, '{"type":"endofinput"}') == EndOfInput()
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_what_a_page_says_is_read() -> None:
 )
 def test_what_is_no_message_of_a_page_is_refused(text: str) -> None:
     with pytest.raises(PeerError, match="a page's text"):
-        read_from_page(text)
+        read(LIVE, text)
 
 
 @pytest.mark.parametrize(
@@ -86,4 +87,4 @@ def test_what_is_no_message_of_a_page_is_refused(text: str) -> None:
 )
 def test_what_is_no_message_of_a_terminal_is_refused(text: str) -> None:
     with pytest.raises(PeerError, match="a page's text"):
-        read_from_terminal(text)
+        read(TERMINAL, text)

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_client.dumps.case import Case
 from dbg_client.faces.web import verdicts
 from dbg_client.faces.web.verdicts import told_of
-from dbg_client.hang.explain import Explanation, JobLook
+from dbg_client.hang.explain import Case, Explanation, JobLook
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.questions import standstill
 from dbg_wire.messages import Action, Change, Kind, Question, RankAnswer

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.hang.slow.explain import RunFindings
-from dbg_client.hang.slow.lateness import Lateness
-from dbg_client.hang.slow.verdict import SlowVerdict, exit_status
+from dbg_client.hang.slow.lateness import Lateness, SlowVerdict, exit_status
 from dbg_client.hang.verdict import Certainty
 from dbg_wire.records.evidence import GroupSeen
 from dbg_wire.records.ranks import Place, RankState

@@ -20,6 +20,8 @@ import { Recordings } from "./terminals/player.js";
 /** @typedef {import("./grid/marks.js").Look} Look */
 
 const UNKNOWN = { colour: "exited", mark: "none", name: "not asked" };
+/** Milliseconds after the last letter of a search. */
+const TYPED = 150;
 const NARROW = matchMedia("(max-width: 760px)");
 
 class Page {
@@ -137,25 +139,21 @@ class Page {
 
   /** @param {import("./job/link.js").Message} message */
   take(message) {
-    if (message.type === "hello") this.greet(message);
-    else if (message.type === "missing") {
-      this.missing = message.missing;
-      this.draw();
-    } else if (message.type === "axes") this.setAxes(message.axes);
-    else if (message.type === "ranks") this.ranks.snapshot(message.rows, message.last) && this.draw();
-    else if (message.type === "change") {
-      this.ranks.change(message.rows, message.gone);
-      this.draw();
-    } else if (message.type === "link") {
-      this.tellLink(message.up ? "" : message.reason || "no connection to the broker");
-    } else if (message.type === "event") {
-      this.happened.add(/** @type {any} */ (message));
-      this.draw();
-    } else if (message.type === "verdict") {
-      this.why.take(message);
-      this.draw();
-    } else if (message.type === "recordings") this.recordings.show(message.recordings);
-    else this.panel.take(message);
+    const { type } = message;
+    if (type === "hello") this.greet(message);
+    else if (type === "missing") this.missing = message.missing;
+    else if (type === "axes") this.setAxes(message.axes);
+    else if (type === "ranks") this.ranks.snapshot(message.rows, message.last);
+    else if (type === "change") this.ranks.change(message.rows, message.gone);
+    else if (type === "link") this.tellLink(message.up ? "" : message.reason || "no connection to the broker");
+    else if (type === "event") this.happened.add(/** @type {any} */ (message));
+    else if (type === "verdict") this.why.take(message);
+    else if (type === "recordings") this.recordings.show(message.recordings);
+    else {
+      this.panel.take(message);
+      return;
+    }
+    this.draw();
   }
 
   /** @param {any} hello */
@@ -175,7 +173,6 @@ class Page {
     this.panel.connected();
     if (isFirst) this.panes.restore();
     if (isFirst && this.panes.panes.length) this.dock.open("terminals");
-    this.draw();
   }
 
   /** @param {{name: string, size: number}[]} axes */
@@ -189,7 +186,6 @@ class Page {
       h("option", { value: JSON.stringify(pair) }, `${pair.down} × ${pair.across}`)));
     select.value = kept;
     if (select.selectedIndex < 0) select.value = "";
-    this.draw();
   }
 
   // ------------------------------------------------------------------------------------------------ what is drawn
@@ -315,6 +311,9 @@ class Page {
   /** Find ranks by a set, which the server reads as it does in a question, or by a part of what the list has.
    * @param {string} text */
   async search(text) {
+    // Of very many ranks the server finds some in a tenth of a second, in which it does nothing else.
+    await new Promise((resolve) => setTimeout(resolve, text.trim() ? TYPED : 0));
+    if (text !== this.fields().search.value) return;
     const withText = () => this.ranks.rows.filter(hasText(text)).map((row) => row.key);
     const keys = text.trim() ? await this.live.find(text).then((found) => found.keys, withText) : null;
     // What was typed meanwhile is asked on its own.

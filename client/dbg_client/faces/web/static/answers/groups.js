@@ -45,7 +45,7 @@ export function answerView(entry, earlier, as, on) {
 }
 
 /** @param {Entry} entry */
-export function summaryOf(entry) {
+function summaryOf(entry) {
   const { answer, groups } = entry;
   if (!answer) return "";
   const { asked, answered } = answer.document ?? {};
@@ -56,7 +56,7 @@ export function summaryOf(entry) {
 }
 
 /** @param {Entry} entry @param {Group[]} groups @param {On} on */
-export function groupsView(entry, groups, on) {
+function groupsView(entry, groups, on) {
   const looks = looksOfGroups(entry.groups);
   return h("ul", { class: "groups" }, ...groups.map((group) => {
     const keys = entry.keysOf(group);

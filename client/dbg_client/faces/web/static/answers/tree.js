@@ -17,7 +17,7 @@ export function isLibrary(place) {
 }
 
 /** @param {Place} place */
-export function labelOf(place) {
+function labelOf(place) {
   return `${place.function} ${baseName(place.file)}:${place.line}`;
 }
 

@@ -42,7 +42,7 @@ export function conditionOf(row) {
 }
 
 /** Compare two ranks as lists are sorted: by job, rank and child. @param {Row} a @param {Row} b */
-export function compareRows(a, b) {
+function compareRows(a, b) {
   return (
     order(a.job, b.job) || a.rank - b.rank || (a.child ?? -1) - (b.child ?? -1) ||
     order(a.address, b.address) || order(a.key, b.key)

@@ -11,13 +11,21 @@ const THEME = {
   brightWhite: "#ffffff",
 };
 
-/** Give xterm's `<style>` elements the nonce that the policy asks for: it has no option for that. */
+/** Set an attribute; the policy refuses `style` in this way, in which xterm colours what is selected, and lets CSSOM.
+ * @this {HTMLElement} @param {string} name @param {string} value */
+function setAttribute(name, value) {
+  if (name === "style") this.style.cssText = value;
+  else Element.prototype.setAttribute.call(this, name, value);
+}
+
+/** Give xterm's `<style>` elements the nonce that the policy asks for, and its spans their styles: it has no option. */
 function stampStyles() {
   const nonce = document.querySelector('meta[name="style-nonce"]')?.getAttribute("content") ?? "";
   const make = document.createElement.bind(document);
   document.createElement = (/** @type {string} */ tag, /** @type {any} */ options) => {
     const element = make(tag, options);
     if (tag === "style") element.setAttribute("nonce", nonce);
+    if (tag === "span") element.setAttribute = setAttribute;
     return element;
   };
 }

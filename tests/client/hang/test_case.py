@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_client.dumps.case import Case
-from dbg_client.hang.explain import JobLook, explain
+from dbg_client.hang.explain import Case, JobLook, explain
 from dbg_client.hang.verdict import VerdictKind
 from tests.support.rank_evidence import elsewhere, waiting
 

@@ -1,0 +1,93 @@
+"""Verdicts as text and as JSON: a sentence, its evidence, and the command to type next. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dbg_client.hang.verdict import HARMLESS, Diagnosis, Verdict, VerdictKind
+from dbg_client.views.groups import paint
+from dbg_wire.errors import printable
+from dbg_wire.targets.rank_set import format_ranks
+
+if TYPE_CHECKING:
+    from dbg_client.hang.explain import Explanation
+
+MAX_LINE = 1000
+"""Characters of one line; what ranks tell in it has narrower bounds."""
+
+INDENT = "  "
+
+LEAST_COLUMNS = 40
+"""Columns for which lines are broken at least: in fewer, every line would be a word."""
+
+
+def show_verdicts(verdicts: Sequence[Verdict], *, color: bool, columns: int | None = None) -> str:
+    """Return each verdict as a sentence, its evidence, and the command to type next.
+
+    Lines are broken between words to fit into so many columns; None leaves them whole.
+    """
+    return "".join(shown(one, _color(one) if color else None, columns) for one in verdicts)
+
+
+def verdicts_document(explanation: Explanation) -> dict[str, object]:
+    """Return what becomes the JSON document."""
+    return {
+        "schema": 1,
+        "asked": explanation.asked,
+        "answered": explanation.answered,
+        "verdicts": [_document(verdict) for verdict in explanation.verdicts],
+    }
+
+
+def shown(told: Diagnosis, color: str | None, columns: int | None) -> str:
+    """Return a sentence in a colour, its evidence, and the command to type next."""
+    job = f"{printable(told.job, 200)}: " if told.job else ""
+    lines = [paint(line, color) for line in _broken(printable(f"{job}{told.sentence}", MAX_LINE), columns)]
+    for evidence in told.evidence:
+        lines += _broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
+    if told.next is not None:
+        lines.append(f"try: {printable(told.next.command, MAX_LINE)}        ({told.next.purpose})")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _broken(line: str, columns: int | None) -> list[str]:
+    """Break a line between words. A command is never broken: it is to be copied."""
+    if columns is None or len(line) <= columns:
+        return [line]
+    begin = " " * (len(line) - len(line.lstrip()))
+    behind = f"{begin}{2 * INDENT}"
+    width = max(columns, LEAST_COLUMNS)
+    return textwrap.wrap(line, width, subsequent_indent=behind, break_long_words=False, break_on_hyphens=False)
+
+
+def _color(verdict: Verdict) -> str:
+    if verdict.kind is VerdictKind.BUSY:
+        return "32"
+    return "35" if verdict.kind in HARMLESS else "1;31"
+
+
+def document_of(told: Diagnosis) -> dict[str, object]:
+    """Return what JSON has of any diagnosis."""
+    return {
+        "sentence": told.sentence,
+        "certainty": None if told.certainty is None else told.certainty.value,
+        "job": told.job,
+        "ranks": format_ranks(told.ranks) or None,
+        "group": told.group,
+        "collective": told.collective,
+        "evidence": list(told.evidence),
+        "next": None if told.next is None else told.next.command,
+    }
+
+
+def _document(verdict: Verdict) -> dict[str, object]:
+    return {
+        "kind": verdict.kind.value,
+        **document_of(verdict),
+        "others": format_ranks(verdict.others) or None,
+        "cause": None if verdict.cause is None else verdict.cause.value,
+        "sequence": verdict.sequence,
+        "age": None if verdict.age is None else round(verdict.age, 3),
+    }
