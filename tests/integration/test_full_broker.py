@@ -45,6 +45,7 @@ from tests.support import forked
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.ide import Refused, ide
 from tests.support.processes import Processes
+from tests.support.ranks import attach as dbg_attach
 from tests.support.ranks import attach_list
 from tests.support.time_unit import seconds
 
@@ -197,20 +198,27 @@ def test_without_a_descriptor_newcomers_hear_so_and_who_is_there_stays(
     callers = held.enter_context(contextlib.ExitStack())
     for _ in range(44):
         callers.enter_context(socket.create_connection(("127.0.0.1", port), seconds(20))).sendall(SCREEN)
-    with contextlib.suppress(InvalidStatus):
-        while True:
-            greet(callers.enter_context(dial(broker, "client", "driver")))
     for command in (["dbg_broker", "status"], ["dbg_client", "list"]):
-        said = subprocess.run(
-            [sys.executable, "-m", *command], capture_output=True, text=True, timeout=seconds(20), check=False
-        )
+        said = None
+        # The broker opens a file now and then, whose descriptor is free again after somebody was refused for it.
+        while said is None or said.returncode == 0:
+            with contextlib.suppress(InvalidStatus):
+                while True:
+                    greet(callers.enter_context(dial(broker, "client", "driver")))
+            said = subprocess.run(
+                [sys.executable, "-m", *command], capture_output=True, text=True, timeout=seconds(20), check=False
+            )
         assert said.returncode == errors.Refused.exit_status, said
         assert "the broker has no file descriptor left, as it may have 64 open files" in said.stderr
         assert "`ulimit -n`" in said.stderr
     callers.close()
     broker.process.wait_for_output("newcomers are taken again", stream="stderr")
+    # That may have been said of a moment before, and is said once in a minute at most.
+    while dbg_attach(home, "list").returncode == errors.Refused.exit_status:
+        continue
     assert "gpu013:0" in [rank["address"] for rank in attach_list(home) if rank["state"] == "stopped"]
-    assert broker.process.text("stderr").count("newcomers are refused") == 1
+    told = broker.process.text("stderr")
+    assert told.count("newcomers are refused") == told.count("newcomers are taken again")
     stands.ping().wait(seconds(20))
 
 
