@@ -238,10 +238,13 @@ class Crowd:
             rank.is_registered = False
             self._registered -= 1
             rank.routes = []
+        elif isinstance(error, HungUp):
+            first = rank.routes[0]
+            rank.routes = [*(url for url in rank.urls if url != first), first]
         else:
             del rank.routes[0]
         rank.turn += 1
-        if rank.routes:
+        if rank.routes and not isinstance(error, HungUp):
             self._dial(rank)
         else:
             self._after(rank.dialler.pause(error), rank, self._dial)

@@ -85,19 +85,20 @@ class BrokerWebSocket(ClientConnection):
         super().data_received(data)
 
 
-async def first_to_answer(routes: Sequence[Reach], dial: Callable[[Reach, int], Awaitable[T]]) -> T:
+async def first_to_answer(
+    routes: Sequence[Reach], dial: Callable[[Reach, int], Awaitable[T]], final: tuple[type[DbgError], ...] = (Busy,)
+) -> T:
     """Return the connection to the first broker that takes this peer; each is dialled as soon as the one before fails.
 
-    ``dial`` is given a route, and how many are left with it. Raise the error of the first one that answers and refuses,
-    or hangs up, or, if none answers, that of the first one.
+    ``dial`` is given a route, and how many are left with it. A ``final`` error is raised at once: others are as busy.
+    Else raise the error of the first one that answers and refuses, or hangs up; if none answers, that of the first one.
     """
     problems: list[DbgError] = []
     for tried, route in enumerate(routes):
         try:
             return await dial(route, len(routes) - tried)
         except DbgError as error:
-            if isinstance(error, Busy):
-                # Others are as busy: it has kept a slot for this peer.
+            if isinstance(error, final):
                 raise
             problems.append(error)
     first = next((error for error in problems if type(error) is not BrokerUnreachable), problems[0])

@@ -107,16 +107,17 @@ async def dial(
     answered: Answered | None = None,
     *,
     known: Mapping[str, Address] | None = None,
-    silent: str = "",
+    last: Sequence[str] = (),
     patience: float = OPEN_SECONDS,
 ) -> BrokerWebSocket:
     """Return an open connection; raise BrokerUnreachable, or a Refused or BadEndpoint that says what is wrong.
 
     ``answered`` is called as soon as the peer's kernel has taken the connection, long before it is open. Addresses
-    that are ``known`` from before, by URL, stand in where nobody says what a name is now. The broker that is ``silent``
-    at its URL is dialled after the others. All together have ``patience`` seconds for TLS and the upgrade.
+    that are ``known`` from before, by URL, stand in where nobody says what a name is now. The brokers at the URLs
+    ``last`` are dialled after the others. A broker that hangs up has others to serve first, so that no other is dialled
+    at once. All together have ``patience`` seconds for TLS and the upgrade.
     """
-    routes = reach.routes(silent)
+    routes = reach.routes(*last)
     seconds = max(LEAST_OPEN_SECONDS, patience / len(routes))
 
     async def dial_one(route: Reach, _left: int) -> BrokerWebSocket:
@@ -130,7 +131,7 @@ async def dial(
                 problem = error
         raise problem
 
-    return await first_to_answer(routes, dial_one)
+    return await first_to_answer(routes, dial_one, (Busy, HungUp))
 
 
 async def _addresses(reach: Reach, lookups: Lookups, known: Sequence[Address]) -> Sequence[Address]:
@@ -256,6 +257,8 @@ class Dialler:
         """How the last connection was reached: after chroot() the program's files name no broker, and no address."""
         self._silent = ""
         """The address of the broker that is silent, while a successor is looked for."""
+        self._hung_up = ""
+        """The address of the broker that hung up on this rank at the last attempt: others may have more time."""
         self.unanswered_since: float | None = None
         """The time since which no kernel takes a connection; None once a kernel does, and before the first attempt."""
         self.has_been_answered = False
@@ -304,14 +307,17 @@ class Dialler:
         if self.unanswered_since is None:
             self.unanswered_since = time.monotonic()
         try:
-            return await self._dial_found()
-        except DbgError:
+            connection = await self._dial_found()
+        except DbgError as error:
+            self._hung_up = error.url if isinstance(error, HungUp) else ""
             if self.unanswered_since is not None:
                 self.has_been_answered = False
             raise
         except Exception as error:
             # A fault here or in a library must not end the link's thread: without it no stopped rank can go on.
             raise BrokerUnreachable("its address", error_line(error)) from None
+        self._hung_up = ""
+        return connection
 
     async def _dial_found(self) -> BrokerWebSocket:
         try:
@@ -326,7 +332,13 @@ class Dialler:
 
     async def _dial_at(self, reach: Reach) -> BrokerWebSocket:
         connection = await dial(
-            reach, "/agent", self._names, self._answered, known=self._known, silent=self._silent, patience=self.patience
+            reach,
+            "/agent",
+            self._names,
+            self._answered,
+            known=self._known,
+            last=(self._hung_up, self._silent),
+            patience=self.patience,
         )
         address = address_of(connection)
         if address is not None:

@@ -17,8 +17,9 @@ from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.loop import LoopTimes
 from dbg_broker.net.metrics import Budget, Meters, Payer
 from dbg_broker.net.places import Arrivals, Capacity, RankPlaces
-from dbg_broker.net.reputation import Reputation
+from dbg_broker.net.reputation import Reputation, network_of
 from dbg_broker.net.spare import SpareDescriptors, SpareMemory
+from dbg_broker.net.tcp import host_of
 from dbg_broker.net.transport import SocketTransport
 from dbg_broker.net.turns import Entrance, Turns
 from dbg_broker.net.websocket import MESSAGE_SECONDS, CloseCode, Unfinished
@@ -155,6 +156,13 @@ class Connections:
         if oldest is not None:
             self._give_up(oldest, Budget.WAITING, "too many connections wait")
         return False
+
+    def turns_back(self, peer: str) -> bool:
+        """Tell whether a peer is to be closed at once, and count it: it has done nothing wrong, and comes again."""
+        is_too_many = self.arrivals.turns_back(network_of(host_of(peer)), self.timers.clock())
+        if is_too_many:
+            self.meters.budgets.hit(Payer.STRANGER, Budget.WAITING)
+        return is_too_many
 
     def turned_away(self, peer: str) -> None:
         """Count a peer whose address is not allowed; its connection is closed already."""

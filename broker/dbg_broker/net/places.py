@@ -200,6 +200,12 @@ class Arrivals(Generic[C]):
         # One that has said nothing yet may have had its time in a moment.
         return not self._silent and self._most > FEW_OF_ADDRESS
 
+    def turns_back(self, address: str, now: float) -> bool:
+        """Tell whether a newcomer is the one to turn back, so that no connection need be made for it."""
+        if len(self) < self._places or self._lacks() or self.oldest(now) is not None:
+            return False
+        return len(self._at[address].numbers if address in self._at else ()) >= self._most
+
     def surplus(self, now: float) -> tuple[C, Budget | None] | None:
         """Return a connection to close because more wait than may now; None if none is to be closed yet.
 

@@ -112,11 +112,14 @@ class Server:
             return False
         except OSError as error:
             return self._could_not_accept(error)
-        if self._allowed.admits(address, accepted.getsockname):
-            self._welcome(accepted, tcp.peer_name(address))
-        else:
+        peer = tcp.peer_name(address)
+        if not self._allowed.admits(address, accepted.getsockname):
             accepted.close()
-            self._owner.turned_away(tcp.peer_name(address))
+            self._owner.turned_away(peer)
+        elif self._owner.turns_back(peer):
+            accepted.close()
+        else:
+            self._welcome(accepted, peer)
         return True
 
     def _could_not_accept(self, error: OSError) -> bool:

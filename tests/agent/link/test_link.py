@@ -27,7 +27,7 @@ from dbg_agent.link.link import Link
 from dbg_dial.find import Opening
 from dbg_dial.tcp import OwnSocket
 from dbg_wire.codec import Input, decode, encode, encode_data
-from dbg_wire.errors import DbgError, NoBroker, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.errors import DbgError, HungUp, NoBroker, Refused, WrongCertificate, WrongToken, WrongVersion
 from dbg_wire.finding.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Goodbye, Message, Probe, Sender, Welcome
@@ -266,6 +266,24 @@ def test_the_program_of_a_large_job_waits_for_a_broker_that_has_turned_the_rank_
     link.start()
     assert busy.requests.get(timeout=SECONDS)
     assert link.wait_connected(0.5) is None
+
+
+def test_a_rank_that_is_turned_back_dials_another_broker_but_not_at_once(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[DbgError | None] = []
+
+    def pause(_dialler: Dialler, error: DbgError | None) -> float:
+        pauses.append(error)
+        return 0.0
+
+    monkeypatch.setattr(Dialler, "pause", pause)
+    busy, other = start_broker(hangs_up=9), start_broker()
+    desk.reach = replace(reach(busy), others=(reach(other).endpoint,))
+    link.start()
+    assert link.wait_connected(SECONDS) is None
+    assert [type(error) for error in pauses] == [HungUp]
+    assert busy.requests.qsize() == 1
 
 
 def test_it_registers_with_its_token_and_talks_both_ways(

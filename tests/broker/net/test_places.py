@@ -149,6 +149,9 @@ def test_a_newcomer_who_would_wait_too_long_is_turned_back_at_once() -> None:
         waiting.arrivals.has_said(number)
     assert not waiting.arrivals.has_room(waiting.now, none)
     assert waiting.arrivals.has_room(waiting.now, lambda: 1)
+    # At once where it is the one to turn back, and else one of those who have most is closed for it.
+    assert waiting.arrivals.turns_back("10.0.1.1", waiting.now)
+    assert not waiting.arrivals.turns_back("10.1.0.1", waiting.now)
     closed = waiting.come("10.1.0.1")
     assert closed is not None
     assert closed[1] is None

@@ -297,3 +297,5 @@ def test_a_lasting_token_does_not_go_to_a_broker_without_tls() -> None:
 def test_a_silent_broker_is_dialled_last() -> None:
     routes = reach(*BROKERS).routes(BROKERS[0].url)
     assert [route.endpoint for route in routes] == [*BROKERS[1:], BROKERS[0]]
+    routes = reach(*BROKERS).routes(BROKERS[1].url, BROKERS[0].url)
+    assert [route.endpoint for route in routes] == [*BROKERS[2:], BROKERS[1], BROKERS[0]]

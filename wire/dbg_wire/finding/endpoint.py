@@ -229,10 +229,13 @@ class Reach:
     sources: Mapping[Literal["address", "fingerprint", "token"], str]
     others: tuple[Endpoint, ...] = ()
 
-    def routes(self, silent: str = "") -> list[Reach]:
-        """Return how to reach each broker, in order; the one that is ``silent`` at its URL comes last."""
-        endpoints = (self.endpoint, *self.others)
-        return [replace(self, endpoint=one, others=()) for one in sorted(endpoints, key=lambda one: one.url == silent)]
+    def routes(self, *last: str) -> list[Reach]:
+        """Return how to reach each broker, in order; those at the URLs ``last`` come last, in that order."""
+
+        def place(one: Endpoint) -> int:
+            return last.index(one.url) + 1 if one.url in last else 0
+
+        return [replace(self, endpoint=one, others=()) for one in sorted((self.endpoint, *self.others), key=place)]
 
 
 def spread(reach: Reach, learned: Sequence[Endpoint], name: str, *, keeps_first: bool = False) -> Reach:
