@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from benchmarks import (
     browser,
     bulk,
+    clusters,
     crowds,
     faces,
     imports,
@@ -39,7 +40,10 @@ from benchmarks.machine import machine
 from benchmarks.page import lines_of, write
 from tests.support.environment import clean_environment, is_foreign
 
-MODULES = (keys, pudb, prompt, bulk, crowds, storm, looks, train_loop, slow, starts, imports, faces, browser, recorded)
+MODULES = (
+    *(keys, clusters, pudb, prompt, bulk, crowds, storm, looks),
+    *(train_loop, slow, starts, imports, faces, browser, recorded),
+)
 ROWS: dict[str, Row] = {row.name: row for module in MODULES for row in module.ROWS}
 
 JSON_FILE = ROOT / "build/benchmarks.json"
