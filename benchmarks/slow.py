@@ -34,7 +34,7 @@ weight, gradients = torch.rand(128, 128), torch.zeros(1000)
 for _ in range({ENTRIES}):
     dist.all_reduce(gradients)
 threads = [one.native_id for one in threading.enumerate() if one.name.startswith("dbg-agent")]
-print(json.dumps({{"pid": os.getpid(), "threads": threads}}), flush=True)
+print(json.dumps({{"pid": os.getpid(), "threads": threads}}) + "\\n", end="", flush=True)
 while True:
     for _ in range(20):
         weight = torch.tanh(weight @ weight)
