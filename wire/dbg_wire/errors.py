@@ -233,7 +233,12 @@ class Busy(BrokerUnreachable):
 
 
 class HungUp(BrokerUnreachable):
-    """A peer that has taken a connection and hung up, as a broker does on whom too many call at once."""
+    """A peer that has taken a connection and hung up, as a broker does to which too many come at once."""
+
+    sentence = (
+        "no broker answers at {url} ({reason}): none runs behind that address, or too many peers come to it at once; "
+        "is `dbg-broker serve` running?"
+    )
 
     def __init__(self, url: str) -> None:
         super().__init__(url, "it hung up")

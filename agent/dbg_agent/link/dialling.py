@@ -114,8 +114,8 @@ async def dial(
 
     ``answered`` is called as soon as the peer's kernel has taken the connection, long before it is open. Addresses
     that are ``known`` from before, by URL, stand in where nobody says what a name is now. The brokers at the URLs
-    ``last`` are dialled after the others. A broker that hangs up has others to serve first, so that no other is dialled
-    at once. All together have ``patience`` seconds for TLS and the upgrade.
+    ``last`` are dialled after the others. After a broker that hangs up no other one is dialled at once: where too many
+    ranks come, they come to all brokers. All together have ``patience`` seconds for TLS and the upgrade.
     """
     routes = reach.routes(*last)
     seconds = max(LEAST_OPEN_SECONDS, patience / len(routes))

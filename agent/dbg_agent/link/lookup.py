@@ -79,7 +79,7 @@ class Lookup:
     def outcome(self, seconds: float) -> Reach | Exception:
         """Wait up to ``seconds`` for the last look-up; return its result, its error, or SilentFile.
 
-        What is raised here is raised by a signal handler of the program.
+        It raises nothing itself: an exception that leaves it comes from a signal handler of the program.
         """
         if not self._ended.wait(seconds):
             return SilentFile(self._file or "the broker's address")

@@ -91,7 +91,7 @@ class Members:
     def speaks_for(self, run: str) -> bool:
         """Tell whether this broker is the one that tells events of a run, among those that tell any."""
         telling = [one for one in (self.own, *self.others()) if one.tells]
-        return not telling or self._speaks_first(telling, run)
+        return not telling or self._is_chosen(telling, run)
 
     def listening(self) -> list[str]:
         """Return the names of those whose clients ask for the texts of log points."""
@@ -99,9 +99,10 @@ class Members:
 
     def inherits(self, key: str) -> bool:
         """Tell whether this broker is the one that has an ended rank whose broker has gone."""
-        return self._speaks_first((self.own, *self.others()), key)
+        return self._is_chosen((self.own, *self.others()), key)
 
-    def _speaks_first(self, members: Iterable[Presence], name: str) -> bool:
+    def _is_chosen(self, members: Iterable[Presence], name: str) -> bool:
+        """Tell whether rendezvous hashing of a name chooses this broker."""
         return max(members, key=lambda one: weight_of(one.url, name)) is self.own
 
     def value(self) -> bytes:
